@@ -1,15 +1,21 @@
-"""What the site adds to the pages: tables of options from the real commands, new pages."""
+"""Site hooks: tables of options from the real commands, pages made of notebooks, new pages."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer.main
+from mkdocs.structure.files import File
 
 from segmeter.cli.app import commands
+
+sys.path.insert(0, str(Path(__file__).parent))
+from notebooks import as_markdown  # next to this file
 
 _MARK = re.compile(r"^<!-- options of (.+) -->$", re.MULTILINE)
 
@@ -23,7 +29,7 @@ def on_config(config: Any) -> Any:
         page = path.relative_to(docs).as_posix()
         if page not in named:
             folder = page.rpartition("/")[0]
-            title = folder.replace("-", " ").capitalize() or "Understand"
+            title = folder.replace("-", " ").capitalize() or "Explanation"
             if title not in sections:
                 sections[title] = []
                 config["nav"].append({title: sections[title]})
@@ -31,8 +37,17 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Add a page for each notebook."""
+    for path in sorted(Path(config["docs_dir"], "tutorials").glob("*.ipynb")):
+        page = as_markdown(json.loads(path.read_text()), path.stem)
+        files.append(File.generated(config, f"tutorials/{path.stem}.md", content=page))
+    return files
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in the options of each command that a page asks for."""
+    """Link to pages of notebooks; fill in tables of options."""
+    markdown = re.sub(r"(?<!notebook)\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
     return _MARK.sub(lambda found: options_of(found[1].split()), markdown)
 
 

@@ -30,7 +30,7 @@ def seconds_to_first_row(
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     found = busiest = float("nan")
     while process.poll() is None:
-        if any(folder.glob("**/parts/**/*.parquet")):
+        if any(folder.glob("**/jobs/**/*.parquet")):
             found = time.perf_counter() - start
             busiest = max(cpu_seconds(process.pid), default=busiest)
             break

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 
-from segmeter.clickability.groups import draw_published, draw_sound, share_of_group
+from segmeter.clickability.groups import draw_corrected, draw_published, share_of_group
 from segmeter.clickability.maps import ClickMap, distance, uniform
 from segmeter.core.masks import Mask
 
@@ -59,7 +59,7 @@ def show(name: str, map: ClickMap) -> None:
     same = "same pixel" if place == draw_published(map, share, 0.37) else "DIFFERENT pixel"
     slow = milliseconds(lambda: published_sort(whole, share, 0.37), 3)
     exact = milliseconds(lambda: draw_published(map, share, 0.37), 5)
-    corrected = milliseconds(lambda: draw_sound(map, share, 0.37, 1), 5)
+    corrected = milliseconds(lambda: draw_corrected(map, share, 0.37, 1), 5)
     filled = map.weights[map.weights > 0]
     print(f"{name}: {filled.size / 1e6:.2f} of {whole.size / 1e6:.0f} megapixels,", end=" ")
     print(f"values that differ: {np.unique(filled).size}")

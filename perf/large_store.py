@@ -1,9 +1,9 @@
-"""How a run of 100 000 jobs and 1 000 000 rows lies on a disk, and how soon it goes on.
+"""How a run of 100 000 jobs and 1 000 000 rows is stored, and how soon it resumes.
 
-`python perf/large_store.py [--jobs N] [--out FOLDER]` writes made-up rows in packs, joins these as
-a run does in the background, leaves three jobs out, and then goes on
-with the run in a process of its own: seconds from the start of that process to the first job, and
-its peak memory. `--report` reads it as well.
+`python perf/large_store.py [--jobs N] [--out FOLDER]` writes made-up rows into compacted files,
+joins these as a run does in the background, leaves three jobs out, and resumes the run in another
+process: seconds from the start of that process to the first job, and its peak memory. `--report`
+reads it as well.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from segmeter.engine.validation import complete
 from segmeter.engine.widening import users_text
 from segmeter.runtime.roots import Roots
 from segmeter.store import RunFolder
+from segmeter.store.compacted_files import JobRows, compacted_bytes, compacted_name
 from segmeter.store.compaction import LOOSE, compact
-from segmeter.store.packs import JobRows, pack_name, packed
-from segmeter.store.parts import arrow_type
+from segmeter.store.job_files import arrow_type
 
 ROUNDS, PROTOCOLS, LEFT = 5, ("published", "corrected"), 3
 
@@ -43,7 +43,7 @@ def plan_of(jobs: int) -> Plan:
 
 
 def write_run(out: Path, jobs: int) -> None:
-    """Packs of LOOSE jobs, as a run makes them in the background, joined as it joins them.
+    """Write compacted files of LOOSE jobs and join them, as a run does in the background.
 
     The last jobs keep files of their own. Writing each job to a file first would take most of an
     hour of flushing to the disk and show nothing else; tests do that for a few hundred.
@@ -55,16 +55,16 @@ def write_run(out: Path, jobs: int) -> None:
     wanted = jobs_of(plan, datasets)[:-LEFT]
     with RunFolder.claimed(out, plan) as folder:
         for model, some in groupby(wanted, key=lambda job: job.segmenter):
-            trail = base | {"segmenter": str(model), "fingerprint": ""}
+            provenance = base | {"segmenter": str(model), "fingerprint": ""}
             for batch in batched(list(some), LOOSE):
                 if len(batch) < LOOSE:
                     for job in batch:
-                        folder.finish(job, list(rows_of(job, rng)), trail, schema)
+                        folder.finish(job, list(rows_of(job, rng)), provenance, schema)
                     continue
-                rows = [JobRows(j.id, table_of(j, rng, trail, schema)) for j in batch]
-                content = packed(rows)
-                name = pack_name(str(model), str(batch[0].dataset), content)
-                folder.place.put(f"parts/{name}", content)
+                rows = [JobRows(j.id, table_of(j, rng, provenance, schema)) for j in batch]
+                content = compacted_bytes(rows)
+                name = compacted_name(str(model), str(batch[0].dataset), content)
+                folder.place.put(f"jobs/{name}", content)
                 compact(folder)
         compact(folder, closing=True)
 
@@ -73,13 +73,13 @@ def batched(jobs: list[Job], size: int) -> Iterator[list[Job]]:
     return (jobs[k : k + size] for k in range(0, len(jobs), size))
 
 
-def table_of(job: Job, rng: np.random.Generator, trail: dict[str, str], schema: Any) -> Any:
+def table_of(job: Job, rng: np.random.Generator, provenance: dict[str, str], schema: Any) -> Any:
     """The rows of a job as the store would read them back."""
     rows = list(rows_of(job, rng))
     types = {c.name: arrow_type(c.kind) for c in schema.columns if c.name in rows[0]}
     arrays = {n: [_plain(row[n]) for row in rows] for n in types}
     fields = list(types.items())
-    return pa.table(arrays, schema=pa.schema(fields, metadata=trail))
+    return pa.table(arrays, schema=pa.schema(fields, metadata=provenance))
 
 
 def _plain(value: Any) -> Any:

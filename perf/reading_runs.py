@@ -1,7 +1,7 @@
 """How long a large run takes to read: report, compare and --json of 720 000 made-up rows.
 
 `python perf/reading_runs.py [--rows N] [--out FOLDER]` writes the run once and times each
-command in a process of its own, first and second time, with its peak memory. `--pack` puts the
+command in a process of its own, first and second time, with its peak memory. `--compacted` puts the
 rows of many jobs into one file before, as a finished run has them.
 """
 
@@ -92,14 +92,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=720_000)
     parser.add_argument("--out", type=Path, default=None)
-    parser.add_argument("--pack", action="store_true")
+    parser.add_argument("--compacted", action="store_true")
     asked = parser.parse_args()
     out = asked.out or Path(tempfile.mkdtemp()) / "run"
     if not (out / "plan.json").exists():
         start = time.perf_counter()
         write_run(out, asked.rows)
         print(f"{asked.rows} rows written in {time.perf_counter() - start:.0f} s")
-    if asked.pack:
+    if asked.compacted:
         with RunFolder.existing(out).locked():
             compact(RunFolder.existing(out))
     for words in (("report", "--json"), ("compare",), ("report",)):

@@ -2,11 +2,11 @@
 
     python perf/scale.py [--model M] [--dataset D] [--data FOLDER] [--weights FOLDER] [--limit N]
 
-plays some scenes, packs their rows, and measures what a run of any size is made of: seconds for a
-look and for an object of 20 clicks, bytes per row in a pack with and without masks, bytes per
-second when a run goes on, seconds and memory per job at the driver. Then it multiplies. Nothing is
-typed in but the size of SA-1B, and where `--gpu-encode` and `--gpu-session` give what session.py
-measured on a GPU, the hours there follow; on a GPU the hours are GPU hours, else those of one core.
+runs some scenes, compacts their rows, and measures the costs of a run of any size: seconds to
+encode a scene and for an object of 20 clicks, bytes per row in a compacted file with and without
+masks, bytes per second when a run resumes, seconds and memory per job at the driver. Then it
+multiplies. Nothing is typed in but the size of SA-1B. With `--gpu-encode` and `--gpu-session`,
+seconds measured by session.py on a GPU, hours are GPU hours; otherwise hours of one core.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from segmeter.core.plans import Job, Plan
 from segmeter.engine import run_plan
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
+from segmeter.store.compacted_files import compacted_bytes, open_bytes, readable_jobs, whole
 from segmeter.store.compaction import _MOST_BYTES, _MOST_JOBS, compact
-from segmeter.store.packs import pack_bytes, packed, readable_jobs, whole
 
 IMAGES, MASKS = 11_000_000, 1_100_000_000  # of SA-1B, as its paper counts them
 ROUNDS = 20
@@ -100,12 +100,12 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
 def store_rates(folder: RunFolder) -> tuple[float, float, float]:
     """Bytes per row with and without masks, and bytes per second that a resume compares."""
     size = bare = rows = 0
-    for pack in folder.layout().packs:
-        content = folder.place.read(f"parts/{pack.name}")
-        jobs = list(readable_jobs(pack, pack_bytes(content)))
+    for compacted in folder.layout().compacted_files:
+        content = folder.place.read(f"jobs/{compacted.name}")
+        jobs = list(readable_jobs(compacted, open_bytes(content)))
         lighter = [type(j)(j.id, j.table.drop_columns(["mask"])) for j in jobs]
-        size, bare = size + len(content), bare + len(packed(lighter))
-        rows += sum(count for _, count in pack.jobs)
+        size, bare = size + len(content), bare + len(compacted_bytes(lighter))
+        rows += sum(count for _, count in compacted.jobs)
     return size / rows, bare / rows, hash_rate()
 
 
@@ -113,7 +113,7 @@ def hash_rate() -> float:
     """Bytes per second and core that a resume compares with their names."""
     content = bytes(_MOST_BYTES)
     start = time.process_time()
-    whole("a pack", content)
+    whole("a compacted file", content)
     return len(content) / (time.process_time() - start)
 
 
@@ -142,7 +142,7 @@ def table(r: Rates) -> list[tuple[str, str, str]]:
     rows = MASKS * ROUNDS
     unit = "core" if r.device == "cpu" else "GPU"
     size, bare = rows * r.row, rows * r.row_without_mask
-    packs = max(IMAGES / _MOST_JOBS, size / _MOST_BYTES)
+    files = max(IMAGES / _MOST_JOBS, size / _MOST_BYTES)
     return [
         ("looks", f"{IMAGES:,}", f"{r.encode:.3f} s each on {r.device}"),
         ("sessions", f"{MASKS:,}", f"{r.target:.3f} s each, {ROUNDS} clicks, one user and reading"),
@@ -151,7 +151,7 @@ def table(r: Rates) -> list[tuple[str, str, str]]:
         ("rows", f"{rows:,}", "one per click"),
         ("bytes with masks", f"{size / 1e12:.1f} TB", f"{r.row:.0f} per row"),
         ("bytes without", f"{bare / 1e12:.2f} TB", f"{r.row_without_mask:.0f} per row"),
-        ("files", f"{packs:,.0f}", f"packs of {_MOST_BYTES >> 20} MiB or {_MOST_JOBS} jobs"),
+        ("files", f"{files:,.0f}", f"of {_MOST_BYTES >> 20} MiB or {_MOST_JOBS} jobs"),
         ("going on", f"{size / r.hashed / 3600:.1f} h of a core", f"{r.hashed / 1e9:.2f} GB/s"),
         ("jobs in memory", f"{IMAGES * r.job_bytes / 1e9:.1f} GB", f"{r.job_bytes:.0f} B each"),
         ("naming jobs", f"{IMAGES * r.job_seconds:.0f} s", f"{r.job_seconds * 1e6:.0f} µs each"),

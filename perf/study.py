@@ -1,12 +1,15 @@
-"""Load and faults: many people at once, and a server that is killed, on SQLite and PostgreSQL.
+"""Load and faults: many people at once, a class at one address, and a server that is killed.
 
     python perf/study.py load [--people 200] [--think 5] [--kind clicks] [--db URL | --postgres]
+    python perf/study.py join [--people 100]
     python perf/study.py kill [--times 20]
 
-`load` lets people rate at once and checks that every job was rated as often as planned and
-cells are balanced within one; it prints percentiles of the time of a request. `kill` ends the
-server with SIGKILL at random moments while people work, starts it again, and checks that every
-acknowledged answer is in the database and in the log, and that the log rebuilds the database.
+`load` lets people answer at once, with all limits on, and checks that every task was answered as
+often as planned and that cells are balanced; it prints percentiles of the time of a request.
+`join` measures how long a class behind one address takes to join. `kill` ends the server with
+SIGKILL at random moments while people work and commands (invite, export, backup, withdraw) run
+beside it, starts it again, and checks that every acknowledged answer is in the database once and
+that a backup equals the database.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.study import tables as t
-from segmeter.study.ledger import Ledger, open_engine, rebuild
+from segmeter.study import database as db
+from segmeter.study.database import Database, backup, open_engine
 from segmeter.study.people import SimulatedPerson
 from segmeter.study.plan import read_plan
-from segmeter.study.serving import Place, open_study, serve, study_app
+from segmeter.study.server import default_url, open_study, serve, study_app
 
 CLICKS = """
 kind = "clicks"
@@ -50,6 +53,7 @@ modes = ["Object_CutOut"]
 [validity]
 radius = 1.0
 batch_minimum = 0
+exclude = []
 """
 RATE = """
 kind = "rate"
@@ -57,6 +61,8 @@ title = "Load"
 [design]
 open_to_all = true
 batch = 5
+[validity]
+exclude = []
 [rating]
 overlap = 0.2
 spot_checks = 0.0
@@ -69,7 +75,8 @@ name = "ground truth"
 def anywhere(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """A click somewhere, or any score."""
     if not trial["screens"]:
-        return {"score": int(rng.integers(1, 11)), "seconds": 1.0}
+        score = int(rng.integers(1, 11))
+        return {"score": score, "seconds": 1.0, "pointer": "mouse", "focus_lost": False}
     timed = [1000.0 * screen["seconds"] for screen in trial["screens"][:-1]]
     return {
         "x": float(rng.random() * trial["width"]),
@@ -122,11 +129,7 @@ def send(people: list[SimulatedPerson], most: int) -> list[BaseException]:
         except Exception as error:  # noqa: BLE001  gathered and shown by the caller
             wrong.append(error)
 
-    threads = [threading.Thread(target=work, args=(person,)) for person in people]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_all([threading.Thread(target=work, args=(person,)) for person in people])
     return wrong
 
 
@@ -160,7 +163,7 @@ def load(many: int, url: str | None, kind: str, think: float) -> dict[str, Any]:
         served.kill()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = sum(after[k] - before[k] for k in (0, 1))
-        engine = open_engine(Place.beside(plan, url).url)
+        engine = open_engine(url or default_url(plan))
         checked = check(engine, kind)
         took = np.array([each for person in people for each in person.seconds])
         # The first six requests are coming in, all people at the same moment.
@@ -185,11 +188,11 @@ def load(many: int, url: str | None, kind: str, think: float) -> dict[str, Any]:
 def check(engine: sa.Engine, kind: str) -> dict[str, Any]:
     """Every cell as full as planned and no fuller; nobody answered a task twice."""
     with engine.connect() as connection:
-        cells = connection.execute(sa.select(t.cells)).mappings().all()
+        cells = connection.execute(sa.select(db.cells)).mappings().all()
         asked = (
-            sa.select(t.trials.c.task, t.batches.c.person)
-            .join(t.batches, t.batches.c.id == t.trials.c.batch)
-            .where(t.trials.c.answered.is_not(None))
+            sa.select(db.trials.c.task, db.batches.c.person)
+            .join(db.batches, db.batches.c.id == db.trials.c.batch)
+            .where(db.trials.c.answered.is_not(None))
         )
         given = [tuple(row) for row in connection.execute(asked)]
     counts = Counter(task for task, _ in given)
@@ -204,45 +207,114 @@ def check(engine: sa.Engine, kind: str) -> dict[str, Any]:
     }
 
 
-def kill(times: int, url: str | None) -> dict[str, Any]:
-    """Kill the server at random moments while people work."""
+def join(many: int, url: str | None) -> dict[str, Any]:
+    """A class opens the study at the same moment, all from one address."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Path(folder) / "plan.toml"
+        plan.write_text(CLICKS.format(per_cell=50))
+        served = Served(plan, url)
+        people = crowd(served.address, many)
+        wrong: list[BaseException] = []
+
+        def enter(person: SimulatedPerson) -> None:
+            try:
+                person.join()
+            except Exception as error:  # noqa: BLE001  gathered and shown below
+                wrong.append(error)
+
+        start = time.perf_counter()
+        run_all([threading.Thread(target=enter, args=(person,)) for person in people])
+        seconds = time.perf_counter() - start
+        served.kill()
+        return {
+            "people": many,
+            "errors": len(wrong),
+            "first error": str(wrong[0])[:200] if wrong else "",
+            "seconds": round(seconds, 1),
+        }
+
+
+def run_all(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class Beside:
+    """Commands that run while people answer and the server is killed."""
+
+    def __init__(self, plan: Path, url: str | None, folder: Path) -> None:
+        self._plan, self._folder = plan, folder
+        self._db = ["--db", url] if url else []
+        self.calls = 0
+        self.wrong: list[str] = []
+
+    def until(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self.call("invite", str(self._plan), "-n", "2", *self._db)
+            self.call("export", str(self._plan), "-o", str(self._folder / "export"), *self._db)
+            self.call("backup", str(self._plan), "-o", str(self._folder / "b.db"), *self._db)
+
+    def call(self, *words: str) -> None:
+        command = [sys.executable, "-m", "segmeter", "study", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.calls += 1
+        if done.returncode and "nothing to export" not in done.stderr:
+            self.wrong.append(done.stderr[-300:])
+
+
+def kill(times: int, url: str | None, beside: bool = True) -> dict[str, Any]:
+    """Kill the server at random moments while people work and commands run beside it."""
     rng = random.Random(0)
+    _STOP.clear()
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.toml"
         plan.write_text(CLICKS.format(per_cell=50))
         served = Served(plan, url)
         people = crowd(served.address, 8, persistent=True)
+        commands = Beside(plan, url, Path(folder))
         wrong: list[BaseException] = []
-        worker = threading.Thread(target=lambda: wrong.extend(send(again(people), 200)))
-        worker.start()
+        workers = [threading.Thread(target=lambda: wrong.extend(send(again(people), 200)))]
+        if beside:
+            workers.append(threading.Thread(target=commands.until, args=(_STOP,)))
+        for worker in workers:
+            worker.start()
         for _ in range(times):
             before = acknowledged(people)
-            while acknowledged(people) == before and worker.is_alive():
+            while acknowledged(people) == before and workers[0].is_alive():
                 time.sleep(0.01)  # a slow machine must not be killed before anything happens
             time.sleep(rng.random())
             served.kill()
             served.start()
         _STOP.set()
-        worker.join()
+        for worker in workers:
+            worker.join()
         served.kill()
-        place = Place.beside(plan, url)
-        kept = answers_in(Ledger(place.url, place.log).engine)
-        logged = {
-            event["body"]["trial"]: event["body"]["answer"]
-            for event in map(json.loads, place.log.read_text().splitlines())
-            if event["kind"] == "answered"
-        }
-        said = [each for person in people for each in person.acknowledged]
-        rebuild(place.log, f"sqlite:///{folder}/again.db")
-        return {
+        return _kept(plan, url, people, wrong) | {
             "kills": times,
-            "errors": len(wrong),
-            "first error": str(wrong[0])[:200] if wrong else "",
-            "acknowledged": len(said),
-            "lost from the database": sum(kept.get(s["trial"]) != s["answer"] for s in said),
-            "lost from the log": sum(logged.get(s["trial"]) != s["answer"] for s in said),
-            "rebuilt alike": answers_in(open_engine(f"sqlite:///{folder}/again.db")) == kept,
+            "commands beside": commands.calls,
+            "commands failed": commands.wrong,
         }
+
+
+def _kept(
+    plan: Path, url: str | None, people: list[SimulatedPerson], wrong: list[BaseException]
+) -> dict[str, Any]:
+    """What the database has of everything that was acknowledged."""
+    database = Database(url or default_url(plan))
+    backup(database, plan.with_suffix(".copy.db"))
+    kept = answers_in(database.engine)
+    said = [each for person in people for each in person.acknowledged]
+    return {
+        "errors": len(wrong),
+        "first error": str(wrong[0])[:200] if wrong else "",
+        "acknowledged": len(said),
+        "lost": sum(kept.get(s["trial"], [None])[-1] != s["answer"] for s in said),
+        "stored twice": sum(len(each) > 1 for each in kept.values()),
+        "backup equal": answers_in(open_engine(f"sqlite:///{plan.with_suffix('.copy.db')}"))
+        == kept,
+    }
 
 
 def acknowledged(people: list[SimulatedPerson]) -> int:
@@ -253,7 +325,7 @@ _STOP = threading.Event()
 
 
 def again(people: list[SimulatedPerson]) -> list[SimulatedPerson]:
-    """People who go on until told to stop: when a batch list ends, somebody new comes."""
+    """People who work until they are stopped: when there is nothing left, somebody new comes."""
     for person in people:
         _endless(person)
     return people
@@ -263,7 +335,8 @@ def _endless(person: SimulatedPerson) -> None:
     def work(most: int = 0, *, images: bool = True) -> int:
         while not _STOP.is_set():
             person._http.cookies.clear()
-            person.join()
+            if not person.join():
+                break
             for batch in person.batches():
                 for trial in batch["trials"]:
                     if _STOP.is_set():
@@ -272,37 +345,43 @@ def _endless(person: SimulatedPerson) -> None:
                         person.answer(trial, False)
         return len(person.acknowledged)
 
-    person.work = work  # type: ignore[method-assign]  # the same person, who never tires
+    person.work = work  # type: ignore[method-assign]  # the same person, again and again
 
 
-def answers_in(engine: sa.Engine) -> dict[str, Any]:
+def answers_in(engine: sa.Engine) -> dict[str, list[Any]]:
+    """All answers by trial."""
+    found: dict[str, list[Any]] = {}
     with engine.connect() as connection:
-        asked = sa.select(t.trials.c.id, t.trials.c.answer).where(t.trials.c.answer != "")
-        return {row[0]: json.loads(row[1]) for row in connection.execute(asked)}
+        asked = sa.select(db.answers.c.trial, db.answers.c.body).order_by(db.answers.c.number)
+        for trial, body in connection.execute(asked):
+            found.setdefault(trial, []).append(json.loads(body)["given"])
+    return found
 
 
 def main() -> None:
     if sys.argv[1:2] == ["serve"]:
         plan, port, url = Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] or None
-        study = open_study(read_plan(plan), Place.beside(plan, url))
-        serve(study_app(study, limited=False), "127.0.0.1", port)
+        study = open_study(read_plan(plan), url or default_url(plan))
+        serve(study_app(study), "127.0.0.1", port)
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("load", "kill"))
+    parser.add_argument("what", choices=("load", "join", "kill"))
     parser.add_argument("--kind", choices=("clicks", "rate"), default="rate")
     parser.add_argument("--people", type=int, default=200)
     parser.add_argument("--think", type=float, default=5.0)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--db", default=None)
-    parser.add_argument("--postgres", action="store_true", help="begin one for this")
+    parser.add_argument("--postgres", action="store_true", help="start a temporary one")
     given = parser.parse_args()
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(_postgres()) if given.postgres else given.db
-        found = (
-            load(given.people, url, given.kind, given.think)
-            if given.what == "load"
-            else kill(given.times, url)
-        )
+        match given.what:
+            case "load":
+                found = load(given.people, url, given.kind, given.think)
+            case "join":
+                found = join(given.people, url)
+            case _:
+                found = kill(given.times, url)
     print(json.dumps(found | {"load average": os.getloadavg()}, indent=1))
 
 

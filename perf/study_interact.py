@@ -1,4 +1,4 @@
-"""How long people wait for a mask: clicks at a model in the loop, through the real server.
+"""Latency of masks with a model in the loop, through the real server.
 
     python perf/study_interact.py --weights WEIGHTS [--model mobile-sam] [--people 1]
                                   [--objects 6] [--clicks 10] [--dataset mini]
@@ -93,7 +93,7 @@ class Clicking:
             time.sleep(0 if self.alone else 5.0)  # the screens before the first click
             for number in range(1, self.clicks + 1):
                 self._click(trial, number)
-            self._content(trial)
+            self._accept(trial)
 
     def _click(self, trial: dict[str, Any], number: int) -> None:
         if self.alone:
@@ -113,9 +113,9 @@ class Clicking:
         self.wall.append(time.perf_counter() - start)
         self.cpu.append(self.server.cpu() - before)
 
-    def _content(self, trial: dict[str, Any]) -> None:
+    def _accept(self, trial: dict[str, Any]) -> None:
         times = [1000.0 * screen["seconds"] for screen in trial["screens"][:-1]]
-        body = {"nonce": "a" * 8, "content": True, "review_ms": 1.0, "focus_lost": False}
+        body = {"nonce": "a" * 8, "accepted": True, "review_ms": 1.0, "focus_lost": False}
         body["screens"] = [{"planned_ms": ms, "true_ms": ms} for ms in times]
         self.person.post(f"/api/trials/{trial['id']}", body)
 

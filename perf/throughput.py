@@ -25,7 +25,7 @@ from pathlib import Path
 
 __all__ = ["main"]
 
-JOB_ID = 20  # letters; files with longer names are packs of many jobs
+JOB_ID = 20  # letters; files with longer names are compacted files of many jobs
 
 
 def enlarged(data: Path, folder: Path, objects: int) -> Path:
@@ -74,7 +74,7 @@ class Utilisation:
 def played(command: list[str], run: Path) -> tuple[float, list[float], int]:
     """When a command began, when each of its parts was written, and its exit code.
 
-    Parts are packed while the run goes on, so they are looked for all the time.
+    Parts are compacted while the run goes on, so they are looked for all the time.
     """
     begun = time.time()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -82,7 +82,7 @@ def played(command: list[str], run: Path) -> tuple[float, list[float], int]:
     over = False
     while not over:
         over = process.poll() is not None
-        for part in run.glob("parts/*.parquet"):
+        for part in run.glob("jobs/*.parquet"):
             if part.name not in seen and len(part.stem) == JOB_ID:
                 with suppress(FileNotFoundError):
                     seen[part.name] = part.stat().st_mtime

@@ -1,11 +1,16 @@
-"""Torture: runs are killed at random moments for some minutes, and must come out the same.
+"""Torture: kill runs at random moments for some minutes; their rows must come out the same.
 
-`python perf/torture.py --minutes 5 --seed 1 --where disk,state,s3,ray`: on a disk, and on an S3
-protocol server that is started for it, the parent or a worker is killed (SIGKILL, SIGTERM,
-SIGINT) at a random moment, again and again, until the run is complete; on a Ray cluster of two
-nodes it is the driver, an actor or a node; in `memory://` a write is broken off. Each time the
-rows must equal those of an undisturbed run, and no temporary file, no lock and no lease may be
-left. Ends with exit code 1 at the first difference.
+`python perf/torture.py --minutes 5 --seed 1 --where disk,memory,s3,ray,copies,study`
+
+On `disk`, and on an S3 server that is started for it, the parent or a worker is killed (SIGKILL,
+SIGTERM, SIGINT) at a random moment, again and again, until the run is complete. On a Ray cluster
+of two nodes it is the driver, an actor or a node; in `memory://` a write is interrupted. `copies`
+runs two shards and then copies their folders over each other, merges them, adds a model and
+compacts, killing each command. Rows must be unique after every step, and in the end equal to
+those of an undisturbed run, with no temporary file, lock or lease left. `study` kills a study's
+server five times while people answer and commands run beside it (`perf/study.py`): no
+acknowledged answer may be lost or stored twice. The first difference ends the script with exit
+code 1.
 """
 
 from __future__ import annotations
@@ -21,12 +26,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.engine import packing, run_plan
+from segmeter.engine import background_compaction, run_plan
 from segmeter.store import Run, RunFolder, compaction
 from segmeter.store.remote import RemotePlace
 
@@ -42,16 +48,27 @@ QUERY = """
 """
 
 
-# Finished jobs are packed from the third on, so that kills meet that as well.
+# Finished jobs are compacted from the third on, so that kills meet that as well.
 START = """
 from segmeter.cli.app import run_app
-from segmeter.engine import packing
+from segmeter.engine import background_compaction
 from segmeter.store import compaction
 if __name__ == "__main__":
-    for module in (compaction, packing):
+    for module in (compaction, background_compaction):
         setattr(module, "LOOSE", 3)  # noqa: B010  # each keeps the number it imported
     run_app()
 """
+
+
+COMPACT = """
+import sys
+from segmeter.store import RunFolder
+from segmeter.store.compaction import compact
+folder = RunFolder(sys.argv[1])
+with folder.locked():
+    compact(folder, loose=1, closing=True)
+"""
+WIDE = ["run", "noc", "-m", "disc", "-m", "noisy", "-m", "oracle", "--add", "--workers", "0"]
 
 
 def rows_of(address: str | Path) -> list[dict[str, Any]]:
@@ -83,6 +100,61 @@ def torture_processes(
                 kill(process.pid)
         if process.wait() == 0:
             return kills
+
+
+def torture_copies(folder: str, chance: random.Random) -> tuple[str, int, list[str]]:
+    """Copy, merge, add and compact under kills: the run, the kills, and what went wrong."""
+    one, two, merged = (f"{folder}/{name}" for name in ("one", "two", "merged"))
+    kills = 0
+    for k, out in enumerate((one, two)):
+        who = ["--workers", "0", "--shard", f"{k + 1}/2"]
+        kills += torture_processes(out, chance, who, lambda pid: kill_process(pid, chance))
+    steps: dict[str, Callable[[str, str], list[str]]] = {
+        "copy": lambda x, y: ["cp", "-r", f"{x}/.", y],
+        "add": lambda x, _: [sys.executable, "-c", START, *WIDE, "--out", x],
+        "merge": lambda *_: [sys.executable, "-c", START, "merge", merged, one, two],
+        "compact": lambda x, _: [sys.executable, "-c", COMPACT, x],
+    }
+    for _ in range(12):
+        there = [run for run in (one, two, merged) if Path(run, "plan.json").exists()]
+        name = chance.choice(list(steps))
+        killed, code = interrupted(steps[name](*chance.sample(there, 2)), chance)
+        kills += killed
+        if not killed and code == 70:
+            return one, kills, [f"a trace in '{name}'"]
+        for run in there:
+            if doubled := doubled_rows(run):
+                return one, kills, [f"{doubled} rows of {run} twice after '{name}'"]
+    while interrupted([sys.executable, "-c", START, *WIDE, "--out", one], chance, 0.0)[1] != 0:
+        kills += 1
+    return one, kills, []
+
+
+def interrupted(
+    command: Sequence[str], chance: random.Random, chance_to_kill: float = 0.7
+) -> tuple[bool, int]:
+    """Run a command, which may be killed at a random moment: whether it was, and its exit code."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, **quiet)  # type: ignore[call-overload]  # two keywords
+    if chance.random() < chance_to_kill:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.002 if command[0] == "cp" else chance.uniform(0.5, 6.0))
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            return True, process.returncode
+    return False, process.wait()
+
+
+def doubled_rows(run: str) -> int:
+    """How many rows share the key of another."""
+    key = 'model, dataset, scene, target, "user", protocol, round'
+    (found,) = (
+        Run.open(run)
+        .sql(f"select count(*) - count(distinct ({key})) as doubled from rows")
+        .to_pylist()
+    )
+    return int(found["doubled"])
 
 
 class Nodes:
@@ -129,9 +201,11 @@ def torture_memory(address: str, chance: random.Random) -> int:
             raise KeyboardInterrupt
         put(place, name, data, leased=leased)
 
-    for module in (compaction, packing):
+    for module in (compaction, background_compaction):
         setattr(module, "LOOSE", 3)  # noqa: B010  # each keeps the number it imported
-    threading.excepthook = lambda raised: None  # of the thread that packs, when it is broken off
+    threading.excepthook = lambda raised: (
+        None
+    )  # of the thread that compacted files, when it is broken off
     setattr(RemotePlace, "put", breaking)  # noqa: B010  # this is the torture
     try:
         while True:
@@ -159,7 +233,7 @@ def turn(
 ) -> tuple[str, int]:
     """One run at one place: where it lies, and how often it was killed."""
     out = f"{base}/{where}-{number}"
-    if where == "state":
+    if where == "memory":
         return out, torture_memory(out, chance)
     if where == "ray" and nodes is not None:
         who = ["--address", nodes.address]
@@ -181,15 +255,23 @@ def torture(
     chance = random.Random(seed)
     run_plan(PLAN, f"{folder}/whole", workers=0)
     whole = rows_of(f"{folder}/whole")
+    oracle = replace(PLAN, segmenters=(*PLAN.segmenters, Spec("oracle")))
+    run_plan(oracle, f"{folder}/wide", workers=0)
+    wide = rows_of(f"{folder}/wide")
     end, turns, kills = time.monotonic() + 60 * minutes, 0, dict.fromkeys(bases, 0)
     while time.monotonic() < end:
         turns += 1
         for where, base in bases.items():
-            out, times = turn(where, base, turns, chance, nodes)
+            wrong: list[str] = []
+            if where == "copies":
+                out, times, wrong = torture_copies(f"{base}/copies-{turns}", chance)
+            else:
+                out, times = turn(where, base, turns, chance, nodes)
             kills[where] += times
-            if not RunFolder(out).layout().packs:
-                print(f"turn {turns}: no job of {out} was packed")
-            wrong = left_over(out) + ([] if rows_of(out) == whole else [f"rows of {out}"])
+            if not RunFolder(out).layout().compacted_files:
+                print(f"turn {turns}: no job of {out} was compacted")
+            wanted = wide if where == "copies" else whole
+            wrong += left_over(out) + ([] if rows_of(out) == wanted else [f"rows of {out}"])
             if wrong:
                 print(f"turn {turns}: {', '.join(wrong)}; seed {seed}, folder {folder}")
                 return 1
@@ -199,18 +281,34 @@ def torture(
     return 0
 
 
+def torture_study(times: int = 5) -> bool:
+    """Kill a study's server; whether everything acknowledged is kept once."""
+    import study
+
+    found = study.kill(times, None)
+    kept = found["acknowledged"] > 0 and found["backup equal"]
+    broken = found["errors"] + found["lost"] + found["stored twice"] + len(found["commands failed"])
+    print(f"study: {found}", flush=True)
+    return bool(kept and not broken)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--where", default="disk,state,s3,ray", help="several of these")
+    places = "disk,memory,s3,ray,copies,study"
+    parser.add_argument("--where", default=places, help="several of these")
     asked = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)
-    wanted = asked.where.split(",")
+    wanted = [name for name in asked.where.split(",") if name != "study"]
+    if "study" in asked.where.split(",") and not torture_study():
+        return 1
+    if not wanted:
+        return 0
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-"))
-        bases = {"disk": folder, "state": "memory://torture", "ray": folder}
+        bases = {"disk": folder, "memory": "memory://torture", "ray": folder, "copies": folder}
         if "s3" in wanted:
             bases["s3"] = stack.enter_context(s3_server())
         nodes = Nodes() if "ray" in wanted else None

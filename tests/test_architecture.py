@@ -36,18 +36,20 @@ MAY_IMPORT = {
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
     # Masks are exported on the grids of the files that they belong to.
-    "report": {"core", "store", "datasets"},
+    "report": {"core", "datasets", "stats", "store"},
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
-        *("benchmarks", "store", "engine", "report", "study"),
+        *("benchmarks", "store", "engine", "report", "study", "model_parity", "serving"),
     },
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
         *("benchmarks", "store", "engine", "report"),
     },
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
-    "__init__.py": {"evaluation"},
+    "__init__.py": {"evaluation", "model_parity", "serving"},
     "evaluation.py": {"core", "runtime", "engine", "store", "report"},
+    "model_parity.py": {"core", "measures", "stats", "report", "evaluation"},
+    "serving.py": {"core"},
     "__main__.py": {"cli"},
 }
 # What a room may look up in the catalogue beyond what it may import, and why.
@@ -57,6 +59,8 @@ MAY_LOOK_UP = {
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
     "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
     "evaluation.py": {"users"},
+    "model_parity.py": {"models", "datasets", "users"},
+    "serving.py": {"models"},
     "study": {"models"},  # the model that people segment with
 }
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")

@@ -6,17 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from segmeter.evaluation import Run, evaluate
+    from segmeter.model_parity import parity
+    from segmeter.serving import serve
 
 __version__ = "0.2.0"
-__all__ = ["Run", "__version__", "evaluate"]
+__all__ = ["Run", "__version__", "evaluate", "parity", "serve"]
 
 
 def __getattr__(name: str) -> Any:
-    """`evaluate` and `Run` are loaded when first used, so that importing stays cheap."""
+    """Public names are loaded at first use, so that importing stays cheap."""
     if name in ("Run", "evaluate"):
         from segmeter import evaluation
 
         return getattr(evaluation, name)
+    if name == "parity":
+        from segmeter.model_parity import parity
+
+        return parity
+    if name == "serve":
+        from segmeter.serving import serve
+
+        return serve
     raise AttributeError(f"module 'segmeter' has no attribute '{name}'")
 
 

@@ -22,7 +22,7 @@ from segmeter.core.sections import Answer, Gallery, Note, Replay, Section, Table
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Oracle
 from segmeter.report.page import Page, render
-from segmeter.report.trail import missing, trail
+from segmeter.report.provenance import missing, provenance
 from segmeter.stats.goals import Goal
 from segmeter.store import Run
 
@@ -202,7 +202,7 @@ def test_images_lead_to_replays(sections: list[Section]) -> None:
 
 
 def test_the_whole_page_is_small_and_holds_the_summary(run: Run, sections: list[Section]) -> None:
-    html = render(Page("t", "s", [], [*sections, missing(run), trail(run)]))
+    html = render(Page("t", "s", [], [*sections, missing(run), provenance(run)]))
     assert len(html) < 3_000_000
     assert run.plan.id in html
     assert "Nothing: every scene" in html
@@ -234,7 +234,7 @@ def test_a_scene_without_result_is_named_and_means_are_warned_of(tmp_path: Path)
 
 def test_scenes_that_nobody_has_begun_are_named_too(tmp_path: Path) -> None:
     run_plan(replace(PLAN, rounds=1), tmp_path / "run", workers=0)
-    parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
+    parts = sorted((tmp_path / "run" / "jobs").glob("*.parquet"))
     run = Run.open(tmp_path / "run")
     gone = run.sql("select distinct scene from rows order by scene limit 1").to_pylist()[0]["scene"]
     for part in parts:
@@ -264,7 +264,7 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     plan = replace(PLAN, segmenters=(Spec("oracle"),), rounds=1, limit=1, protocols=("published",))
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
-    html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), trail(run)]))
+    html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), provenance(run)]))
     assert "is measured alone" in html
     assert json.dumps(Noc().differences(run)) == "[]"
 

@@ -452,5 +452,5 @@ def test_a_run_needs_no_database(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "summaries need duckdb" in done.stderr
-    assert list((out / "parts").glob("*.parquet"))
+    assert list((out / "jobs").glob("*.parquet"))
     assert not (out / "errors").exists()

@@ -194,9 +194,9 @@ def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, he
     typed(*common, "--user", "centre-click", "--user", "random-click", "--out", "at-once")
     together = Run.open("at-once").sql(f"select {steady} from rows order by {key}").to_pylist()
     assert wide.sql(f"select {steady} from rows order by {key}").to_pylist() == together
-    parts = {p.name: p.stat().st_mtime_ns for p in Path("r/parts").iterdir()}
+    parts = {p.name: p.stat().st_mtime_ns for p in Path("r/jobs").iterdir()}
     assert typed("run", "noc", "-u", "random-click", "-o", "r", "--add", "--workers", 0)[0] == 0
-    assert {p.name: p.stat().st_mtime_ns for p in Path("r/parts").iterdir()} == parts
+    assert {p.name: p.stat().st_mtime_ns for p in Path("r/jobs").iterdir()} == parts
 
 
 def test_users_who_play_together_are_not_added_one_by_one(typed: Typed, here: Path) -> None:

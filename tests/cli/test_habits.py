@@ -127,7 +127,7 @@ def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) 
     first = subprocess.run(command, capture_output=True, text=True, check=False)
     assert first.returncode == 130, first.stderr
     assert first.stderr == "segmeter: interrupted; what was finished is kept\n"
-    assert len(list((out / "parts").glob("*.parquet"))) == 1
+    assert len(list((out / "jobs").glob("*.parquet"))) == 1
     second = subprocess.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 0, second.stderr
     assert Run.open(out).sql("select count(distinct scene) as n from rows").to_pylist() == [

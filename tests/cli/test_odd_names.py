@@ -70,7 +70,7 @@ def test_a_run_that_claims_giant_masks_is_reported_without_them(
     out, giant = tmp_path / "run", [16384, 16384]
     words = ("run", "noc", "-m", "disc?radius=5", "-d", folder, "-o", out, "--rounds", 2)
     assert typed(*words, "--workers", 0)[0] == 0
-    (part,) = sorted((out / "parts").rglob("*.parquet"))
+    (part,) = sorted((out / "jobs").rglob("*.parquet"))
     table = pq.read_table(part)
     rows = table.to_pylist()
     for row in rows:

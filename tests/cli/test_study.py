@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra 'study'")
 
-from segmeter.study.demo import fill_with_people
+from segmeter.study.people import fill_with_people
 from segmeter.study.plan import read_plan
-from segmeter.study.serving import Place, open_study
+from segmeter.study.server import default_url, open_study
 
 Typed = Callable[..., tuple[int, str, str]]
 SMALL = """
@@ -25,6 +25,8 @@ modes = ["Text_Description", "Object_CutOut"]
 per_cell = 2
 batch = 2
 open_to_all = true
+[validity]
+exclude = ["late", "left_page", "unseen", "wrong_device"]
 """
 
 
@@ -40,7 +42,7 @@ def test_a_new_plan_is_written_once(typed: Typed, tmp_path: Path) -> None:
     assert typed("study", "new", path, "--kind", "rate")[0] == 0
     assert 'kind = "rate"' in path.read_text()
     code, _, said = typed("study", "new", path)
-    assert (code, "take another name" in said) == (2, True)
+    assert (code, "choose another name" in said) == (2, True)
     assert typed("study", "new", tmp_path / "other.toml", "--kind", "film")[0] == 2
     assert not (tmp_path / "other.toml").exists()
 
@@ -64,20 +66,24 @@ def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None
     code, _, said = typed("study", "export", plan, "-o", tmp_path / "none")
     assert (code, "nothing to export" in said) == (2, True)
     assert not (tmp_path / "none").exists()
-    study = open_study(read_plan(plan), Place.beside(plan))
+    study = open_study(read_plan(plan), default_url(plan))
     fill_with_people(study)
     code, said, _ = typed("study", "export", plan, "-o", tmp_path / "out")
-    assert [Path(line).name for line in said.split()] == [
-        "trials.parquet",
-        "clicks.csv",
-        "previews.csv",
-    ]
+    names = {Path(line).name for line in said.split()}
+    assert {"trials.parquet", "clicks.csv", "previews.csv", "codebook.csv"} <= names
     assert typed("study", "report", plan)[0] == 0
     assert "Display modes" in plan.with_suffix(".report.html").read_text()
     assert typed("study", "costs", plan)[0] == 2
     assert typed("study", "withdraw", plan, "nobody")[0] == 2
-    again = f"sqlite:///{tmp_path / 'again.db'}"
-    assert typed("study", "rebuild", tmp_path / "study.events.jsonl", "--db", again)[0] == 0
+    assert typed("study", "withdraw", plan, "-K2M-4XR9-TBAC")[0] == 2  # not taken for an option
+    kept, again = tmp_path / "kept.db", f"sqlite:///{tmp_path / 'again.db'}"
+    assert typed("study", "backup", plan, "-o", kept)[0] == 0
+    assert typed("study", "restore", kept, "--db", again)[0] == 0
+    code, first, _ = typed("study", "participants", plan)
+    assert (code, typed("study", "participants", plan, "--db", again)[1]) == (0, first)
+    assert typed("study", "archive", plan, "-o", tmp_path / "study.zip")[0] == 0
+    assert typed("study", "preregister", plan)[0] == 0
+    assert "Holm" not in plan.with_suffix(".preregistration.md").read_text()
     clicks = tmp_path / "out" / "clicks.csv"
     code, said, _ = typed("calibrate", "--clicks", clicks, "-d", "mini", "-o", tmp_path / "fit")
     assert (code, "fitted on" in said) == (0, True)
@@ -89,4 +95,25 @@ def test_a_port_that_is_taken_is_said(typed: Typed, plan: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         code, _, said = typed("study", "serve", plan, "--port", taken.getsockname()[1])
-    assert (code, "take another --port" in said) == (2, True)
+    assert (code, "choose another --port" in said) == (2, True)
+
+
+def test_power_grows_with_the_effect(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "rate.toml"
+    path.write_text('kind = "rate"\n[[masks]]\nname = "a"\n[[masks]]\nname = "b"\n')
+    small = ("study", "power", path, "--people", "8", "--targets", "10", "--studies", "10")
+    code, said, _ = typed(*small, "--effect", "0")
+    assert (code, said.startswith("power ")) == (0, True)
+    large = typed(*small, "--effect", "5")[1]
+    assert float(large.split()[1]) > float(said.split()[1])
+
+
+def test_files_to_deploy_name_the_plan_and_the_domain(
+    typed: Typed, plan: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "deploy"
+    assert typed("study", "deploy", plan, "--domain", "study.example.org", "-o", out)[0] == 0
+    assert "study.example.org {" in (out / "Caddyfile").read_text()
+    assert '"study.toml"' in (out / "Dockerfile").read_text()
+    assert "$http_host" in (out / "nginx.conf").read_text()
+    assert typed("study", "deploy", plan, "--domain", "a b", "-o", out)[0] == 2

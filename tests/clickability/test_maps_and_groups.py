@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from segmeter.clickability import groups
-from segmeter.clickability.groups import draw_published, draw_sound, limits, share_of_group
+from segmeter.clickability.groups import draw_corrected, draw_published, limits, share_of_group
 from segmeter.clickability.maps import (
     ClickMap,
     blurred_clicks,
@@ -166,7 +166,7 @@ def _check_sound(box: Weights, share: tuple[float, float], drawn: float, seed: i
     map = ClickMap((box.shape[0], box.shape[1]), (0, 0), box)
     low, high = share
     plain = groups._plain_at_share(box, low + drawn * (high - low), seed)
-    found = draw_sound(map, (low, high), drawn, seed)
+    found = draw_corrected(map, (low, high), drawn, seed)
     expected = groups._point(map, plain)
     if found != expected:  # sums in another order may round to the neighbour, of the same mass
         order = groups._order(box, seed).tolist()
@@ -184,7 +184,7 @@ def test_each_sound_group_holds_exactly_a_tenth() -> None:
     steps = (np.arange(4000) + 0.5) / 4000
     for group in range(1, 11):
         for drawn in steps:
-            point = draw_sound(map, share_of_group(group), float(drawn), 5)
+            point = draw_corrected(map, share_of_group(group), float(drawn), 5)
             assert point is not None
             seen[point] += 1
     assert np.abs(seen / seen.sum() - expected).max() < 1e-4
@@ -192,7 +192,7 @@ def test_each_sound_group_holds_exactly_a_tenth() -> None:
 
 def test_groups_of_a_flat_map_are_spread_by_hash_not_by_row() -> None:
     map = uniform(Mask.box((40, 40), (0, 0), (40, 40)))
-    rows = [draw_sound(map, share_of_group(1), u, 9) for u in np.linspace(0, 0.99, 80)]
+    rows = [draw_corrected(map, share_of_group(1), u, 9) for u in np.linspace(0, 0.99, 80)]
     heights = [point[0] for point in rows if point]
     assert min(heights) < 8
     assert max(heights) > 31
@@ -222,7 +222,7 @@ def test_bad_maps_and_groups_are_refused() -> None:
     with pytest.raises(BadInput, match="at least one click"):
         from_clicks([], np.ones((4, 4), np.float32))
     empty = ClickMap.of(np.zeros((3, 3)))
-    assert draw_sound(empty, (0, 1), 0.5, 1) is None
+    assert draw_corrected(empty, (0, 1), 0.5, 1) is None
     assert draw_published(empty, (0, 1), 0.5) is None
 
 

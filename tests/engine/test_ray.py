@@ -148,7 +148,7 @@ def test_a_driver_that_is_killed_goes_on(
     words += ["--user", "centre-click", "--rounds", "3", "--out", "run"]
     words += ["--address", cluster.address]
     driver = subprocess.Popen([sys.executable, "-m", "segmeter", *words], start_new_session=True)
-    while driver.poll() is None and not any((folder / "run").glob("parts/**/*.parquet")):
+    while driver.poll() is None and not any((folder / "run").glob("jobs/**/*.parquet")):
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()

@@ -26,7 +26,7 @@ from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.kernels import threads
 from segmeter.models.drawn import Disc, Oracle
-from segmeter.report.trail import missing
+from segmeter.report.provenance import missing
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.places import DiskFull
@@ -45,7 +45,7 @@ TIMES = {"seconds_encode", "seconds_predict", "seconds_user"}
 def rows(run: Path) -> list[tuple[Any, ...]]:
     """All rows of a run but their times, in an order that does not depend on the parts'."""
     found: list[tuple[Any, ...]] = []
-    for part in sorted((run / "parts").glob("*.parquet")):
+    for part in sorted((run / "jobs").glob("*.parquet")):
         table = pq.read_table(part).to_pylist()
         found += [tuple(str(v) for k, v in sorted(r.items()) if k not in TIMES) for r in table]
     return sorted(found)
@@ -86,8 +86,8 @@ def test_the_same_rows_with_one_two_and_four_workers(whole: Path, tmp_path: Path
 def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
     plan = replace(PLAN, segmenters=(Spec("grabcut"),), limit=1, rounds=1)
     run_plan(plan, tmp_path / "run", workers=0)
-    trail = Run.open(tmp_path / "run").provenance["segmenters"]["grabcut"]
-    assert trail["citation"].startswith("Rother, Kolmogorov, Blake.")
+    provenance = Run.open(tmp_path / "run").provenance["segmenters"]["grabcut"]
+    assert provenance["citation"].startswith("Rother, Kolmogorov, Blake.")
 
 
 def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path) -> None:
@@ -96,9 +96,9 @@ def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path
 
     plan = replace(PLAN, segmenters=(Spec("mobile-sam"),), limit=1, rounds=1)
     run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
-    trail = Run.open(tmp_path / "run").provenance["segmenters"]["mobile-sam"]
-    assert trail["weights"] == str(real_weights / "mobile-sam")
-    assert trail["fingerprint"] == fingerprint(real_weights / "mobile-sam")
+    provenance = Run.open(tmp_path / "run").provenance["segmenters"]["mobile-sam"]
+    assert provenance["weights"] == str(real_weights / "mobile-sam")
+    assert provenance["fingerprint"] == fingerprint(real_weights / "mobile-sam")
 
 
 def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_finished_run_is_not_done_again(whole: Path) -> None:
 def test_a_lost_part_is_done_again_and_nothing_else(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     run_plan(PLAN, out, workers=0)
-    next((out / "parts").glob("*.parquet")).unlink()
+    next((out / "jobs").glob("*.parquet")).unlink()
     assert run_plan(PLAN, out, workers=0) == Tally(done=1, before=7, failed=0)
     assert rows(out) == rows(whole)
 
@@ -312,7 +312,7 @@ class Killer:
     def __init__(self, plan: Path, out: Path, workers: int) -> None:
         command = [sys.executable, "-c", KILLED, str(plan), str(out), str(workers)]
         self.process = subprocess.Popen(command, start_new_session=True)
-        self.parts = out / "parts"
+        self.parts = out / "jobs"
 
     def kill_after(self, parts: int) -> None:
         pause = threading.Event()
@@ -329,7 +329,7 @@ def test_a_killed_run_loses_only_the_open_jobs(whole: Path, tmp_path: Path, work
     finished: set[str] = set()
     for parts in (1, 2, 4, 6):
         Killer(plan, out, workers).kill_after(parts)
-        now = {p.name for p in (out / "parts").glob("*.parquet")}
+        now = {p.name for p in (out / "jobs").glob("*.parquet")}
         assert finished <= now
         finished = now
     tally = run_plan(PLAN, out, workers=0)

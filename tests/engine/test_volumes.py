@@ -35,7 +35,7 @@ def test_a_volume_is_run_stopped_resumed_scored_and_reported(tmp_path: Path) -> 
     assert {len(row["shape"]) for row in whole} == {3}
     assert all(row["z"] is not None for row in whole if row["prompt"] is not None)
 
-    lost = sorted((out / "parts").rglob("*.parquet"))[0]
+    lost = sorted((out / "jobs").rglob("*.parquet"))[0]
     lost.unlink()  # a job that was cut off leaves no part
     assert run_plan(PLAN, out, workers=0).done == 1
     assert rows(out) == whole

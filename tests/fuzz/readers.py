@@ -402,40 +402,21 @@ def _of_run(pattern: str) -> Callable[[], list[bytes]]:
     return make
 
 
-def _a_packed_run(folder: Path) -> None:
-    """A small run whose jobs lie in one pack."""
+def _a_compacted_run(folder: Path) -> None:
+    """A small run whose jobs are in one compacted file."""
     from segmeter.store import RunFolder
     from segmeter.store.compaction import compact
 
     _a_run(folder)
-    packed = RunFolder.existing(folder / "run")
-    with packed.locked():
-        compact(packed, loose=1)
+    run = RunFolder.existing(folder / "run")
+    with run.locked():
+        compact(run, loose=1)
 
 
-def _packs() -> list[bytes]:
+def _compacted() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        _a_packed_run(Path(folder))
-        return [path.read_bytes() for path in Path(folder).glob("run/parts/pack-*.parquet")]
-
-
-def _kept() -> list[bytes]:
-    """What a run keeps of its sessions, without the seal: it is never read with another's."""
-    from segmeter.store import Run
-
-    with tempfile.TemporaryDirectory() as folder:
-        _a_run(Path(folder))
-        Run.open(Path(folder) / "run").summary()
-        return [path.read_bytes() for path in sorted(Path(folder).glob("run/kept/*"))]
-
-
-def _with_kept(path: Path) -> None:
-    """A summary beside what somebody has put where summaries are kept."""
-    kept = path.parent / "run" / "kept"
-    kept.mkdir(exist_ok=True)
-    for name in ("sessions.arrow", "summary.json"):
-        (kept / name).write_bytes(path.read_bytes())
-    _summary(kept.parent)
+        _a_compacted_run(Path(folder))
+        return [path.read_bytes() for path in Path(folder).glob("run/jobs/compacted-*.parquet")]
 
 
 def _groups() -> list[bytes]:
@@ -480,11 +461,11 @@ def _rows(folder: Path) -> None:
     Run.open(folder).sql("select * from rows order by all")
 
 
-def _part(path: Path) -> None:
-    from segmeter.store.parts import decode, trail_of
+def _job_file(path: Path) -> None:
+    from segmeter.store.job_files import decode, provenance_of
 
     table = decode(path.read_bytes())
-    trail_of(table.schema)
+    provenance_of(table.schema)
     table.to_pylist()
 
 
@@ -695,7 +676,7 @@ def _read_id_map(path: Path) -> None:
 
 
 PLANS, SIGNED = _of_run("plan.json"), _of_run("provenance.json")
-PARTS = _of_run("**/*.parquet")
+JOB_FILES = _of_run("**/*.parquet")
 
 READERS: dict[str, Reader] = {
     "images": Reader(_images, read_rgb, "a.png", png_changed),
@@ -750,11 +731,16 @@ READERS: dict[str, Reader] = {
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
     "groups": Reader(_groups, read_groups, "groups.csv", text_changed),
     "annotation-logs": Reader(_logs, read_log, "log.csv", text_changed),
-    "kept": Reader(_kept, _with_kept, "a.bin", bytes_changed, _a_run, share=50),
-    "packs": Reader(_packs, _in_run(_summary), "a.parquet", bytes_changed, _a_packed_run, share=50),
-    "parts": Reader(PARTS, _part, "a.parquet"),
+    "compacted-files": Reader(
+        _compacted, _in_run(_summary), "a.parquet", bytes_changed, _a_compacted_run, share=50
+    ),
+    "job-files": Reader(JOB_FILES, _job_file, "a.parquet"),
     # Opening a whole run takes a thousand times as long as reading a file.
-    "run-parts": Reader(PARTS, _in_run(_rows), "a.parquet", bytes_changed, _a_run, share=50),
+    "run-job-files": Reader(
+        JOB_FILES, _in_run(_rows), "a.parquet", bytes_changed, _a_run, share=50
+    ),
     "plan-summed": Reader(PLANS, _in_run(_summary), "plan.json", json_changed, _a_run, share=50),
-    "parts-summed": Reader(PARTS, _in_run(_summary), "a.parquet", bytes_changed, _a_run, share=50),
+    "job-files-summed": Reader(
+        JOB_FILES, _in_run(_summary), "a.parquet", bytes_changed, _a_run, share=50
+    ),
 }

@@ -42,10 +42,9 @@ NOT_FUZZED = {
     "models/sam/_sam2.py:load": "the config that _check_config has read before",
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
-    "store/kept.py": "sealed with a key of the machine's own",
-    "store/sessions.py:_opened": "the parts that readers of runs mutate",
+    "store/cache.py": "a cache of the machine's own",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
-    # Columns of rows: parts are mutated as a whole by the readers of runs.
+    # Columns of rows: job files are mutated as a whole by the readers of runs.
     "benchmarks/by_group/splitting.py:_mapping": "a column of the rows",
     "benchmarks/tetris/extremes.py:map_of": "a column of the rows",
     "benchmarks/tetris/groups.py:_people": "a column of the rows",

@@ -69,7 +69,7 @@ def test_counts_of_the_edges_toolbox_give_its_summary(golden: Path) -> None:
     for name, value in stored["summary"].items():
         assert found[name] == pytest.approx(value, abs=1e-9), name
     # Precision is not monotone here: the published R50 is 0.245 all the same.
-    assert curve.sound_r50 == pytest.approx(0.843, abs=1e-3)
+    assert curve.corrected_r50 == pytest.approx(0.843, abs=1e-3)
 
 
 def test_between_two_thresholds_bench_finds_a_better_place_than_seism() -> None:
@@ -113,8 +113,8 @@ def test_a_perfect_curve_has_an_area_of_one_hundred_and_one_hundredths() -> None
     steps = [BoundaryCounts(k, 100, max(k, 1), max(k, 1)) for k in range(100, -1, -1)]
     curve = summarize(PooledCounts.of(np.linspace(0, 1, 101), [steps]), "edges")
     assert curve.ap == pytest.approx(1.01)
-    assert curve.sound_ap == pytest.approx(1.0)
-    assert curve.sound_r50 == 1.0
+    assert curve.corrected_ap == pytest.approx(1.0)
+    assert curve.corrected_r50 == 1.0
     assert summarize(PooledCounts.of([0.5], [steps[:1]]), "edges").ap == 0
 
 
@@ -123,14 +123,14 @@ def test_r50_is_undefined_when_no_precision_reaches_half() -> None:
     curve = summarize(PooledCounts.of([0.1, 0.2], [low]), "edges")
     assert curve.r50 is not None
     assert math.isnan(curve.r50)
-    assert curve.sound_r50 == 0
+    assert curve.corrected_r50 == 0
     assert summarize(PooledCounts.of([0.1, 0.2], [low]), "bench").r50 is None
 
 
 def test_the_sound_area_follows_the_upper_envelope() -> None:
     sweep = MeanScores(np.arange(3.0), np.array([[0.5, 0.2, 1.0]]), np.array([[1.0, 0.6, 0.4]]))
     # 1.0 up to recall 0.4, down to 0.5 at 0.6, then level: the dip to 0.2 does not count.
-    assert summarize(sweep).sound_ap == pytest.approx(0.4 + 0.2 * 0.75 + 0.4 * 0.5)
+    assert summarize(sweep).corrected_ap == pytest.approx(0.4 + 0.2 * 0.75 + 0.4 * 0.5)
 
 
 @st.composite
@@ -154,7 +154,7 @@ def test_every_number_stays_in_its_range(sweep: PooledCounts, rule: Any) -> None
     assert 0 <= curve.ods.f <= 1
     assert 0 <= curve.ois.f <= 1
     assert 0 <= curve.ap <= 1.01
-    assert 0 <= curve.sound_ap <= 1
+    assert 0 <= curve.corrected_ap <= 1
     assert curve.ods.f >= curve.f.max() - 1e-12
     assert np.all((curve.precision >= 0) & (curve.precision <= 1))
 

@@ -1,4 +1,4 @@
-"""Processes that are started early: they run the work sent later, and none is left behind."""
+"""Processes that are started prewarmed: they run the work sent later, and none is left behind."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import subprocess
 import sys
 from multiprocessing.connection import Connection
 
-from segmeter.runtime.processes import Early
+from segmeter.runtime.processes import PrewarmedWorkers
 
 
 def test_a_process_that_waits_does_what_it_is_told() -> None:
-    early = Early(1)
-    waiting = early._waiting[0].process
-    taken = early.taken(0)
+    prewarmed = PrewarmedWorkers(1)
+    waiting = prewarmed._waiting[0].process
+    taken = prewarmed.taken(0)
     assert taken.process is waiting
     taken.tell(Connection.send, "abab")
     assert taken.pipe.recv() == "abab"
@@ -21,15 +21,15 @@ def test_a_process_that_waits_does_what_it_is_told() -> None:
 
 
 def test_those_that_nobody_took_or_that_died_are_ended() -> None:
-    early = Early(2)
-    dead, spare = early._waiting[0].process, early._waiting[1].process
+    prewarmed = PrewarmedWorkers(2)
+    dead, spare = prewarmed._waiting[0].process, prewarmed._waiting[1].process
     dead.kill()
     dead.join()
-    taken = early.taken(0)
+    taken = prewarmed.taken(0)
     assert taken.process.pid != dead.pid
     taken.tell(Connection.send, "a")
     assert taken.pipe.recv() == "a"
-    early.stop()
+    prewarmed.stop()
     assert not spare.is_alive()
 
 

@@ -32,7 +32,7 @@ def test_files_are_read_once_and_nothing_is_written_into_the_run(
     summary, seen, damaged = first.summary(), first.provenance, first.damaged
     assert kinds(results) == ["contents.arrow", "summary.json"]
     assert sorted(run.rglob("*")) == before
-    monkeypatch.setattr("segmeter.store.results.read_contents", None)  # not called again
+    monkeypatch.setattr("segmeter.store.run.read_contents", None)  # not called again
     again = Run.open(run, settings={"goal": "85"})
     assert again.summary() != summary
     assert again.provenance == seen
@@ -56,7 +56,7 @@ def test_numbers_that_somebody_put_into_the_run_are_not_taken(run: Path) -> None
 
 def test_a_file_of_the_same_size_and_time_is_another_file(run: Path) -> None:
     before = Run.open(run).summary()
-    part = min((run / "parts").iterdir())
+    part = min((run / "jobs").iterdir())
     held, data = part.stat(), part.read_bytes()
     table = pq.read_table(part)
     worse = table.set_column(
@@ -83,7 +83,7 @@ def test_a_damaged_cache_is_replaced(content: bytes, run: Path, results: Path) -
 def test_the_cache_of_one_run_is_not_taken_for_another(run: Path, tmp_path: Path) -> None:
     whole = Run.open(run).summary()
     other = shutil.copytree(run, tmp_path / "other")
-    min((other / "parts").iterdir()).unlink()
+    min((other / "jobs").iterdir()).unlink()
     assert Run.open(other).summary() != whole
 
 

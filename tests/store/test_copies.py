@@ -16,7 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.runtime.roots import Roots
-from segmeter.store import Run, RunFolder, compaction, packs
+from segmeter.store import Run, RunFolder, compacted_files, compaction
 from segmeter.store.compaction import compact, drop_copies, salvage
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -31,7 +31,7 @@ FACTS = """
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups of one job, and no compaction but where a test asks for it."""
-    monkeypatch.setattr(packs, "_GROUP_ROWS", 1)
+    monkeypatch.setattr(compacted_files, "_GROUP_ROWS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def old(plain: Path, tmp_path: Path) -> Path:
-    """A compacted copy, as a backup holds it."""
+    """A compacted file copy, as a backup holds it."""
     out = Path(shutil.copytree(plain, tmp_path / "old"))
     compact(RunFolder(out), loose=1)
     return out
@@ -71,7 +71,7 @@ def break_groups(file: Path, count: int) -> None:
     """Change a byte at the end of the masks of some row groups."""
     data = bytearray(file.read_bytes())
     for group in range(count):
-        found = packs.pack_bytes(bytes(data)).metadata.row_group(group)
+        found = compacted_files.open_bytes(bytes(data)).metadata.row_group(group)
         columns = [found.column(k) for k in range(found.num_columns)]
         (mask,) = (c for c in columns if c.path_in_schema == "mask")
         start = mask.dictionary_page_offset or mask.data_page_offset
@@ -82,14 +82,14 @@ def break_groups(file: Path, count: int) -> None:
 def test_a_copy_over_an_older_one_counts_every_job_once(old: Path, new: Path, typed: Typed) -> None:
     want, summary = facts(new), Run.open(new).summary()
     copied_over(new, old)
-    assert len(RunFolder(old).place.files("parts")) == 4  # two packs of each
+    assert len(RunFolder(old).place.files("jobs")) == 4  # two compacted files of each
     assert facts(old).equals(want)
     assert [(r.measure, r.value, r.targets) for r in Run.open(old).summary()] == [
         (r.measure, r.value, r.targets) for r in summary
     ]
     assert run_plan(WIDE, old, workers=0) == Tally(0, JOBS, 0)
     assert facts(old).equals(want)
-    assert len(RunFolder(old).place.files("parts")) == 2
+    assert len(RunFolder(old).place.files("jobs")) == 2
     assert run_plan(WIDE, old, workers=0) == Tally(0, JOBS, 0)
 
 
@@ -112,23 +112,23 @@ def test_a_newer_file_of_its_own_goes_before_a_pack(old: Path, plain: Path) -> N
 
 
 def test_packs_that_share_some_jobs_give_each_row_once(plain: Path, tmp_path: Path) -> None:
-    """Two copies of a run went on apart: their packs overlap."""
+    """Two copies of a run went on apart: their compacted files overlap."""
     want = facts(plain)
     out = Path(shutil.copytree(plain, tmp_path / "run"))
-    files = sorted((out / "parts").iterdir())
+    files = sorted((out / "jobs").iterdir())
     kept = {file.name: file.read_bytes() for file in files}
     for keep in (slice(0, 5), slice(3, 8)):
         for file in files[keep]:
             file.write_bytes(kept[file.name])
         for file in set(files) - set(files[keep]):
             file.unlink(missing_ok=True)
-        aside = [f.rename(tmp_path / f.name) for f in list(out.glob("parts/pack-*"))]
+        aside = [f.rename(tmp_path / f.name) for f in list(out.glob("jobs/compacted-*"))]
         compact(RunFolder(out), loose=1)
         for file in aside:
-            shutil.move(file, out / "parts" / file.name)
+            shutil.move(file, out / "jobs" / file.name)
     layout = RunFolder(out).layout()
     assert len(layout.jobs) == JOBS
-    assert sum(len(pack.jobs) for pack in layout.packs) > JOBS
+    assert sum(len(compacted.jobs) for compacted in layout.compacted_files) > JOBS
     assert facts(out).equals(want)
     assert Run.open(out).damaged == {}
     compact(RunFolder(out), closing=True)
@@ -136,14 +136,14 @@ def test_packs_that_share_some_jobs_give_each_row_once(plain: Path, tmp_path: Pa
     assert run_plan(PLAN, out, workers=0) == Tally(0, JOBS, 0)
 
 
-def test_a_copy_stands_in_for_a_damaged_pack(old: Path, plain: Path) -> None:
-    """A kill between writing a pack and removing what it was made of, then one wrong byte."""
+def test_a_copy_stands_in_for_a_damaged_compacted_file(old: Path, plain: Path) -> None:
+    """After a kill between writing a file and removing the files it was made of."""
     want = facts(plain)
-    shutil.copytree(plain / "parts", old / "parts", dirs_exist_ok=True)
-    pack = RunFolder(old).layout().packs[0]
-    break_groups(old / "parts" / pack.name, 1)
+    shutil.copytree(plain / "jobs", old / "jobs", dirs_exist_ok=True)
+    compacted = RunFolder(old).layout().compacted_files[0]
+    break_groups(old / "jobs" / compacted.name, 1)
     drop_copies(RunFolder(old))
-    assert len(list((old / "parts").glob("[0-9a-f]*.parquet"))) == JOBS  # all still there
+    assert len(list((old / "jobs").glob("????????????????????.parquet"))) == JOBS  # all still there
     assert run_plan(PLAN, old, workers=0) == Tally(0, JOBS, 0)
     assert facts(old).equals(want)
 
@@ -155,12 +155,12 @@ def test_salvaging_keeps_the_packs_that_a_join_was_made_of(
     out = Path(shutil.copytree(plain, tmp_path / "run"))
     monkeypatch.setattr(compaction, "_MOST_JOBS", 2)
     compact(RunFolder(out), loose=1)
-    small = {f.name: f.read_bytes() for f in (out / "parts").iterdir()}
+    small = {f.name: f.read_bytes() for f in (out / "jobs").iterdir()}
     monkeypatch.setattr(compaction, "_MOST_JOBS", 4096)
     compact(RunFolder(out), closing=True)
-    joined = [f for f in (out / "parts").iterdir() if f.name not in small]
+    joined = [f for f in (out / "jobs").iterdir() if f.name not in small]
     for name, content in small.items():
-        (out / "parts" / name).write_bytes(content)
+        (out / "jobs" / name).write_bytes(content)
     break_groups(joined[0], 2)
     assert len(salvage(RunFolder(out), joined[0].name)) == 2
     assert facts(out).equals(want)
@@ -179,7 +179,7 @@ def test_scores_of_jobs_that_are_run_again_do_not_come_back_from_a_copy(
     query = "select count(dice) as n, count(*) as rows from rows"
     assert len({*Run.open(out).sql(query).to_pylist()[0].values()}) == 1
     compaction.drop(RunFolder(out), RunFolder(out).finished(), "scores/dice")
-    for file in (out / "scores" / "dice").glob("[0-9a-f]*.parquet"):
+    for file in (out / "scores" / "dice").glob("????????????????????.parquet"):
         file.unlink()  # as finishing a job does
     assert RunFolder(out).scored("dice") == set()
 
@@ -196,12 +196,12 @@ def test_random_copies_and_commands_keep_every_row(plain: Path, tmp_path: Path) 
             case 1:
                 compact(RunFolder(run), loose=1, closing=chance.random() < 0.5)
             case 2:
-                compaction.unpack(
+                compaction.extract(
                     RunFolder(run), set(chance.sample(sorted(RunFolder(run).finished()), 3))
                 )
             case 3:
-                files = sorted((run / "parts").iterdir())
-                shutil.copy(chance.choice(files), other / "parts")
+                files = sorted((run / "jobs").iterdir())
+                shutil.copy(chance.choice(files), other / "jobs")
         for one in (run, other):
             layout = RunFolder(one).layout()
             assert len(layout.jobs) == JOBS

@@ -17,12 +17,14 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.store import Run, RunFolder
+from segmeter.store.compacted_files import open_bytes
+from segmeter.store.compaction import compact
 
 Typed = Callable[..., tuple[int, str, str]]
 
 
 def parts(run: Path) -> list[Path]:
-    return sorted((run / "parts").glob("*.parquet"))
+    return sorted((run / "jobs").glob("*.parquet"))
 
 
 def truncated(file: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_damaged_part_is_left_out_of_a_report_and_named(
     assert opened.sql("select count(distinct (model, scene)) as n from rows").to_pylist() == [
         {"n": 3}
     ]
-    assert list(opened.damaged) == [f"parts/{parts(run)[0].name}"]
+    assert list(opened.damaged) == [f"jobs/{parts(run)[0].name}"]
     sessions = "select count(distinct (model, scene)) as n from sessions"
     assert opened.sql(sessions).to_pylist() == [{"n": 3}]
     assert typed("report", run)[0] == 0
@@ -117,9 +119,30 @@ def test_a_damaged_part_is_set_aside_and_its_job_played_again(
     harm(parts(run)[0])
     assert run_plan(plan, run, workers=0, tell=said.append) == Tally(done=1, before=3, failed=0)
     assert name in said[0]
-    assert (run / "aside" / name).exists()
+    assert (run / "quarantine" / name).exists()
     assert len(parts(run)) == 4
     assert Run.open(run).damaged == {}
+
+
+def test_a_check_reads_every_byte(run: Path, typed: Typed) -> None:
+    """The masks too, which no report looks at."""
+    assert typed("check", run)[1] == f"{run}: 4 jobs, 0 damaged files; nothing is wrong\n"
+    compact(RunFolder(run), loose=1)
+    file = RunFolder(run).layout().compacted_files[0].name
+    content = bytearray((run / "jobs" / file).read_bytes())
+    groups = open_bytes(bytes(content)).metadata.row_group(0)
+    columns = {groups.column(k).path_in_schema: groups.column(k) for k in range(groups.num_columns)}
+    mask = columns["mask"]
+    start = mask.dictionary_page_offset or mask.data_page_offset
+    content[start + mask.total_compressed_size - 3] ^= 0xFF
+    (run / "jobs" / file).write_bytes(bytes(content))
+    assert Run.open(run).damaged == {}
+    code, out, _ = typed("check", run)
+    assert code == 1
+    assert f"jobs/{file}: it cannot be read" in out
+    assert "1 damaged file; the same 'segmeter run' command runs their jobs again" in out
+    code, out, _ = typed("check", run, "--json")
+    assert list(json.loads(out)["damaged"]) == [f"jobs/{file}"]
 
 
 def test_rows_that_claim_an_impossible_scene_are_left_out(run: Path) -> None:
@@ -129,7 +152,7 @@ def test_rows_that_claim_an_impossible_scene_are_left_out(run: Path) -> None:
 
 
 def test_mutated_parts_give_sentences_and_no_traces(run: Path, tmp_path: Path) -> None:
-    """Of 400 mutated parts 187 gave traces in a report once."""
+    """Of 400 mutated job files 187 gave traces in a report once."""
     chance = random.Random(16)
     clean = parts(run)[0].read_bytes()
     for _ in range(15):
@@ -146,7 +169,7 @@ def test_mutated_parts_give_sentences_and_no_traces(run: Path, tmp_path: Path) -
 
 
 def test_stray_files_are_ignored(run: Path, played: Path, typed: Typed) -> None:
-    for place in ("", "parts", "errors", "scores/dice"):
+    for place in ("", "jobs", "errors", "scores/dice"):
         (run / place).mkdir(parents=True, exist_ok=True)
         for name in (".DS_Store", "._x.parquet", f"._{parts(run)[0].name}", "Thumbs.db"):
             (run / place / name).write_bytes(b"\0stray")
@@ -157,7 +180,7 @@ def test_stray_files_are_ignored(run: Path, played: Path, typed: Typed) -> None:
 
 def test_what_a_kill_leaves_is_removed_by_the_next_command(run: Path) -> None:
     (run / "scores" / "dice").mkdir(parents=True)
-    left = [run / place / ".open-0123" for place in ("", "parts", "scores/dice")]
+    left = [run / place / ".open-0123" for place in ("", "jobs", "scores/dice")]
     for file in left:
         file.write_bytes(b"half")
     run_plan(RunFolder(run).plan, run, workers=0)
@@ -204,7 +227,7 @@ def test_a_provenance_of_any_content_gives_one_sentence(
     assert code == 2
     assert len(err.splitlines()) == 1
     assert run_plan(RunFolder(run).plan, run, workers=0) == Tally(0, 4, 0)  # signs anew
-    assert (run / "aside" / "provenance.json").read_bytes() == content
+    assert (run / "quarantine" / "provenance.json").read_bytes() == content
 
 
 def test_a_command_without_facts_is_no_reason_to_fail(run: Path, typed: Typed) -> None:

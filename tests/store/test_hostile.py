@@ -45,7 +45,7 @@ def change_plan(run: Path, **fields: Any) -> None:
 
 
 def first_part(run: Path) -> Path:
-    return min((run / "parts").glob("*.parquet"))
+    return min((run / "jobs").glob("*.parquet"))
 
 
 COMMANDS = [("report",), ("report", "--json"), ("report", "--format", "csv"), ("compare",)]
@@ -137,7 +137,7 @@ def test_a_measure_that_is_named_like_sql_is_a_column(run: Path) -> None:
     """In the table of objects and in data frames, whoever named the measure."""
     name = 'a" from errors; "b, iou'
     change_plan(run, measures=["iou", name])
-    for part in (run / "parts").glob("*.parquet"):
+    for part in (run / "jobs").glob("*.parquet"):
         table = pq.read_table(part)
         values = pa.array([0.25] * len(table))
         pq.write_table(table.append_column(name, values), part)
@@ -162,7 +162,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
     assert precious.read_text() == "kept"
 
 
-@pytest.mark.parametrize("name", ["parts", "errors", "scores", "scores/dice", "kept", "tables"])
+@pytest.mark.parametrize("name", ["jobs", "errors", "scores", "scores/dice", "kept", "tables"])
 def test_a_folder_that_is_a_link_is_refused(
     name: str, run: Path, tmp_path: Path, typed: Typed
 ) -> None:
@@ -214,7 +214,7 @@ def test_glob_characters_in_a_name_are_characters(played: Path, tmp_path: Path) 
     star, one = tmp_path / "x*", tmp_path / "x1"
     for place in (star, one):
         shutil.copytree(played, place)
-    for part in sorted((star / "parts").glob("*.parquet"))[1:]:
+    for part in sorted((star / "jobs").glob("*.parquet"))[1:]:
         part.unlink()
     count = Run.open(star).sql("select count(distinct (model, scene)) as n from rows").to_pylist()
     assert count == [{"n": 1}]
@@ -249,7 +249,7 @@ def test_a_column_of_any_name_changes_no_number(
     """Neither in one run nor where several are read as one."""
     beside = Path(shutil.copytree(run, tmp_path / "beside"))
     true = [row for row in Run.open(run).summary() if row.measure.startswith("noc@")]
-    for part in (run / "parts").glob("*.parquet"):
+    for part in (run / "jobs").glob("*.parquet"):
         table = pq.read_table(part)
         pq.write_table(table.append_column(name, table["iou"]), part)
     told = [row for row in Run.open(run).summary() if row.measure.startswith("noc@")]
@@ -270,9 +270,9 @@ def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
 
 def test_masks_of_a_study_have_the_shape_of_their_scene(run: Path) -> None:
     """What rows claim is not asked: nothing of their size is made."""
-    from segmeter.study.mask_sources import RunMasks
+    from segmeter.study.stimuli import RunMasks
 
-    for part in (run / "parts").glob("*.parquet"):
+    for part in (run / "jobs").glob("*.parquet"):
         table = pq.read_table(part)
         giant = pa.array([[16384, 16384]] * len(table), pa.list_(pa.int64()))
         place = table.column_names.index("shape")

@@ -21,9 +21,9 @@ from segmeter.models.drawn import Disc
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
+from segmeter.store.job_files import encode_table
 from segmeter.store.listing import list_runs
 from segmeter.store.merging import merge_runs
-from segmeter.store.parts import encode_table
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=3)
@@ -44,7 +44,7 @@ def halves(whole: Path, tmp_path: Path) -> tuple[Path, Path]:
     made = []
     for name, keep in (("first", slice(0, 4)), ("second", slice(2, 6))):
         out = Path(shutil.copytree(whole, tmp_path / name))
-        files = sorted((out / "parts").iterdir())
+        files = sorted((out / "jobs").iterdir())
         for file in set(files) - set(files[keep]):
             file.unlink()
         made.append(out)
@@ -56,7 +56,7 @@ def facts(run: object) -> Any:
 
 
 def test_runs_of_one_plan_are_joined(halves: tuple[Path, Path], whole: Path, storage: str) -> None:
-    """The jobs of one have files of their own, those of the other lie in packs."""
+    """The jobs of one have files of their own, those of the other lie in compacted files."""
     first, second = halves
     assert score_run(second, "dice", Roots()) == 4
     compact(RunFolder(second), loose=1)
@@ -97,16 +97,16 @@ def test_shares_are_played_apart_and_joined(whole: Path, tmp_path: Path, typed: 
     words = ("run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", 2, "--limit", 3,
              "--workers", 0)  # fmt: skip
     for k in (1, 2):
-        code, _, _ = typed(*words, "--share", f"{k}/2", "--out", tmp_path / str(k))
+        code, _, _ = typed(*words, "--shard", f"{k}/2", "--out", tmp_path / str(k))
         assert code == 0
         assert len(RunFolder(tmp_path / str(k)).finished()) == 3
     done = merge_runs(tmp_path / "all", [tmp_path / "1", tmp_path / "2"], COMMAND)
     assert (done.jobs, done.twice) == (6, 0)
     assert facts(tmp_path / "all").equals(facts(whole))
     for wrong in ("3/2", "0/2", "half", "1/", "-1/2"):
-        code, _, err = typed(*words, "--share", wrong, "--out", tmp_path / "none")
+        code, _, err = typed(*words, "--shard", wrong, "--out", tmp_path / "none")
         assert code == 2
-        assert f"--share is which of how many, as 1/4, not '{wrong}'" in err
+        assert f"--shard is which of how many, as 1/4, not '{wrong}'" in err
 
 
 def test_runs_of_different_plans_are_refused(whole: Path, tmp_path: Path) -> None:
@@ -117,14 +117,14 @@ def test_runs_of_different_plans_are_refused(whole: Path, tmp_path: Path) -> Non
 
 
 def change(run: Path, column: str, value: object) -> str:
-    """Put something else into a column of a part; the scene it is about."""
-    part = max((run / "parts").iterdir())
+    """Put something else into a column of a job file; the scene it is about."""
+    part = max((run / "jobs").iterdir())
     folder = RunFolder(run)
     table = folder.rows_of(part.stem)
     place = table.column_names.index(column)
     values = pa.array([value] * table.num_rows, table.schema.field(column).type)
     field = table.schema.field(column)
-    folder.place.put(f"parts/{part.name}", encode_table(table.set_column(place, field, values)))
+    folder.place.put(f"jobs/{part.name}", encode_table(table.set_column(place, field, values)))
     return str(table["scene"][0])
 
 
@@ -145,7 +145,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
             card = replace(Disc.card, name="weighted", fingerprint=name * 32)
 
         run_plan(plan, tmp_path / name, objects={"weighted": Weighted()})
-        parts = sorted((tmp_path / name / "parts").iterdir())
+        parts = sorted((tmp_path / name / "jobs").iterdir())
         (parts[0] if name == "a" else parts[1]).unlink()
     with pytest.raises(RunConflict, match="'weighted' with different weights or sources"):
         merge_runs(tmp_path / "all", [tmp_path / "a", tmp_path / "b"], COMMAND)
@@ -159,7 +159,7 @@ def test_other_weights_than_those_of_an_earlier_merge_are_refused(tmp_path: Path
             card = replace(Disc.card, name="weighted", fingerprint=name[0] * 32)
 
         run_plan(plan, tmp_path / name, objects={"weighted": Weighted()})
-        for file in sorted((tmp_path / name / "parts").iterdir())[number % 3 + 1 :]:
+        for file in sorted((tmp_path / name / "jobs").iterdir())[number % 3 + 1 :]:
             file.unlink()
     assert merge_runs(tmp_path / "all", [tmp_path / "a", tmp_path / "a2"], COMMAND).jobs == 2
     with pytest.raises(RunConflict, match="'weighted' with different weights or sources"):
@@ -198,7 +198,7 @@ def test_a_run_that_is_named_twice_is_counted_once(
 def test_damaged_parts_are_left_out_and_named(
     halves: tuple[Path, Path], tmp_path: Path, typed: Typed
 ) -> None:
-    bad = max((halves[1] / "parts").iterdir())
+    bad = max((halves[1] / "jobs").iterdir())
     bad.write_bytes(bad.read_bytes()[:-30])
     code, out, err = typed("merge", tmp_path / "all", *halves)
     assert code == 1
@@ -222,7 +222,7 @@ def test_a_strangers_run_runs_nothing_and_leads_nowhere(
 
 
 def test_links_in_a_run_are_refused(halves: tuple[Path, Path], tmp_path: Path) -> None:
-    part = min((halves[1] / "parts").iterdir())
+    part = min((halves[1] / "jobs").iterdir())
     part.rename(tmp_path / "away")
     part.symlink_to(tmp_path / "away")
     with pytest.raises(BadInput, match="is a link"):
@@ -232,8 +232,8 @@ def test_links_in_a_run_are_refused(halves: tuple[Path, Path], tmp_path: Path) -
 def test_rows_that_the_plan_does_not_ask_for_are_refused(whole: Path, tmp_path: Path) -> None:
     run_plan(replace(PLAN, segmenters=(Spec("oracle"),)), tmp_path / "more", workers=0)
     other = Path(shutil.copytree(whole, tmp_path / "other"))
-    part = min((tmp_path / "more" / "parts").iterdir())
-    shutil.copy(part, other / "parts")
+    part = min((tmp_path / "more" / "jobs").iterdir())
+    shutil.copy(part, other / "jobs")
     with pytest.raises(BadInput, match=r"rows of 'oracle' .* its own plan does not ask for"):
         merge_runs(tmp_path / "all", [whole, other], COMMAND)
 

@@ -48,7 +48,7 @@ def queries_in(file: Path) -> Iterator[tuple[str, str]]:
 
 # One row, no row; and what only makes views and sets.
 ONE_ROW = re.compile(r"limit 0$|^select 1 from|^select (count|max|min|sum|avg)\((?!.*group by)")
-VIEWS = ("store/scanning.py", "store/results.py")
+VIEWS = ("store/scanning.py", "store/run.py")
 
 
 def ordered(text: str) -> bool:
@@ -95,12 +95,12 @@ def test_threads_and_the_order_of_files_change_no_byte(
     told = set()
     for turn, threads in enumerate((1, 2, 7)):
         copy = tmp_path / f"copy{turn}"
-        shutil.copytree(run, copy, ignore=shutil.ignore_patterns("parts"))
-        (copy / "parts").mkdir()
-        files = sorted((run / "parts").iterdir(), reverse=bool(turn % 2))
+        shutil.copytree(run, copy, ignore=shutil.ignore_patterns("jobs"))
+        (copy / "jobs").mkdir()
+        files = sorted((run / "jobs").iterdir(), reverse=bool(turn % 2))
         for k, file in enumerate(files):
-            shutil.copy(file, copy / "parts")
-            os.utime(copy / "parts" / file.name, (k, k))
+            shutil.copy(file, copy / "jobs")
+            os.utime(copy / "jobs" / file.name, (k, k))
         threaded(threads)
         summary, apart = typed("report", copy, "--json"), typed("compare", copy, "--json")
         told.add((summary, apart))

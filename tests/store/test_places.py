@@ -35,17 +35,17 @@ def place(storage: str) -> Place:
 
 def test_what_is_put_is_listed_and_read(place: Place) -> None:
     place.begin()
-    assert place.files("parts") == []
-    place.put("parts/b", b"two")
-    place.put("parts/a", b"one")
+    assert place.files("jobs") == []
+    place.put("jobs/b", b"two")
+    place.put("jobs/a", b"one")
     place.put("scores/dice/a", b"half")
-    assert [(h.name, h.bytes) for h in place.files("parts")] == [("a", 3), ("b", 3)]
+    assert [(h.name, h.bytes) for h in place.files("jobs")] == [("a", 3), ("b", 3)]
     assert place.folders("scores") == ["dice"]
-    assert place.read("parts/a") == b"one"
-    assert place.exists("parts/a")
-    assert not place.exists("parts/c")
+    assert place.read("jobs/a") == b"one"
+    assert place.exists("jobs/a")
+    assert not place.exists("jobs/c")
     with pytest.raises(FileNotFoundError):
-        place.read("parts/c")
+        place.read("jobs/c")
 
 
 def test_a_local_address_is_a_folder(tmp_path: Path, typed: Typed) -> None:
@@ -54,7 +54,7 @@ def test_a_local_address_is_a_folder(tmp_path: Path, typed: Typed) -> None:
     out = f"local://{tmp_path}/run"
     words = ("-m", "oracle", "-d", "drawn", "--limit", 1, "--workers", 0)
     assert typed("run", "noc", *words, "--out", out)[0] == 0
-    assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
+    assert len(list((tmp_path / "run" / "jobs").iterdir())) == 1
 
 
 def test_folders_are_made_on_a_remote_storage_that_has_them(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_folders_are_made_on_a_remote_storage_that_has_them(tmp_path: Path) -> N
 
 def test_a_new_content_is_a_new_version(place: Place) -> None:
     place.begin()
-    place.put("parts/a", b"one")
-    (first,) = place.files("parts")
+    place.put("jobs/a", b"one")
+    (first,) = place.files("jobs")
     time.sleep(0.01)  # the clock of a file system may be coarse
-    place.put("parts/a", b"two")
-    assert place.files("parts") != [first]
+    place.put("jobs/a", b"two")
+    assert place.files("jobs") != [first]
 
 
 def test_removing_twice_is_removing_once(place: Place) -> None:
@@ -224,9 +224,9 @@ def test_without_anchored_folders_links_are_refused_all_the_same(
     (tmp_path / "away").mkdir()
     place = LocalPlace(tmp_path / "run")
     place.begin()
-    place.put("parts/a", b"one")
-    assert place.read("parts/a") == b"one"
-    assert [h.name for h in place.files("parts")] == ["a"]
+    place.put("jobs/a", b"one")
+    assert place.read("jobs/a") == b"one"
+    assert [h.name for h in place.files("jobs")] == ["a"]
     (tmp_path / "run" / "scores").symlink_to(tmp_path / "away")
     with pytest.raises(BadInput, match="is a link"):
         place.put("scores/x", b"x")

@@ -1,4 +1,4 @@
-"""Credentials open a storage and are written nowhere: no plan, part, error, trail or page."""
+"""Credentials open a storage and are written nowhere: no plan, part, error, provenance or page."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Telling(Disc):
 
     said = ""
 
-    def look(self, scene: Scene) -> Any:
+    def encode(self, scene: Scene) -> Any:
         if scene.id.endswith("1"):
             raise ValueError(self.said)
-        return super().look(scene)
+        return super().encode(scene)
 
 
 def contents(place: Place, folder: str = "") -> dict[str, bytes]:

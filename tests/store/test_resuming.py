@@ -49,7 +49,7 @@ def weighted(fingerprint: str) -> Disc:
 
 def lose_a_part(out: str) -> None:
     folder = RunFolder(out)
-    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+    folder.place.remove(f"jobs/{min(folder.finished())}.parquet")
 
 
 def test_a_changed_source_is_refused_and_played_anew_when_asked(
@@ -116,10 +116,10 @@ def test_a_folder_removed_in_mid_run_stops_it_and_can_be_used_again(tmp_path: Pa
     out = tmp_path / "run"
 
     class Removing(Disc):
-        def look(self, scene: Scene) -> Any:
+        def encode(self, scene: Scene) -> Any:
             if scene.id.endswith("1"):
                 shutil.rmtree(out)
-            return super().look(scene)
+            return super().encode(scene)
 
     plan = replace(PLAN, segmenters=(Spec("disc2"),))
     with pytest.raises(SegmeterError, match="was removed"):
@@ -142,7 +142,7 @@ def test_nothing_is_put_into_a_folder_that_took_the_place(tmp_path: Path) -> Non
     shutil.rmtree(out)
     out.mkdir()
     with pytest.raises(RunGone):
-        folder.place.put("parts/x", b"x")
+        folder.place.put("jobs/x", b"x")
     assert not list(out.iterdir())
 
 

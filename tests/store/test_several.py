@@ -35,7 +35,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     """Two shards of a plan, and the whole."""
     base = tmp_path_factory.mktemp("several")
     for k in (1, 2):
-        run_plan(PLAN, base / str(k), workers=0, share=(k, 2))
+        run_plan(PLAN, base / str(k), workers=0, shard=(k, 2))
     run_plan(PLAN, base / "whole", workers=0)
     return base / "1", base / "2", base / "whole"
 

@@ -42,7 +42,7 @@ def test_the_whole_engine_works_without_a_disk(address: str, played: Path) -> No
     assert run_plan(PLAN, address, executor="inline") == Tally(done=4, before=0, failed=0)
     assert facts(address) == facts(played)
     folder = RunFolder(address)
-    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+    folder.place.remove(f"jobs/{min(folder.finished())}.parquet")
     assert run_plan(PLAN, address, executor="inline") == Tally(done=1, before=3, failed=0)
     assert facts(address) == facts(played)
     assert score_run(address, "dice", Roots()) == 4
@@ -70,7 +70,7 @@ def test_another_plan_is_refused_there_too(address: str) -> None:
 def test_a_damaged_part_there_is_set_aside(address: str) -> None:
     run_plan(PLAN, address, executor="inline")
     folder = RunFolder(address)
-    name = f"parts/{min(folder.finished())}.parquet"
+    name = f"jobs/{min(folder.finished())}.parquet"
     folder.place.put(name, folder.place.read(name)[:-30])
     assert list(Run.open(address).damaged) == [name]
     assert run_plan(PLAN, address, executor="inline") == Tally(done=1, before=3, failed=0)
@@ -78,10 +78,10 @@ def test_a_damaged_part_there_is_set_aside(address: str) -> None:
 
 def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(address: str) -> None:
     class Falling(Disc):
-        def look(self, scene: Scene) -> Any:
+        def encode(self, scene: Scene) -> Any:
             if scene.id.endswith("1"):
                 raise ValueError("fell")
-            return super().look(scene)
+            return super().encode(scene)
 
     plan = replace(PLAN, segmenters=(Spec("mine"),))
     assert run_plan(plan, address, objects={"mine": Falling()}) == Tally(1, 0, 1)
@@ -92,7 +92,7 @@ def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(address
 
 
 def test_a_run_killed_on_s3_goes_on_with_the_same_rows(s3: str, played: Path) -> None:
-    """It is killed once a part is there; the dead one's lease bars nobody."""
+    """It is killed once a job file is there; the dead one's lease bars nobody."""
     out = f"{s3}/{uuid.uuid4().hex}"
     words = ["run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", "2",
              "--limit", "2", "--workers", "0", "--out", out]  # fmt: skip

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
-from segmeter.study.serving import Place, open_study, study_app
-from segmeter.study.serving import listening as listening_server
+from segmeter.study.server import default_url, open_study, study_app
+from segmeter.study.server import listening as listening_server
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = """
@@ -51,6 +51,12 @@ def loaded(name: str, path: Path) -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="session")
+def loaded_script() -> Callable[[str], ModuleType]:
+    """Loads a script of perf/ by its name."""
+    return lambda name: loaded(f"perf_{name}", ROOT / "perf" / f"{name}.py")
+
+
 @pytest.fixture
 def begin(tmp_path: Path) -> Callable[..., RunningStudy]:
     """Begins (or goes on with) a study in a folder of its own."""
@@ -58,7 +64,7 @@ def begin(tmp_path: Path) -> Callable[..., RunningStudy]:
     def begun(text: str = QUICK, url: str | None = None) -> RunningStudy:
         path = tmp_path / "plan.toml"
         path.write_text(text, encoding="utf-8")
-        return open_study(read_plan(path), Place.beside(path, url))
+        return open_study(read_plan(path), url or default_url(path))
 
     return begun
 
@@ -94,7 +100,13 @@ class Visitor:
         assert row is not None
         return str(row["id"])
 
+    def see(self, trial: dict[str, Any]) -> None:
+        """As if all images of the trial had been fetched."""
+        for name in {s.get("image", "") for s in trial["screens"]} | {"view-masked"}:
+            self.study.note_fetched(trial["id"], name)
+
     def answer(self, trial: dict[str, Any], **more: Any) -> Any:
+        self.see(trial)
         return self.post(f"/api/trials/{trial['id']}", click(trial, **more))
 
 

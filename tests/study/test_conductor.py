@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from segmeter.study.running import RunningStudy
-from segmeter.study.serving import study_app
+from segmeter.study.server import study_app
 
 
 def login(visitor: Any, password: str = "password") -> Any:
@@ -70,10 +70,11 @@ def test_a_conductor_sees_steers_invites_and_takes_away(
     links = [line for line in answer.text.splitlines() if "/join/" in line]
     assert len(links) == 3
     packed = zipfile.ZipFile(io.BytesIO(visitor.http.get("/conduct/export").content))
-    assert set(packed.namelist()) == {"plan.toml", "trials.parquet", "clicks.csv"}
+    names = {"plan.toml", "software.json", "data/codebook.csv", "data/trials.parquet"}
+    assert names <= set(packed.namelist())
     assert visitor.http.post("/conduct/state", data={"state": "paused"}).status_code == 403
     visitor.http.post("/conduct/state", data={"form": form, "state": "paused"})
     assert study.state() == "paused"
     assert person.post("/api/batch").status_code == 423
-    assert "break" in person.http.get("/work").text
+    assert "paused" in person.http.get("/work").text
     assert visitor.http.post("/conduct/state", data={"form": form, "state": "x"}).status_code == 422

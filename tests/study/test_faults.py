@@ -48,9 +48,18 @@ def test_clickers_at_once_fill_cells_evenly_on_postgresql(
 
 
 def test_a_killed_server_loses_no_acknowledged_answer(faults: ModuleType) -> None:
+    """Commands run beside it."""
     found = faults.kill(2, None)
     assert found["errors"] == 0, found["first error"]
     assert int(str(found["acknowledged"])) > 0
-    assert found["lost from the database"] == 0
-    assert found["lost from the log"] == 0
-    assert found["rebuilt alike"]
+    assert found["lost"] == 0
+    assert found["stored twice"] == 0
+    assert found["backup equal"]
+    assert int(str(found["commands beside"])) > 0
+    assert found["commands failed"] == []
+
+
+def test_a_class_of_100_behind_one_address_joins_without_an_error(faults: ModuleType) -> None:
+    """With all limits on; perf/study.py join measures the time."""
+    found = faults.join(100, None)
+    assert found["errors"] == 0, found["first error"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 from collections.abc import Callable
@@ -26,10 +25,12 @@ from segmeter.core.users import Observation
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc
 from segmeter.runtime.roots import Roots
-from segmeter.study import tables as t
+from segmeter.study import database as db
+from segmeter.study.exports import step_rows
+from segmeter.study.records import steps_of
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import MEASURES
-from segmeter.study.serving import study_app
+from segmeter.study.server import study_app
 
 PLAN = """
 kind = "interact"
@@ -57,7 +58,7 @@ def step(person: Any, trial: dict[str, Any], number: int, y: float, x: float, **
 
 def content(person: Any, trial: dict[str, Any]) -> Any:
     timed = [1000.0 * screen["seconds"] for screen in trial["screens"][:-1]]
-    body = {"nonce": secrets.token_hex(8), "content": True, "review_ms": 400.0}
+    body = {"nonce": secrets.token_hex(8), "accepted": True, "review_ms": 400.0}
     body |= {"screens": [{"planned_ms": ms, "true_ms": ms} for ms in timed], "focus_lost": False}
     return person.post(f"/api/trials/{trial['id']}", body)
 
@@ -86,11 +87,11 @@ def restarted(begin: Callable[..., RunningStudy], visit: Any, person: Any) -> An
 
 
 def task_of(study: RunningStudy, trial: dict[str, Any]) -> Any:
-    with study.ledger.protocol() as connection:
+    with study.database.reading() as connection:
         asked = (
-            sa.select(t.tasks)
-            .join(t.trials, t.trials.c.task == t.tasks.c.id)
-            .where(t.trials.c.id == trial["id"])
+            sa.select(db.tasks)
+            .join(db.trials, db.trials.c.task == db.tasks.c.id)
+            .where(db.trials.c.id == trial["id"])
         )
         return connection.execute(asked).mappings().one()
 
@@ -119,11 +120,8 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
             assert answer.status_code == 200, answer.text
             assert drawn(answer.json(), scene.shape) == made.mask
             assert set(answer.json()) == {"number", "top", "left", "height", "width", "runs"}
-            with study.ledger.protocol() as connection:
-                asked = sa.select(t.steps.c.step).where(
-                    t.steps.c.trial == trial["id"], t.steps.c.number == made.number
-                )
-                kept = json.loads(connection.execute(asked).scalar_one())
+            with study.database.reading() as connection:
+                kept = steps_of(connection, trial["id"])[made.number - 1]
             assert kept["scores"] == made.scores
         assert content(person, trial).status_code == 200
 
@@ -137,7 +135,7 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
     plan = RunPlan("noc", (Spec("mobile-sam"),), (Spec("mini"),), users=(spec,), rounds=3)
     plan = replace(plan, protocols=("corrected",), measures=MEASURES, limit=1)
     run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
-    (part,) = (tmp_path / "run" / "parts").glob("*.parquet")
+    (part,) = (tmp_path / "run" / "jobs").glob("*.parquet")
     played = sorted(pq.read_table(part).to_pylist(), key=lambda row: row["round"])
     study = begin(PLAN.replace("disc", "mobile-sam").replace('"coffee", "rocket"', '"astronaut"'))
     person = visit(study, study_app(study, "password", weights=real_weights, limited=False)).join()
@@ -157,9 +155,8 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
         assert (y, x, click.positive) == (row["y"], row["x"], row["positive"])
         answer = step(person, trial, row["round"], y + 0.5, x + 0.5, positive=click.positive)
         seen, said = drawn(answer.json(), scene.shape), (*said, click)
-    with study.ledger.protocol() as connection:
-        asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial["id"])
-        kept = [json.loads(text) for text in connection.execute(asked).scalars()]
+    with study.database.reading() as connection:
+        kept = steps_of(connection, trial["id"])
     assert [each["scores"] for each in kept] == [
         {"iou": row["iou"], "boundary_iou": row["boundary_iou"]} for row in wanted
     ]
@@ -239,3 +236,23 @@ def test_clicks_come_in_order_inside_the_image_and_not_after_the_end(
     assert step(person, trial, 5, 5.0, 5.0).status_code == 409
     assert content(person, trial).status_code == 200
     assert step(person, trial, 5, 5.0, 5.0).status_code == 410
+
+
+def test_the_last_click_can_be_taken_back(begin: Callable[..., RunningStudy], visit: Any) -> None:
+    study = begin(PLAN)
+    person = visit(study).join()
+    (trial, *_) = person.batch()["trials"]
+    first = step(person, trial, 1, 100.5, 100.5).json()
+    step(person, trial, 2, 40.5, 60.5)
+    undo = {"number": 2, "undo": True, "user_ms": 10.0, "pointer": "mouse"}
+    path = f"/api/trials/{trial['id']}/steps"
+    assert person.post(path, undo).json() == first
+    assert person.post(path, undo).json() == first  # sent again, it changes nothing more
+    assert person.post(path, {**undo, "number": 5}).status_code == 409
+    other = step(person, trial, 2, 20.5, 20.5).json()
+    again = restarted(begin, visit, person)
+    assert step(again, trial, 2, 20.5, 20.5).json() == other
+    assert content(again, trial).status_code == 200
+    with study.database.reading() as connection:
+        rows = [row for row in step_rows(connection, study.plan) if row["trial"] == trial["id"]]
+    assert [(row["x"], row["undone"]) for row in rows] == [(100, False), (60, True), (20, False)]

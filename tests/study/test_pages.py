@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from segmeter.core.errors import SegmeterError
 from segmeter.study.running import RunningStudy
-from segmeter.study.serving import study_app
+from segmeter.study.server import study_app
 
-RATED = '[[masks]]\nname = "ground truth"\n'
+RATED = '[[masks]]\nname = "ground_truth"\n'
 BROWSER = {"accept": "text/html,application/xhtml+xml"}
 
 
@@ -116,8 +116,8 @@ def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: A
         ('[data]\nscenes = ["cofee"]', "no scene 'cofee'; did you mean 'coffee'?"),
         ('[data]\ntargets = ["coffee/cap"]', "did you mean 'coffee/cup'?"),
         ('[descriptions]\n"coffee/cap" = "the cup"', "[descriptions]: no scene that is shown"),
-        ('[data]\ndataset = "mini-volumes"', "is a volume; people are shown images only"),
-        (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "ground truth"', "has no target 'tea/'"),
+        ('[data]\ndataset = "mini-volumes"', "is a volume; studies show images only"),
+        (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "ground_truth"', "has no target 'tea/'"),
         (f'{RATED}[[masks]]\nname = "a"\nsource = "run"\nrun = "none"\nmodel = "a"', "none"),
     ],
 )

@@ -15,19 +15,23 @@ from segmeter.study.wording import read_words
 FAULTS = {
     'kind = "click"': "did you mean 'clicks'",
     "": "'kind' is missing",
-    'kind = "clicks"\nseeds = 1': "there is no 'seeds'; did you mean 'seed'",
+    'kind = "clicks"\nseeds = 1': "unknown key 'seeds'; did you mean 'seed'",
     'kind = "clicks"\n[design]\nmodes = ["Object_Cutout"]': "did you mean 'Object_CutOut'",
-    'kind = "clicks"\n[design]\nbatch = 0': "'batch' is from 1 to 100, not 0",
-    'kind = "clicks"\n[design]\nbatch = true': "'batch' is from 1",
+    'kind = "clicks"\n[design]\nbatch = 0': "'batch' should be greater than or equal to 1, not 0",
+    'kind = "clicks"\n[design]\nbatch = true': "'batch' should be a valid integer, not True",
     'kind = "clicks"\n[design]\ndevices = ["tv"]': "not 'tv'",
-    'kind = "clicks"\n[validity]\nradius = -1': "'radius' is from 0 to 1",
-    'kind = "clicks"\n[validity]\nradius = nan': "'radius' is from 0 to 1",
-    'kind = "clicks"\n[texts]\nconsnt = "x"': "there is no 'consnt'",
+    'kind = "clicks"\n[validity]\nradius = -1': "'radius' should be greater than or equal to 0",
+    'kind = "clicks"\n[validity]\nradius = nan': "'radius' should be a finite number",
+    'kind = "clicks"\n[texts]\nconsnt = "x"': "did you mean 'consent'",
     'kind = "clicks"\n[[mode]]\nname = "A"\nscreens = [{ show = "image", seconds = 1 }]': "waits",
     'kind = "clicks"\n[[mode]]\nname = "A"\nscreens = [{ show = "film" }]': "'show' is one of",
-    'kind = "clicks"\n[[mode]]\nname = "<b>"\nscreens = [{ show = "image" }]': "'name' is a word",
+    'kind = "clicks"\n[[mode]]\nname = "<b>"\nscreens = [{ show = "image" }]': "should match",
     'kind = "rate"': "needs [[masks]]",
-    'kind = "rate"\n[[masks]]\nsource = "ground truth"': "'name' is missing",
+    'kind = "clicks"\n[validity]\nexclude = ["lat"]': "did you mean 'late'",
+    'kind = "clicks"\n[[questions]]\nname = "age"\ntext = "Age?"': "at least two",
+    'kind = "clicks"\n[[design.quotas]]\nquestion = "a"\nanswer = "x"\npeople = 3': "no question",
+    'kind = "clicks"\ntext = "x"': "unknown key 'text'",
+    'kind = "rate"\n[[masks]]\nsource = "ground_truth"': "'name' is missing",
     'kind = "rate"\n[[masks]]\nname = "a"\nsource = "run"': "need 'run' and 'model'",
     'kind = "rate"\n[[masks]]\nname = "a"\n[[masks]]\nname = "a"': "same name",
     'kind = "interact"': "needs design.models",
@@ -90,7 +94,7 @@ def test_a_language_of_ones_own_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "fr.toml").write_text(english.replace('"Start"', '"Commencer"'), "utf-8")
     text = 'kind = "clicks"\nlanguages = ["fr", "en"]\nwords = "."'
     assert read_words(parse_plan(text, tmp_path))["fr"]["start"] == "Commencer"
-    with pytest.raises(SegmeterError, match="no words for the language 'it'"):
+    with pytest.raises(SegmeterError, match="no texts for the language 'it'"):
         read_words(parse_plan('kind = "clicks"\nlanguages = ["it"]', tmp_path))
     with pytest.raises(BadInput, match="language code"):
         read_words(parse_plan('kind = "clicks"\nlanguages = ["../en"]\nwords = "."', tmp_path))

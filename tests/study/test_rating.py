@@ -6,7 +6,6 @@ import csv
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ import sqlalchemy as sa
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click
-from segmeter.study import tables as t
+from segmeter.study import database as db
 from segmeter.study.drawing import VIEWS, zoom_window
 from segmeter.study.exports import export, rating_rows
-from segmeter.study.plan_parts import Validity
+from segmeter.study.plan import Validity
 from segmeter.study.running import RunningStudy
 
 PLAN = """
@@ -31,14 +30,16 @@ scenes = ["coffee", "rocket", "astronaut"]
 [design]
 open_to_all = true
 batch = 5
+[validity]
+least_seconds = 0
 [rating]
 overlap = 0.2
 spot_checks = 0.2
 [[masks]]
-name = "ground truth"
+name = "ground_truth"
 [[masks]]
 name = "secret-model"
-source = "ground truth"
+source = "ground_truth"
 """
 TRAINED = (
     PLAN
@@ -46,7 +47,7 @@ TRAINED = (
 [[rating.training]]
 scene = "coffee"
 target = "{target}"
-masks = "ground truth"
+masks = "ground_truth"
 low = 9
 high = 10
 """
@@ -54,17 +55,17 @@ high = 10
 
 
 def rate(person: Any, trial: dict[str, Any], score: int) -> Any:
-    body = {"nonce": secrets.token_hex(8), "score": score, "seconds": 12.5}
+    person.see(trial)
+    body = {"nonce": secrets.token_hex(8), "score": score, "seconds": 0.5}
+    body |= {"pointer": "mouse", "focus_lost": False}
     return person.post(f"/api/trials/{trial['id']}", body)
 
 
 def rate_all(study: RunningStudy, visit: Any) -> None:
     """People come until nothing is left."""
-    while True:
+    while visit(study).http.get("/join/open").status_code == 200:
         person = visit(study).join()
         batch = person.batch()
-        if batch is None:
-            return
         while batch is not None:
             for trial in batch["trials"]:
                 assert rate(person, trial, 7).status_code == 200
@@ -77,8 +78,8 @@ def test_every_job_is_rated_as_often_as_planned(
 ) -> None:
     study = begin(PLAN)
     rate_all(study, visit)
-    with study.ledger.protocol() as connection:
-        cells = connection.execute(sa.select(t.cells)).mappings().all()
+    with study.database.reading() as connection:
+        cells = connection.execute(sa.select(db.cells)).mappings().all()
         rows = list(rating_rows(connection, study.plan))
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
     wanted = {cell["task"]: cell["wanted"] for cell in cells if cell["device"] == "any"}
@@ -97,12 +98,12 @@ def test_two_masks_of_one_target_are_not_in_one_batch(
 ) -> None:
     study = begin(PLAN)
     batch = visit(study).join().batch()
-    with study.ledger.protocol() as connection:
+    with study.database.reading() as connection:
         ids = [trial["id"] for trial in batch["trials"]]
         asked = (
-            sa.select(t.tasks.c.scene, t.tasks.c.target)
-            .join(t.trials, t.trials.c.task == t.tasks.c.id)
-            .where(t.trials.c.id.in_(ids))
+            sa.select(db.tasks.c.scene, db.tasks.c.target)
+            .join(db.trials, db.trials.c.task == db.tasks.c.id)
+            .where(db.trials.c.id.in_(ids))
         )
         found = connection.execute(asked).all()
     assert len(set(found)) == len(found) == 5
@@ -142,9 +143,11 @@ def test_a_score_may_change_until_the_batch_is_handed_in_and_its_history_stays(
     assert person.post(finish).status_code == 200
     assert rate(person, first, 1).status_code == 410
     assert person.post(finish).status_code == 200
-    with study.ledger.protocol() as connection:
-        asked = sa.select(t.answers.c.answer).where(t.answers.c.trial == first["id"])
-        history = [json.loads(text)["score"] for text in connection.execute(asked).scalars()]
+    with study.database.reading() as connection:
+        asked = sa.select(db.answers.c.body).where(db.answers.c.trial == first["id"])
+        history = [
+            json.loads(text)["given"]["score"] for text in connection.execute(asked).scalars()
+        ]
         (row,) = [row for row in rating_rows(connection, study.plan) if row["score"] == 8]
     assert history == [3, 8]
     assert row["changes"] == 1
@@ -164,10 +167,8 @@ def test_practice_comes_first_and_has_to_be_passed(
     target = "cup"
     study = begin(PLAN)
     target = next(name for scene, name in study.stimuli.targets() if scene == "coffee")
-    study.ledger.engine.dispose()
-    Path(study.ledger.engine.url.database or "").unlink()
-    assert study.ledger.log is not None
-    study.ledger.log.unlink()
+    study.database.engine.dispose()
+    Path(study.database.engine.url.database or "").unlink()
     study = begin(TRAINED.format(target=target))
     person = visit(study).join()
     for score, passed in ((2, False), (10, True)):
@@ -176,10 +177,10 @@ def test_practice_comes_first_and_has_to_be_passed(
         assert len(batch["trials"]) == 1
         assert rate(person, batch["trials"][0], score).status_code == 200
         answer = person.post(f"/api/batches/{batch['batch']}/finish").json()
-        assert answer == {"passed": passed}
+        assert answer == {"passed": passed, "next": "work"}
     assert study.revalidate(Validity(batch_minimum=0)) == 0  # rules about clicks change nothing
     assert not person.batch()["training"]
-    with study.ledger.protocol() as connection:
+    with study.database.reading() as connection:
         assert list(rating_rows(connection, study.plan)) == []
 
 
@@ -197,22 +198,22 @@ def test_a_batch_that_gets_known_masks_wrong_does_not_count(
         assert len({frozenset(trial) for trial in batch["trials"]}) == 1
         for trial in batch["trials"]:
             assert rate(person, trial, score).status_code == 200
-        assert person.post(f"/api/batches/{batch['batch']}/finish").json() == {"passed": None}
-        with study.ledger.protocol() as connection:
+        assert person.post(f"/api/batches/{batch['batch']}/finish").json()["passed"] is None
+        with study.database.reading() as connection:
             return len(list(rating_rows(connection, study.plan)))
 
     def dropped() -> list[str]:
-        with study.ledger.protocol() as connection:
-            asked = sa.select(t.batches.c.reason).where(t.batches.c.state == "dropped")
+        with study.database.reading() as connection:
+            asked = sa.select(db.batches.c.reason).where(db.batches.c.state == "dropped")
             return list(connection.execute(asked).scalars())
 
-    assert (rated(2), dropped()) == (0, ["0 of 1 known masks rated right"])
-    assert (rated(9), dropped()) == (5, ["0 of 1 known masks rated right"])
+    assert (rated(2), dropped()) == (0, ["0 of 1 checks right"])
+    assert (rated(9), dropped()) == (5, ["0 of 1 checks right"])
     # The rule belongs to the plan and can be run again.
-    assert study.revalidate(replace(study.plan.validity, gold=0.0)) == 5
-    with study.ledger.protocol() as connection:
+    assert study.revalidate(study.plan.validity.model_copy(update={"checks": 0.0})) == 5
+    with study.database.reading() as connection:
         assert len(list(rating_rows(connection, study.plan))) == 10
-        filled = sa.select(sa.func.sum(t.cells.c.valid))
+        filled = sa.select(sa.func.sum(db.cells.c.valid))
         assert connection.execute(filled).scalar_one() == 10
 
 
@@ -220,15 +221,16 @@ def test_testers_check_a_share_of_the_jobs(begin: Callable[..., RunningStudy], v
     study = begin(PLAN)
     tester = visit(study).join(study.invite(1, "tester")[0])
     batch = tester.batch()
-    with study.ledger.protocol() as connection:
-        asked = sa.select(sa.func.count()).where(t.cells.c.device == "tester")
+    with study.database.reading() as connection:
+        asked = sa.select(sa.func.count()).where(db.cells.c.device == "tester")
         planned = connection.execute(asked).scalar_one()
     assert 0 < len(batch["trials"]) <= min(5, planned)
     for trial in batch["trials"]:
         assert rate(tester, trial, 4).status_code == 200
-    with study.ledger.protocol() as connection:
+    assert tester.post(f"/api/batches/{batch['batch']}/finish").status_code == 200
+    with study.database.reading() as connection:
         roles = {row["role"] for row in rating_rows(connection, study.plan)}
-        ordinary = sa.select(sa.func.sum(t.cells.c.valid)).where(t.cells.c.device == "any")
+        ordinary = sa.select(sa.func.sum(db.cells.c.valid)).where(db.cells.c.device == "any")
         assert connection.execute(ordinary).scalar_one() == 0
     assert roles == {"tester"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,15 @@ from segmeter.datasets.mini import Mini
 from segmeter.datasets.recorded_clicks import read_clicks
 from segmeter.stats.effort import CostModel
 from segmeter.store import Run
-from segmeter.study import tables as t
+from segmeter.study import database as db
 from segmeter.study.analyses import study_page
 from segmeter.study.analyses.rating import compare_models
-from segmeter.study.demo import fill_with_people
-from segmeter.study.exports import export, rating_rows
-from segmeter.study.interactions import fit_costs, interactions, write_run
-from segmeter.study.people import draw_clicks
+from segmeter.study.exports import export, rating_rows, step_rows
+from segmeter.study.interactions import fit_costs, interactions, simulate_users, write_run
+from segmeter.study.people import draw_clicks, fill_with_people
 from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
-from segmeter.study.serving import Place, open_study
+from segmeter.study.server import default_url, open_study
 
 CLICKS = """
 kind = "clicks"
@@ -40,6 +38,8 @@ modes = ["Text_Description", "Object_CutOut"]
 per_cell = 2
 batch = 2
 open_to_all = true
+[validity]
+exclude = ["late", "left_page", "unseen", "wrong_device", "no_click"]
 """
 RATE = """
 kind = "rate"
@@ -49,10 +49,12 @@ scenes = ["coffee", "rocket", "astronaut"]
 [design]
 open_to_all = true
 batch = 4
+[validity]
+exclude = ["late", "left_page", "unseen", "wrong_device", "no_click"]
 [rating]
 overlap = 0.5
 [[masks]]
-name = "ground truth"
+name = "ground_truth"
 [[masks]]
 name = "boxes"
 source = "folder"
@@ -64,22 +66,22 @@ folder = "boxes"
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStudy]:
     folder = tmp_path_factory.mktemp("clicks")
     (folder / "plan.toml").write_text(CLICKS)
-    study = open_study(read_plan(folder / "plan.toml"), Place.beside(folder / "plan.toml"))
+    study = open_study(read_plan(folder / "plan.toml"), default_url(folder / "plan.toml"))
     fill_with_people(study)
     yield study
-    study.ledger.engine.dispose()
+    study.database.engine.dispose()
 
 
 def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
-    with filled.ledger.protocol() as connection:
-        cells = connection.execute(sa.select(t.cells)).mappings().all()
+    with filled.database.reading() as connection:
+        cells = connection.execute(sa.select(db.cells)).mappings().all()
     assert {(cell["valid"], cell["open"]) for cell in cells} == {(2, 0)}
 
 
 def test_the_files_are_read_by_everything_that_reads_clicks(
     filled: RunningStudy, tmp_path: Path
 ) -> None:
-    with filled.ledger.protocol() as connection:
+    with filled.database.reading() as connection:
         export(connection, filled.plan, filled.stimuli, tmp_path)
     clicks = read_clicks(tmp_path / "clicks.csv", {"mini": Mini().scenes()})
     targets = list(filled.stimuli.targets())
@@ -91,9 +93,9 @@ def test_the_files_are_read_by_everything_that_reads_clicks(
 
 
 def test_the_page_holds_the_papers_tables(filled: RunningStudy) -> None:
-    with filled.ledger.protocol() as connection:
+    with filled.database.reading() as connection:
         page = study_page(connection, filled.plan, filled.stimuli)
-    for heading in ("Display modes", "Computer against phone", "Where people clicked"):
+    for heading in ("Display modes", "Computer against phone", "Where participants clicked"):
         assert heading in page
     assert "http://" not in page.replace("http://www.w3.org", "")
 
@@ -120,15 +122,16 @@ def test_ratings_are_compared_as_the_supplement_does(
             cv2.imwrite(name, box.dense().astype(np.uint8) * 255)
     study = begin(RATE)
     fill_with_people(study)
-    with study.ledger.protocol() as connection:
+    with study.database.reading() as connection:
         rows = list(rating_rows(connection, study.plan))
         page = study_page(connection, study.plan, study.stimuli)
     (found,) = compare_models(rows)
-    assert (found.first, found.second) == ("boxes", "ground_truth")
-    assert found.published.mean < 0
-    assert found.clustered.value == pytest.approx(found.published.mean)
-    assert found.clustered.low < found.clustered.value < found.clustered.high
-    for words in ("Krippendorff", "paired t-test", "Wilcoxon", "Testers checked"):
+    assert (found.mixed.first, found.mixed.second) == ("boxes", "ground_truth")
+    assert found.paired.mean < 0
+    assert found.by_images.value == pytest.approx(found.paired.mean)
+    assert found.by_images.low <= found.by_images.value <= found.by_images.high
+    assert found.mixed.value == pytest.approx(found.paired.mean, abs=0.5)
+    for words in ("Krippendorff", "paired t-test", "Wilcoxon", "Testers checked", "ICC(2,1)"):
         assert words in page
 
 
@@ -137,7 +140,8 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
 ) -> None:
     study = begin(
         'kind = "interact"\n[data]\nscenes = ["coffee"]\n[design]\nmodels = ["disc"]\n'
-        'rounds = 3\nbatch = 1\npeople = "within"\nopen_to_all = true'
+        'rounds = 3\nbatch = 1\npeople = "within"\nopen_to_all = true\n'
+        '[validity]\nexclude = ["no_click"]'
     )
     for first, later in ((2600.0, 1400.0), (2400.0, 1600.0)):
         person = visit(study).join()
@@ -148,23 +152,49 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
             assert person.post(f"/api/trials/{trial['id']}/steps", step).status_code == 200
         timed = [{"planned_ms": 1000 * s["seconds"]} for s in trial["screens"][:-1]]
         screens = [{**each, "true_ms": each["planned_ms"]} for each in timed]
-        done = {"nonce": "0" * 16, "content": True, "review_ms": 500.0}
+        done = {"nonce": "0" * 16, "accepted": True, "review_ms": 500.0}
         done |= {"screens": screens, "focus_lost": False}
         assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
-    with study.ledger.protocol() as connection:
-        costs = fit_costs(interactions(connection))
-        write_run(connection, study.plan, study.stimuli, tmp_path / "run")
-        assert "clicks to content" in study_page(connection, study.plan, study.stimuli)
+    with study.database.reading() as connection:
+        found = interactions(connection, study.plan)
+        page = study_page(connection, study.plan, study.stimuli, simulated=["centre-click"])
+        steps = list(step_rows(connection, study.plan))
+    costs = fit_costs(found)
+    beside = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
+    write_run(found, beside, study.plan, study.stimuli, tmp_path / "run")
+    assert "Participants and simulated users on the same objects" in page
+    codes = {each.person for each in found}
+    assert len(codes) == 2
+    assert {row["person"] for row in steps} == codes
+    assert all(0 <= row["iou"] <= 1 and row["user_ms"] > 0 for row in steps)
     prices = {name: price.value for name, price in costs.prices.items()}
     assert prices == pytest.approx({"locate": 1.0, "click": 1.5, "review": 0.5})
     assert (costs.steps["click"], costs.annotators) == (4, 2)
     (tmp_path / "costs.toml").write_text(costs.toml())
     assert CostModel.read(tmp_path / "costs.toml") == CostModel(locate=1.0, click=1.5, review=0.5)
     run = Run.open(tmp_path / "run")
-    rows = run.sql('select "user", round, content, seconds_user, iou from rows').to_pylist()
-    assert len(rows) == 2 * 3
-    assert [row["content"] for row in rows if row["round"] == 3] == [True, True]
-    assert json.dumps(sorted(row["seconds_user"] for row in rows if row["round"] == 1)) in (
-        "[2.4, 2.6]"
-    )
+    rows = run.sql('select "user", round, stopped, seconds_user, iou from rows').to_pylist()
+    people = [row for row in rows if row["user"] in codes]
+    assert {row["user"] for row in rows} == {*codes, "centre-click"}
+    assert len(people) == 2 * 3
+    assert [row["stopped"] for row in people if row["round"] == 3] == [True, True]
+    assert sorted(row["seconds_user"] for row in people if row["round"] == 1) == [2.4, 2.6]
     assert any(row.measure == "noc@90" for row in run.summary())
+
+
+def test_two_modes_are_compared_without_a_text_description(
+    begin: Callable[..., RunningStudy],
+) -> None:
+    """The first mode is the reference; a study on one device has no section about devices."""
+    text = CLICKS.replace("Text_Description", "Silhouette_Mask").replace(
+        "per_cell = 2", "per_cell = 4"
+    )
+    study = begin(text.replace("batch = 2", 'batch = 2\ndevices = ["pc"]'))
+    fill_with_people(study)
+    with study.database.reading() as connection:
+        page = study_page(connection, study.plan, study.stimuli)
+    assert "Each display mode against Silhouette_Mask" in page
+    assert "Not enough clicks" not in page
+    assert "Computer against phone" not in page
+    assert "no mode can come closer" not in page
+    assert "object diagonals" in page

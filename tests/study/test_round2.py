@@ -12,10 +12,10 @@ import numpy as np
 from segmeter.core.masks import Mask
 from segmeter.datasets.mini import Mini
 from segmeter.datasets.recorded_clicks import read_clicks
-from segmeter.study.demo import fill_with_people
 from segmeter.study.exports import export
-from segmeter.study.mask_sources import MaskFolder
+from segmeter.study.people import fill_with_people
 from segmeter.study.running import RunningStudy
+from segmeter.study.stimuli import MaskFolder
 
 PLAN = """
 kind = "clicks-round2"
@@ -26,6 +26,8 @@ scenes = ["coffee", "rocket"]
 devices = ["pc"]
 batch = 2
 open_to_all = true
+[validity]
+exclude = ["late", "left_page", "unseen", "wrong_device", "no_click"]
 [[masks]]
 name = "left"
 source = "folder"
@@ -75,7 +77,7 @@ def test_people_are_asked_about_the_best_mask_that_is_not_too_good(
         assert extra.overlap(ground_truth) == 0 < extra.area
     assert "An outline of an object has an error" in visit(study).join().http.get("/work").text
     fill_with_people(study)
-    with study.ledger.protocol() as connection:
+    with study.database.reading() as connection:
         export(connection, study.plan, study.stimuli, tmp_path / "out")
     clicks = read_clicks(tmp_path / "out" / "clicks.csv", {"mini": Mini().scenes()})
     assert {key.kind for key in clicks.keys} == {"fn", "fp"}

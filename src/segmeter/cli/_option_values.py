@@ -22,11 +22,11 @@ __all__ = [
     "benchmark_options",
     "dataset_spec",
     "finite",
-    "part_of",
     "protocols",
     "remembered",
     "roots",
     "settings",
+    "shard_of",
 ]
 
 # What people type for it; its tasks are folders of volumes, read as they were unpacked.
@@ -54,15 +54,15 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
     return Roots(found[0], found[1])
 
 
-def part_of(text: str) -> tuple[int, int]:
-    """Which share of how many.
+def shard_of(text: str) -> tuple[int, int]:
+    """Which shard of how many.
 
-    >>> part_of("2/4")
+    >>> shard_of("2/4")
     (2, 4)
     """
     which, _, all_ = text.partition("/")
     if not (which.isdecimal() and all_.isdecimal() and 1 <= int(which) <= int(all_)):
-        raise BadInput(f"--share is which of how many, as 1/4, not '{text}'")
+        raise BadInput(f"--shard is which of how many, as 1/4, not '{text}'")
     return int(which), int(all_)
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "PointRule",
     "Rounds",
     "Settings",
-    "Share",
+    "Shard",
     "Threads",
     "Until",
     "Users",
@@ -41,7 +41,7 @@ Out = Annotated[
 ]
 Methods = Annotated[
     list[str] | None,
-    Option("--method", help="Method, or a folder of its results (for seism)."),
+    Option("--method", help="Method, or a folder of its results."),
 ]
 Datasets = Annotated[
     list[str] | None,
@@ -82,14 +82,14 @@ Settings = Annotated[
 ]
 Clicks = Annotated[
     Path | None,
-    Option("--clicks", rich_help_panel=_RULES, help="People's clicks (for rclicks and tetris)."),
+    Option("--clicks", rich_help_panel=_RULES, help="People's recorded clicks."),
 ]
 Until = Annotated[
     str | None,
     Option(
         "--until",
         rich_help_panel=_RULES,
-        help="End a session at a goal, as 90 or 'iou>=0.9' (for noc).",
+        help="End a session at a goal, as 90 or 'iou>=0.9'.",
     ),
 ]
 
@@ -111,15 +111,15 @@ Add = Annotated[
 Again = Annotated[
     bool,
     Option(
-        "--again", rich_help_panel=_WORK, help="Play anew what other weights or sources played."
+        "--again", rich_help_panel=_WORK, help="Re-run jobs whose weights or code have changed."
     ),
 ]
-Share = Annotated[
+Shard = Annotated[
     str,
     Option(
-        "--share",
+        "--shard",
         rich_help_panel=_WORK,
-        help="Play one share of the jobs, as 1/4; 'segmeter merge' joins them.",
+        help="Run one shard of the jobs, as 1/4; 'segmeter merge' joins them.",
     ),
 ]
 Workers = Annotated[

@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from segmeter.cli._option_values import dataset_spec, is_own_data, roots
 from segmeter.cli._options import AsJson, Data, Weights
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
+from segmeter.runtime.remote_files import is_address
 
 __all__ = ["check"]
 
 _NAMED = 20
+_SENSIBLE = 0.4
+"""Mean IoU after five clicks that every trained model exceeds on the built-in images."""
 
 Segmenter = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Model or data set by name, a folder of data, or file.py:name."
+        metavar="NAME",
+        help="Model or data set by name, a folder of data or a run, or file.py:name.",
     ),
 ]
 PageFile = Annotated[
@@ -43,10 +48,14 @@ def check(
     limit: FirstScenes = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say what is wrong with a model or a data set, one sentence each; exit 1 if anything is.
+    """Check a model, a data set or a run: one line per fault, exit code 1 if there is any.
+
+    Of a run every file is read completely.
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
+    if _is_run(model):
+        return _check_run(model, as_json)
     if _is_data(model):
         return _check_data(model, data, page, limit, as_json)
     if page is not None or limit is not None:
@@ -55,20 +64,70 @@ def check(
 
     made = catalogue.models.make(model, **roots(None, weights).options())
     faults = broken_promises(made)
+    about = _opened(model, made, faults)
     if as_json:
-        print(json.dumps({"model": model, "broken": faults}, indent=1))
+        print(json.dumps({"model": model, "broken": faults, "about": about}, indent=1))
     else:
-        for fault in faults:
-            typer.echo(fault)
+        for line in (*about, *faults):
+            typer.echo(line)
         typer.echo(f"{model}: {_conclusion(len(faults))}")
     return Exit.WITH_ERRORS if faults else Exit.DONE
 
 
+def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
+    """What a checkpoint file holds, and how it predicts from clicks; adds to the faults."""
+    from segmeter.models.opening import described
+
+    about = described(name)
+    if not about or faults or "click" not in model.card.abilities:
+        return about
+    from segmeter.model_parity import first_clicks
+
+    reached = first_clicks(model)
+    mean = sum(reached) / len(reached)
+    about.append(f"mean IoU {mean:.2f} after at most 5 clicks on {len(reached)} built-in objects")
+    if mean < _SENSIBLE:
+        faults.append(f"mean IoU {mean:.2f} is that of random weights; is this the right file?")
+    return about
+
+
+def _is_run(name: str) -> bool:
+    """Whether a folder, or an address, holds a run."""
+    from segmeter.store import RunFolder
+
+    return (Path(name).is_dir() or is_address(name)) and RunFolder(name).begun
+
+
+def _check_run(name: str, as_json: bool) -> int:
+    """Read every file of a run; what is wrong with it."""
+    from segmeter.store import Run
+
+    run = Run.open(name)
+    wrong = run.verify()
+    if as_json:
+        print(json.dumps({"run": name, "damaged": wrong}, indent=1))
+        return Exit.WITH_ERRORS if wrong else Exit.DONE
+    for file, why in wrong.items():
+        typer.echo(printable(f"{file}: {why}"))
+    jobs = counted(len(run.folder.finished()), "job")
+    files = counted(len(wrong), "damaged file")
+    todo = "the same 'segmeter run' command runs their jobs again" if wrong else "nothing is wrong"
+    typer.echo(printable(f"{name}: {jobs}, {files}; {todo}"))
+    return Exit.WITH_ERRORS if wrong else Exit.DONE
+
+
+def _is_model_path(name: str) -> bool:
+    """A checkpoint, a folder of ONNX graphs or of Hugging Face, a service."""
+    from segmeter.models.opening import entry_of_path
+
+    return entry_of_path(name) is not None
+
+
 def _is_data(name: str) -> bool:
     """A folder, or the name of a data set and of no model."""
-    if ".py:" in name:
-        return False
     plain = name.partition("?")[0]
+    if ".py:" in name or _is_model_path(plain):
+        return False
     return is_own_data(plain) or (
         plain in catalogue.datasets.names() and plain not in catalogue.models.names()
     )

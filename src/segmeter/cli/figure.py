@@ -30,12 +30,12 @@ def figure(
 
     Example: `segmeter figure runs/mine --out fig.pdf`
     """
-    from segmeter.cli._curve_figures import draw_curves
+    from segmeter.report.figures import draw_measure
     from segmeter.store import Run
 
     check_choice("protocol", protocol, ("published", "corrected"))
     if out.suffix not in (".pdf", ".svg", ".png"):
         raise BadInput(f"--out is a .pdf, .svg or .png, not '{out.name}'")
-    draw_curves(Run.open(runs), measure, protocol, out)
+    draw_measure(Run.open(runs), measure, protocol, out)
     typer.echo(f"figure: {out}")
     return Exit.DONE

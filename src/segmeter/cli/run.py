@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from segmeter.cli import _run_options as options
-from segmeter.cli._option_values import benchmark_options, dataset_spec, part_of, protocols, roots
+from segmeter.cli._option_values import benchmark_options, dataset_spec, protocols, roots, shard_of
 from segmeter.cli._options import AsJson, Data, Limit, Models, ProtocolChoice, Seed, Trust, Weights
 from segmeter.cli._recorded_clicks import clicks_option, say_of_played
 from segmeter.cli._words import printable
@@ -23,7 +23,7 @@ from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.plans import Plan
 from segmeter.core.received import received
 from segmeter.runtime.devices import check_devices
-from segmeter.runtime.processes import waking
+from segmeter.runtime.processes import prewarming
 from segmeter.runtime.roots import Roots
 
 __all__ = ["run"]
@@ -53,7 +53,7 @@ def run(
     add: options.Add = False,
     trust: Trust = False,
     again: options.Again = False,
-    share: options.Share = "1/1",
+    shard: options.Shard = "1/1",
     workers: options.Workers = None,
     threads: options.Threads = 1,
     executor: options.ExecutorName = None,
@@ -83,7 +83,7 @@ def run(
     places = roots(data, weights)
     if trust and not add:
         raise BadInput("--trust is about the run that --add widens; leave it out")
-    crew = _Crew(workers, executor, address, part_of(share), again, trust)
+    crew = _Crew(workers, executor, address, shard_of(shard), again, trust)
     if dry:
         return _estimate(plan, places, crew, as_json)
     return _play(plan, places, crew, out, as_json, add=add)
@@ -96,7 +96,7 @@ class _Crew:
     workers: int | None
     executor: str | None
     address: str | None
-    share: tuple[int, int]
+    shard: tuple[int, int]
     again: bool
     trust: bool
 
@@ -121,7 +121,9 @@ def _play(
 ) -> int:
     """Play the plan, or what is left of it, and say what it gave."""
     ours = plan.kind == "model" and crew.executor in (None, "local")
-    with waking(crew.workers if ours else 0) as early:  # before anything heavy is imported here
+    with prewarming(
+        crew.workers if ours else 0
+    ) as prewarmed:  # before anything heavy is imported here
         from segmeter.cli._progress import Bar
         from segmeter.cli._tables import print_summary
         from segmeter.engine import run_plan
@@ -146,8 +148,8 @@ def _play(
                 add=add,
                 trust=crew.trust,
                 executor=crew.executor,
-                early=early,
-                share=crew.share,
+                prewarmed=prewarmed,
+                shard=crew.shard,
                 address=crew.address,
                 tell=lambda sentence: typer.echo(printable(sentence), err=True),
             )

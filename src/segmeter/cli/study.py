@@ -1,4 +1,4 @@
-"""`segmeter study`: studies with real people, from a plan to results."""
+"""`segmeter study`: studies with real people, from a plan to an archive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["study_app"]
 study_app = typer.Typer(
     name="study",
     cls=Group,
-    help="Studies with real people: where they click, what they think of masks.",
+    help="Studies with real people: where they click, how they rate masks, how they segment.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -34,7 +34,7 @@ app.add_typer(study_app, name="study")
 
 @study_app.callback()
 def _needs() -> None:
-    for package in ("fastapi", "uvicorn", "sqlalchemy", "alembic"):
+    for package in ("fastapi", "pydantic", "uvicorn", "sqlalchemy"):
         if importlib.util.find_spec(package) is None:
             raise NotFound(
                 f"studies need '{package}', which is not installed; pip install 'segmeter[study]'"
@@ -43,7 +43,7 @@ def _needs() -> None:
 
 @study_app.command()
 def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
-    """Write a plan with a comment at every line, ready to be changed.
+    """Write a commented plan to edit.
 
     Example: `segmeter study new study.toml --kind clicks`
     """
@@ -52,7 +52,7 @@ def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
     if kind not in KINDS:
         raise BadInput(f"--kind is {', '.join(KINDS)}, not '{kind}'")
     if plan.exists():
-        raise BadInput(f"'{plan}' is there already; take another name")
+        raise BadInput(f"'{plan}' exists already; choose another name")
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
     plan.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {plan}; next: segmeter study check {plan}")
@@ -61,12 +61,12 @@ def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
 
 @study_app.command()
 def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = None) -> int:
-    """Check a plan and show what people will see, as a page of images.
+    """Check a plan and write a page with the screens that participants will see.
 
     Example: `segmeter study check study.toml`
     """
     from segmeter.study.plan import read_plan
-    from segmeter.study.preview import preview_page
+    from segmeter.study.preview import plan_warnings, preview_page
     from segmeter.study.stimuli import Stimuli
     from segmeter.study.wording import read_words
 
@@ -75,7 +75,60 @@ def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = 
     page = preview_page(read, Stimuli(read, roots(data, None)))
     path = out or plan.with_suffix(".html")
     path.write_text(page, encoding="utf-8")
-    typer.echo(f"the plan is sound; what people will see lies at {path}")
+    for warning in plan_warnings(read):
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(f"the plan is valid; preview: {path}")
+    return Exit.DONE
+
+
+@study_app.command()
+def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data = None) -> int:
+    """Write a preregistration from the plan: design, sample size, exclusion rules, tests.
+
+    Example: `segmeter study preregister study.toml`
+    """
+    from segmeter.study.plan import read_plan
+    from segmeter.study.preregistration import preregistration
+    from segmeter.study.stimuli import Stimuli
+
+    read = read_plan(plan)
+    path = out or plan.with_suffix(".preregistration.md")
+    path.write_text(preregistration(read, Stimuli(read, roots(data, None))), encoding="utf-8")
+    typer.echo(f"wrote {path}")
+    return Exit.DONE
+
+
+@study_app.command()
+def power(
+    plan: options.PlanFile,
+    effect: options.Effect,
+    people: options.People = 40,
+    targets: options.Targets = 0,
+    studies: options.Studies = 200,
+    alpha: options.Alpha = 0.05,
+    data: Data = None,
+) -> int:
+    """Estimate the power of a design by simulating studies and analysing each.
+
+    The effect is in units of the outcome: points of 1 to 10 for ratings, diagonals of the target
+    for clicks, log seconds for `interact`.
+
+    Example: `segmeter study power study.toml --effect 0.5 --people 40`
+    """
+    from segmeter.study.plan import read_plan
+    from segmeter.study.power import ASSUMED, power_of
+    from segmeter.study.stimuli import Stimuli
+
+    read = read_plan(plan)
+    many = targets or len(Stimuli(read, roots(data, None)).targets())
+    pairs = max(1, len(read.conditions) * (len(read.conditions) - 1) // 2)
+    found = power_of(read, people, many, effect, alpha=alpha, studies=studies, comparisons=pairs)
+    typer.echo(
+        f"power {found.share:.2f} ({found.low:.2f} to {found.high:.2f}, {studies} simulated "
+        f"studies): {people} participants, {many} targets, {found.answers} answers, effect "
+        f"{effect:g}, alpha {alpha:g}" + (f" divided by {pairs} comparisons" if pairs > 1 else "")
+    )
+    typer.echo(f"assumed standard deviations: {ASSUMED[read.kind]}")
     return Exit.DONE
 
 
@@ -91,23 +144,23 @@ def serve(
     data: Data = None,
     weights: Weights = None,
 ) -> int:
-    """Begin a study, or go on with it, until interrupted.
+    """Begin or continue a study; runs until interrupted.
 
     Example: `segmeter study serve study.toml --port 8000`
     """
     import secrets
 
-    from segmeter.study import serving
+    from segmeter.study import server
 
     study = _open(plan, db, data, weights)
     secret = password or secrets.token_urlsafe(12)
-    typer.echo(f"people:    http://{host}:{port}{root_path}/")
+    typer.echo(f"participants: http://{host}:{port}{root_path}/")
     shown = "as you set it" if password else secret
-    typer.echo(f"conductor: http://{host}:{port}{root_path}/conduct   password: {shown}")
-    application = serving.study_app(study, secret, weights=weights)
-    with suppress(KeyboardInterrupt):  # which is how it is ended
-        serving.serve(application, host, port, root_path=root_path, behind=behind)
-    typer.echo("stopped; the same command goes on with the study")
+    typer.echo(f"conductor:    http://{host}:{port}{root_path}/conduct   password: {shown}")
+    application = server.study_app(study, secret, weights=weights, behind=bool(behind))
+    with suppress(KeyboardInterrupt):  # the usual way to stop it
+        server.serve(application, host, port, root_path=root_path, behind=behind)
+    typer.echo("stopped; the same command continues the study")
     return Exit.DONE
 
 
@@ -116,6 +169,7 @@ def invite(
     plan: options.PlanFile,
     count: options.Count = 1,
     role: options.Role = "person",
+    label: options.Label = "",
     address: options.PublicAddress = "http://127.0.0.1:8000",
     db: options.Db = None,
     data: Data = None,
@@ -126,8 +180,33 @@ def invite(
     """
     if role not in ("person", "tester"):
         raise BadInput(f"--role is person or tester, not '{role}'")
-    for token in _open(plan, db, data, None).invite(count, role):
+    for token in _open(plan, db, data, None).invite(count, role, label):
         typer.echo(f"{address.rstrip('/')}/join/{token}")
+    return Exit.DONE
+
+
+@study_app.command()
+def participants(
+    plan: options.PlanFile,
+    out: options.CsvFile = None,
+    db: options.Db = None,
+    data: Data = None,
+) -> int:
+    """List participants: state, time, answers, flags, payable; with platform identifiers.
+
+    Example: `segmeter study participants study.toml --out participants.csv`
+    """
+    from segmeter.study.exports import csv_text, participant_columns, participant_rows
+
+    study = _open(plan, db, data, None)
+    with study.database.reading() as connection:
+        rows = participant_rows(connection, study.plan, study.stimuli)
+    text = csv_text(participant_columns(study.plan, identifiers=True), rows)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8", newline="")
+        typer.echo(f"wrote {out}: {len(rows)} participants")
     return Exit.DONE
 
 
@@ -135,48 +214,95 @@ def invite(
 def export(
     plan: options.PlanFile,
     out: options.ExportFolder = Path("export"),
+    identifiers: options.Identifiers = False,
     db: options.Db = None,
     data: Data = None,
 ) -> int:
-    """Write the answers: clicks.csv (RClicks' columns), ratings.csv, trials.parquet.
+    """Write all answers as CSV and parquet files with a codebook, also while the study runs.
 
     Example: `segmeter study export study.toml --out export`
     """
     from segmeter.study.exports import export as write
 
     study = _open(plan, db, data, None)
-    with study.ledger.protocol() as connection:
-        for path in write(connection, study.plan, study.stimuli, out):
-            typer.echo(str(path))
+    with study.database.reading() as connection:
+        written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
+    for path in written:
+        typer.echo(str(path))
     return Exit.DONE
 
 
 @study_app.command()
+def archive(
+    plan: options.PlanFile,
+    out: options.ArchiveFile = None,
+    identifiers: options.Identifiers = False,
+    db: options.Db = None,
+    data: Data = None,
+) -> int:
+    """Write one zip file to deposit: data, plans, codebook, preregistration, software versions.
+
+    Example: `segmeter study archive study.toml --out study.zip`
+    """
+    from segmeter.study.archives import write_archive
+
+    path = out or plan.with_suffix(".zip")
+    write_archive(_open(plan, db, data, None), path, identifiers=identifiers)
+    typer.echo(f"wrote {path}")
+    return Exit.DONE
+
+
+@study_app.command()
+def backup(
+    plan: options.PlanFile,
+    out: options.BackupFile = None,
+    db: options.Db = None,
+) -> int:
+    """Copy the database into one file, consistently, also while the study runs.
+
+    Example: `segmeter study backup study.toml --out monday.db`
+    """
+    from segmeter.study.database import Database
+    from segmeter.study.database import backup as copy
+    from segmeter.study.server import default_url
+
+    path = out or plan.with_suffix(".backup.db")
+    source = db or default_url(plan)
+    _check_begun(source)
+    many = copy(Database(source), path)
+    typer.echo(f"wrote {path}: {many} answers and steps")
+    return Exit.DONE
+
+
+@study_app.command()
+def restore(backup: options.BackupSource, db: options.NewDb) -> int:
+    """Copy a backup into a new, empty database (SQLite or PostgreSQL).
+
+    Example: `segmeter study restore monday.db --db sqlite:///study.db`
+    """
+    from segmeter.study.database import Database, copy_study, open_engine
+
+    if not backup.is_file():
+        raise NotFound(f"no backup '{backup}'")
+    many = copy_study(Database(f"sqlite:///{backup.resolve()}"), open_engine(db))
+    typer.echo(f"restored {many} answers and steps")
+    return Exit.DONE
+
+
+@study_app.command(context_settings={"ignore_unknown_options": True})
 def withdraw(
     plan: options.PlanFile,
     code: options.Code,
     db: options.Db = None,
     data: Data = None,
 ) -> int:
-    """Delete everything about one person, in the database and in the log.
+    """Delete everything about one participant.
 
-    Example: `segmeter study withdraw study.toml CODE`
+    Example: `segmeter study withdraw study.toml 7KQ2-M4XR-9TBA`
     """
     if not _open(plan, db, data, None).withdraw(code):
         raise NotFound(f"nobody in this study has the code '{code}'")
-    typer.echo("deleted")
-    return Exit.DONE
-
-
-@study_app.command()
-def rebuild(log: options.LogFile, db: options.NewDb) -> int:
-    """Make the database again from the log of events.
-
-    Example: `segmeter study rebuild study.events.jsonl --db sqlite:///again.db`
-    """
-    from segmeter.study.ledger import rebuild as again
-
-    typer.echo(f"{again(log, db)} events")
+    typer.echo("deleted; older exports and backups still hold the data")
     return Exit.DONE
 
 
@@ -185,20 +311,22 @@ def report(
     plan: options.PlanFile,
     out: options.ReportPage = None,
     run: options.RunFolder = None,
+    simulate: options.SimulatedUsers = None,
     db: options.Db = None,
     data: Data = None,
+    weights: Weights = None,
 ) -> int:
-    """Write the study's results as a page: the papers' statistics and the sound ones.
+    """Write the study's results as a page; for `interact` beside simulated users.
 
     Example: `segmeter study report study.toml`
     """
     study = _open(plan, db, data, None)
     path = out or plan.with_suffix(".report.html")
-    _write_page(study, path)
-    typer.echo(f"the results lie at {path}")
+    _write_page(study, path, simulate or [], weights)
+    typer.echo(f"report: {path}")
     if run is not None:
-        _write_run(study, run)
-        typer.echo(f"the sessions lie at {run}; next: segmeter report {run}")
+        _write_run(study, run, simulate or [], weights)
+        typer.echo(f"run: {run}; next: segmeter report {run}")
     return Exit.DONE
 
 
@@ -209,7 +337,7 @@ def costs(
     db: options.Db = None,
     data: Data = None,
 ) -> int:
-    """Fit the cost model's seconds from people who segmented with a model in the loop.
+    """Fit the cost model's seconds from participants who segmented with a model in the loop.
 
     Example: `segmeter study costs study.toml --out costs.toml`
     """
@@ -218,10 +346,27 @@ def costs(
 
     study = _open(plan, db, data, None)
     if study.plan.kind != "interact":
-        raise BadInput("costs are fitted from studies of kind 'interact', where people segment")
-    with study.ledger.protocol() as connection:
-        found = fit_costs(interactions(connection))
+        raise BadInput("costs are fitted from studies of kind 'interact'")
+    with study.database.reading() as connection:
+        found = fit_costs(interactions(connection, study.plan))
     tell_costs(found, out)
+    return Exit.DONE
+
+
+@study_app.command()
+def deploy(
+    plan: options.PlanFile, domain: options.Domain, out: options.DeployFolder = Path("deploy")
+) -> int:
+    """Write files to run a study on a server: Dockerfile, compose with HTTPS, systemd unit.
+
+    Example: `segmeter study deploy study.toml --domain study.example.org`
+    """
+    from segmeter.study.deploying import write_files
+    from segmeter.study.plan import read_plan
+
+    read_plan(plan)
+    for path in write_files(plan, domain, out):
+        typer.echo(str(path))
     return Exit.DONE
 
 
@@ -233,40 +378,45 @@ def demo(
     weights: Weights = None,
     open_page: options.OpenPage = True,
 ) -> int:
-    """Run a whole study with simulated people, then everything that reads its clicks.
+    """Run two studies with simulated people, then the commands that read their answers.
 
-    People drawn from the click model go through a real server on built-in images; the
-    export then goes to `similarity`, `calibrate` and `run rclicks`, with MobileSAM where its
-    weights are at hand.
+    People drawn from the click model click and segment through a real server on built-in images.
+    The clicks then go to `similarity`, `calibrate` and `run rclicks`; the sessions end in one
+    report beside a simulated user. MobileSAM is used where its weights are found.
 
     Example: `segmeter study demo`
     """
     import sys
     import webbrowser
 
-    from segmeter.study.demo import run_demo
+    from segmeter.study.demo import CLICKS, INTERACT, run_demo
     from segmeter.study.exports import export as write
 
-    study = run_demo(out, per_cell, typer.echo)
-    with study.ledger.protocol() as connection:
+    model = _found_model(weights)
+    study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)
+    with study.database.reading() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
-    page = out / "report.html"
-    _write_page(study, page)
-    typer.echo(f"clicks lie at {out / 'export'}, the results at {page}")
+    _write_page(study, out / "clicks.html", [], None)
+    text = INTERACT.format(model=model, per_cell=max(1, per_cell // 2))
+    sessions = run_demo(out, "interact", text, typer.echo)
+    page = out / "interact.html"
+    _write_page(sessions, page, ["centre-click"], weights)
+    _write_run(sessions, out / "people", ["centre-click"], weights)
+    typer.echo(f"clicks: {out / 'export'}; reports: {out / 'clicks.html'}, {page}")
     if not only:
-        _read_again(out, weights)
+        _read_again(out, model, weights)
     if open_page and sys.stdout.isatty():
         webbrowser.open(page.resolve().as_uri())
     return Exit.DONE
 
 
-def _read_again(out: Path, weights: Path | None) -> None:
-    """What other commands make of the study's clicks."""
+def _read_again(out: Path, model: str, weights: Path | None) -> None:
+    """Commands that read the study's clicks."""
     from segmeter.cli.calibrate import calibrate
     from segmeter.cli.run import run
     from segmeter.cli.similarity import similarity
 
-    clicks, dataset, model = out / "export" / "clicks.csv", ["mini"], _at_hand(weights)
+    clicks, dataset = out / "export" / "clicks.csv", ["mini"]
     typer.echo("\nsegmeter similarity --compare modes")
     previews = out / "export" / "previews.csv"
     similarity(previews, dataset, compare="modes", protocol="corrected")
@@ -285,8 +435,8 @@ def _read_again(out: Path, weights: Path | None) -> None:
     )
 
 
-def _at_hand(weights: Path | None) -> str:
-    """MobileSAM where it and its weights are there, else a drawn model that needs none."""
+def _found_model(weights: Path | None) -> str:
+    """MobileSAM if it and its weights are there, else a synthetic model."""
     from segmeter.models.weights import find
 
     if importlib.util.find_spec("torch") is None:
@@ -298,26 +448,41 @@ def _at_hand(weights: Path | None) -> str:
     return "mobile-sam"
 
 
-def _write_page(study: RunningStudy, path: Path) -> None:
+def _write_page(
+    study: RunningStudy, path: Path, simulated: list[str], weights: Path | None
+) -> None:
     from segmeter.study.analyses import study_page
 
-    with study.ledger.protocol() as connection:
-        page = study_page(connection, study.plan, study.stimuli)
+    if simulated and study.plan.kind != "interact":
+        raise BadInput("--simulate is for studies of kind 'interact'")
+    with study.database.reading() as connection:
+        page = study_page(
+            connection, study.plan, study.stimuli, simulated=simulated, weights=weights
+        )
     path.write_text(page, encoding="utf-8")
 
 
-def _write_run(study: RunningStudy, folder: Path) -> None:
-    from segmeter.study.interactions import write_run
+def _write_run(
+    study: RunningStudy, folder: Path, simulated: list[str], weights: Path | None
+) -> None:
+    from segmeter.study.interactions import interactions, simulate_users, write_run
 
     if study.plan.kind != "interact":
         raise BadInput("--run is for studies of kind 'interact'")
-    with study.ledger.protocol() as connection:
-        write_run(connection, study.plan, study.stimuli, folder)
+    with study.database.reading() as connection:
+        found = interactions(connection, study.plan)
+    beside = simulate_users(found, study.plan, study.stimuli, simulated, weights)
+    write_run(found, beside, study.plan, study.stimuli, folder)
+
+
+def _check_begun(url: str) -> None:
+    name = url.removeprefix("sqlite:///")
+    if name != url and not Path(name).is_file():
+        raise NotFound(f"no database '{name}'; the study has not begun, or give --db")
 
 
 def _open(plan: Path, db: str | None, data: Path | None, weights: Path | None) -> RunningStudy:
     from segmeter.study.plan import read_plan
-    from segmeter.study.serving import Place, open_study
+    from segmeter.study.server import default_url, open_study
 
-    read = read_plan(plan)
-    return open_study(read, Place.beside(plan, db), roots(data, weights))
+    return open_study(read_plan(plan), db or default_url(plan), roots(data, weights))

@@ -92,7 +92,7 @@ def without_partner(clicks: Clicks, reference: str) -> Why:
 
 
 def unplayed(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
-    """What a benchmark does not play: other data sets and images, and later rounds."""
+    """Clicks that a benchmark does not use: other data sets and images, and later rounds."""
 
     def later(key: Key, _: Ints) -> str:
         return "" if key.kind == "first" else "of later rounds, made on other models' masks"
@@ -106,10 +106,10 @@ def unplayed(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
 def astray(
     clicks: Clicks, datasets: Mapping[str, Dataset], scenes: Mapping[str, Collection[str]]
 ) -> str:
-    """A warning where most first clicks on an object lie beside it, empty if all is well.
+    """A warning if most first clicks on an object miss it; empty otherwise.
 
-    Some objects of `scenes`, by data set, stand for all. What cannot be read is passed over
-    here, since whoever plays or learns it says so.
+    A sample of the objects of `scenes`, by data set, is checked. Unreadable scenes are skipped
+    here; running or training on them reports the error.
     """
     wanted = [
         (place, rows)

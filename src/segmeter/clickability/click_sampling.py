@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segmeter.clickability.groups import Point, Share, draw_published, draw_sound
+from segmeter.clickability.groups import Point, Share, draw_corrected, draw_published
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, kernel_numbers, prior_on, shipped
 from segmeter.core.error_regions import Numbered, false_negatives, false_positives
@@ -32,9 +32,9 @@ class Draw:
     first
         Whether nothing was segmented yet.
     clicked
-        Pixels that were clicked before; nobody clicks the same pixel twice.
+        Pixels that were clicked before; no pixel is clicked twice.
     share, uniform
-        Between which shares of the mass the click lies, and a number that says where.
+        The range of the mass that the click is drawn from, and the position within it.
     seed
         64 bits for the order of equally likely pixels; None for a published draw.
     """
@@ -62,7 +62,7 @@ class Draw:
         left = map.without(self.clicked)
         if self.seed is None:
             return draw_published(left, self.share, self.uniform)
-        return draw_sound(left, self.share, self.uniform, self.seed)
+        return draw_corrected(left, self.share, self.uniform, self.seed)
 
 
 def drawn_on_prior(draws: Sequence[Draw], round: Round = "later") -> list[Point | None]:

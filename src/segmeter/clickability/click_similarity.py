@@ -1,7 +1,7 @@
 """Similarity of clicks, over a whole clicks file: devices, display modes, people and people.
 
-Scores are computed for each key and averaged; intervals draw images anew, since keys of
-one image belong together.
+Scores are computed for each key and averaged; the bootstrap resamples images, since keys of one
+image are not independent.
 """
 
 from __future__ import annotations

@@ -15,7 +15,14 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 
-__all__ = ["GROUPS", "draw_published", "draw_sound", "group_of_pixels", "limits", "share_of_group"]
+__all__ = [
+    "GROUPS",
+    "draw_corrected",
+    "draw_published",
+    "group_of_pixels",
+    "limits",
+    "share_of_group",
+]
 
 GROUPS = 10
 Point = tuple[int, int]
@@ -35,7 +42,7 @@ def share_of_group(group: int, groups: int = GROUPS) -> tuple[float, float]:
     return (0.0, 1.0) if group == 0 else ((group - 1) / groups, group / groups)
 
 
-def draw_sound(map: ClickMap, share: Share, uniform: float, seed: int) -> Point | None:
+def draw_corrected(map: ClickMap, share: Share, uniform: float, seed: int) -> Point | None:
     """The pixel at a uniform place within a share of the mass; None if there is no mass.
 
     Pixels stand in order of value, equal ones in the order of a hash of `seed` and place, so

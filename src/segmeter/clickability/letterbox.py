@@ -16,7 +16,7 @@ FRAME = 416
 
 @dataclass(frozen=True, slots=True)
 class Letterbox:
-    """Where an image lies in the frame.
+    """Position of an image in the frame.
 
     The longer side fills the frame, the other is cut to a whole number of pixels; the image
     is centred by halving, and the rest is zero. Resizing is bilinear without smoothing, as

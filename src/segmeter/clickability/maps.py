@@ -79,7 +79,7 @@ class ClickMap:
         return ClickMap(self.shape, low, part * error_region.bits)
 
     def without(self, points: Iterable[Sequence[float]]) -> ClickMap:
-        """The map with the given pixels set to zero: nobody clicks the same pixel twice."""
+        """The map with the given pixels set to zero, so that no pixel is clicked twice."""
         weights = None
         for point in points:
             y, x = (round(p) - a for p, a in zip(point, self.low, strict=True))
@@ -101,7 +101,7 @@ def distance(error_region: Mask, protocol: ProtocolName = "corrected") -> ClickM
     """
     if not error_region:
         return uniform(error_region)
-    # Beside the box there is nothing of the error region, except where the image ends.
+    # Outside the box there is nothing of the error region, except where the image ends.
     ring = [
         int(protocol == "corrected" or not at_border)
         for axis in (0, 1)

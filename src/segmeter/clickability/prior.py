@@ -30,7 +30,7 @@ from segmeter.kernels import compiled
 __all__ = ["REACH", "Numbers", "Round", "kernel_numbers", "prior", "prior_on", "shipped"]
 
 Round = Literal["first", "later"]
-# A click counts if it lies at most this share of the image's diagonal beside the object.
+# A click counts if it misses the object by at most this share of the image's diagonal.
 REACH = 0.01
 _LARGEST_DISC = 16.0  # pixels
 _LEAST_JITTER = 0.1  # pixels
@@ -59,7 +59,7 @@ class Numbers:
 
 
 def prior(error_region: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
-    """Where people would click to mend an error region; the box grows by what leaks over its edge.
+    """Click density of people who correct an error region; the box grows by clicks that miss it.
 
     >>> map = prior(Mask.box((100, 100), (20, 30), (60, 90)))
     >>> [int(i) for i in np.unravel_index(map.dense().argmax(), map.shape)]
@@ -85,7 +85,7 @@ def prior_on(
 ) -> ClickMap:
     """The part of the prior that lies on the error region: `prior(error_region).on(error_region)`.
 
-    Nothing is computed beside the error region: thin slivers cost a twentieth (perf/prior.py).
+    Nothing is computed outside the error region: thin slivers cost a twentieth (perf/prior.py).
     """
     found = numbers or shipped(round)
     if compiled is None or not error_region:

@@ -24,7 +24,7 @@ _GROWTH = 1.4
 
 
 class Saliency(Protocol):
-    """What stands out: an image `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
+    """Saliency map: an image `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
 
     def __call__(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
 

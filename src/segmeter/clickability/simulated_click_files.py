@@ -69,7 +69,7 @@ def write_lifelike(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What people were asked to click on: the object, or what a mask misses or adds."""
+    """The region to click on: the object, or the false negatives or positives of a mask."""
 
     kind: Kind
     model: str

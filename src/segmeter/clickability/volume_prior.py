@@ -57,7 +57,7 @@ def draw_voxel(
     """The voxel at a uniform place within a share of the mass; None if nothing is left.
 
     Voxels stand in order of weight, equal ones in raster order, so that a share from 0.9 to 1
-    holds the likeliest tenth of clicks. Nobody clicks the same voxel twice.
+    holds the likeliest tenth of clicks. No voxel is clicked twice.
     """
     left = weights.copy()
     for voxel in clicked:

@@ -47,7 +47,7 @@ class SummaryRow:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The group that it is a number of: model, data set, user and reading."""
+        """The group it summarises: model, data set, user and protocol."""
         return self.model, self.dataset, self.user, self.protocol
 
 

@@ -1,4 +1,4 @@
-"""Capabilities: what an encoded scene, a model, a method, a user or a benchmark can do besides.
+"""Capabilities: optional abilities of encoded scenes, models, methods and users.
 
 A class declares its capabilities by name, `@capable(RendersTogether, KeepsState)`, and subclasses
 inherit them. `isinstance(thing, RendersTogether)` is true only for what was declared: a method of
@@ -96,18 +96,18 @@ JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
 
 @capability
 class RendersTogether(Protocol):
-    """A view that renders the shown masks of many predictions in one go."""
+    """An encoded scene that renders the shown masks of many predictions in one call."""
 
     def render(self, predictions: Sequence[Prediction]) -> Sequence[Mask]: ...
 
 
 @capability
 class PredictsLater(Protocol):
-    """A view that works on answers while its caller does something else.
+    """An encoded scene that predicts while its caller does something else.
 
-    `start_predict` begins and returns at once; what it returns waits for the predictions and
-    their shown masks. They are those of `answer` and `render`. `works_concurrently` says whether
-    this very view does so, on a device of its own.
+    `start_predict` returns at once; the function it returns waits for the predictions and their
+    shown masks, which equal those of `predict` and `render`. `works_concurrently` is true where
+    this runs on a separate device.
     """
 
     @property
@@ -120,7 +120,7 @@ class PredictsLater(Protocol):
 
 @capability
 class KeepsState(Protocol):
-    """A view that decides whether its last memory goes back with the next prompts.
+    """An encoded scene that decides whether its last state goes back with the next prompts.
 
     The originals sometimes drop it; see the protocol `published`.
     """
@@ -130,12 +130,12 @@ class KeepsState(Protocol):
 
 @capability
 class ScoresSingleClicks(Protocol):
-    """A view with a fast way for thousands of lone clicks, such as those of a click map.
+    """An encoded scene with a fast path for thousands of single clicks, as in a click map.
 
-    `single_click_scores` gives IoU and Boundary IoU `(n, 2)` after a lone positive click at
-    each point `(n, 2)`, or None where this very view has no such way. `judge_pair` scores a
-    mask by both, `band_px` is the width of the boundary's band (0 leaves it out); `speed` is
-    what the view offers to trade: precision, compilation, progress.
+    `single_click_scores` gives IoU and Boundary IoU `(n, 2)` after a single positive click at
+    each point `(n, 2)`, or None where there is no fast path. `judge_pair` scores a mask by
+    both, `band_px` is the width of the boundary's band (0 leaves it out); `speed` are
+    options of the fast path: precision, compilation, progress.
     """
 
     def single_click_scores(
@@ -158,7 +158,7 @@ class OffersSome(Protocol):
 
 @capability
 class OnDevice(Protocol):
-    """A model that says on which device it computes."""
+    """A model with a `device`."""
 
     @property
     def device(self) -> Any: ...
@@ -166,7 +166,7 @@ class OnDevice(Protocol):
 
 @capability
 class WithWeights(Protocol):
-    """A model that says which file its weights come from."""
+    """A model with a weights file."""
 
     @property
     def weights_path(self) -> Any: ...
@@ -181,7 +181,7 @@ class Sweeps(Protocol):
 
 @capability
 class SweptByRegions(Protocol):
-    """A method that says at how many regions its hierarchies are cut."""
+    """A method that lists the region counts at which its hierarchies are cut."""
 
     @property
     def region_counts(self) -> Sequence[int]: ...
@@ -189,7 +189,7 @@ class SweptByRegions(Protocol):
 
 @capability
 class RepeatsDraws(Protocol):
-    """A user who plays again with other draws; the first of them is draw 1."""
+    """A user who repeats each session with other random draws; the first is draw 1."""
 
     @property
     def draw(self) -> int: ...
@@ -216,10 +216,10 @@ class GivesLater(Protocol):
 
 @capability
 class FollowsProtocol(Protocol):
-    """A view that can answer in either protocol on the same embeddings."""
+    """An encoded scene that can predict in either protocol from the same embeddings."""
 
     def in_protocol(self, protocol: ProtocolName) -> EncodedScene:
-        """This view, or one of the same scene, that answers in a protocol."""
+        """This encoded scene, or one that shares its embeddings, in a protocol."""
         ...
 
 
@@ -234,7 +234,16 @@ class ChoosesUsers(Protocol):
         ...
 
 
-@capability
+@runtime_checkable
+class ShowsVolumes(Protocol):
+    """A benchmark that shows volumes in the window that its models see."""
+
+    def shown(self, scene: Any) -> tuple[Any, str]:
+        """Grey values 0 to 255, and modality and window in a sentence."""
+        ...
+
+
+@runtime_checkable
 class RunsUsersIndependently(Protocol):
     """A benchmark whose rows of one user do not depend on the other users.
 
@@ -247,7 +256,7 @@ class RunsUsersIndependently(Protocol):
 
 @capability
 class LosesPrompts(Protocol):
-    """A view whose crops and coarser grids keep prompts, or whole targets, from the network."""
+    """An encoded scene whose crops or coarser grids can lose prompts or whole targets."""
 
     def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
         """How many prompts of each round of a session the network does not get."""
@@ -262,7 +271,7 @@ class LosesPrompts(Protocol):
 class ForgetsPrompts(Protocol):
     """A user whose earlier prompts are not given to the model again.
 
-    The model then gets the new prompts and its own memory of what it answered.
+    The model then gets only the new prompts and its own state.
     """
 
     @property
@@ -271,7 +280,7 @@ class ForgetsPrompts(Protocol):
 
 @capability
 class CountsEffort(Protocol):
-    """A user who knows what a person would have done for the prompts of a round."""
+    """A user who states the effort of a person for the prompts of a round."""
 
     def effort(
         self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]

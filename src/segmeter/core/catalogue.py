@@ -1,8 +1,8 @@
-"""The catalogue: one way in for everything that has a name.
+"""The catalogue: registries of models, data sets, users and all other named things.
 
 A name is a built-in (`sam2-hiera-tiny`), an installed plug-in (an entry point), or an
-object in a file of your own (`my_models.py:Mine`); options follow a question mark,
-`sam2-hiera-tiny?dtype=bfloat16&device=cuda`. Built-in rooms are read when first asked for;
+object in your own file (`my_models.py:Mine`); options follow a question mark,
+`sam2-hiera-tiny?dtype=bfloat16&device=cuda`. Built-in packages are imported when first needed;
 their modules import heavy libraries only inside the functions that need them.
 """
 
@@ -91,7 +91,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """One name on a shelf: how to make the thing, and a line about it."""
+    """One registered name: how to make the object, and a one-line summary."""
 
     name: str
     make: Callable[..., T]

@@ -1,4 +1,4 @@
-"""Names of data sets: the whole name that a run goes by, and the label that readers know."""
+"""Names of data sets: the full name used in a run, and the label shown to readers."""
 
 from __future__ import annotations
 

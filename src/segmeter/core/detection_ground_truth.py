@@ -1,4 +1,4 @@
-"""Detection ground truth: what an image's annotations say beyond its targets.
+"""Detection ground truth: annotations of an image beyond its targets.
 
 A detector is scored against more than targets: classes as the data set numbers them, areas
 and boxes as it states them, crowd regions, and, with LVIS, which classes an image was
@@ -49,8 +49,8 @@ class DetectionGroundTruth:
     """All that detections of one image are scored against.
 
     `negative` are classes that are known not to be there, `not_exhaustive` those of which not
-    every object is outlined; `federated` tells that only these and the classes of objects
-    were searched for (LVIS).
+    every object is outlined; `federated` means that only these and the classes of objects
+    were annotated (LVIS).
     """
 
     image: int

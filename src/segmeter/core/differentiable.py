@@ -1,4 +1,4 @@
-"""Differentiable views: the last click becomes a variable that a gradient can move."""
+"""Differentiable models: gradients with respect to the position of the last click."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MovableClicks(Protocol):
         ...
 
     def logits(self, points: Tensor) -> list[Tensor]:
-        """Answers `(h, w)`, one a session, differentiable in the points `(B, 2)`."""
+        """Logits `(h, w)`, one per session, differentiable in the points `(B, 2)`."""
         ...
 
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
@@ -45,7 +45,7 @@ class MovableClicks(Protocol):
         ...
 
     def into_prediction(self, index: int, mask: Mask) -> Tensor:
-        """A mask of the image where a session's logits lie, 0 and 1."""
+        """A mask of the image on the grid of a session's logits, 0 and 1."""
         ...
 
     def into_frame(self, index: int, plane: npt.NDArray[np.float32]) -> Tensor:
@@ -59,6 +59,6 @@ class MovableClicks(Protocol):
 
 @runtime_checkable
 class Differentiable(Protocol):
-    """A view whose answers have a slope in the place of the last click."""
+    """An encoded scene whose logits are differentiable in the position of the last click."""
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovableClicks: ...

@@ -145,9 +145,9 @@ def _sessions(
 def _lanes(
     sessions: Sequence[Session], simulated_sessions: Sequence[SimulatedSession]
 ) -> list[Sequence[int]]:
-    """Players who are asked together: those of one view.
+    """Sessions whose requests go in one call: those of one encoded scene.
 
-    Two halves where the view works by itself: it answers one while the other is clicked for.
+    Two halves where the model works concurrently: it predicts one while the other is prompted.
     """
     by_scene: dict[int, list[int]] = {}
     for i, session in enumerate(sessions):
@@ -168,7 +168,7 @@ def _lanes(
 
 
 class _Lane:
-    """Players whose rounds are begun and ended together."""
+    """Sessions whose rounds begin and end together."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Lane:
         self._end: Callable[[], None] = _nothing
 
     def begin(self, number: int, until: Callable[[Scores], bool] | None) -> None:
-        """Ask every player who is neither over nor content, then the view."""
+        """Collect prompts of all sessions that are not over, then start the prediction."""
         going = [i for i, session in enumerate(self.sessions) if not _over(session, until)]
         active = [i for i in going if not self.sessions[i].stopped]
         given = _next_prompts(
@@ -207,7 +207,7 @@ class _Lane:
             )
 
     def end(self) -> None:
-        """Take the view's answers of the round that was begun."""
+        """Collect the predictions of the current round."""
         end, self._end = self._end, _nothing
         end()
 
@@ -223,7 +223,7 @@ def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
 def _keep_bounds(
     simulated_sessions: Sequence[SimulatedSession], sessions: Sequence[Session]
 ) -> None:
-    """Let bound players who ended on the wrong side take over their leader's session."""
+    """Continue bound sessions that ended on the wrong side from their leader's."""
     for simulated, session in zip(simulated_sessions, sessions, strict=True):
         bound = simulated.bound
         if bound is None:
@@ -242,7 +242,7 @@ def _next_prompts(
     seed: int,
     pool: Executor | None,
 ) -> list[Timed]:
-    """Each player's next prompts with the seconds they took; teams are asked as one."""
+    """Next prompts of each session with the seconds they took; a team is called once."""
     found: list[Timed] = [((), 0.0)] * len(simulated_sessions)
     seen = [_observation(p, s, number) for p, s in zip(simulated_sessions, sessions, strict=True)]
 

@@ -1,6 +1,6 @@
 """Masks: which pixels or voxels belong to a thing.
 
-A mask knows the size of its scene but keeps bits only inside the thing's own box, so that
+A mask stores the size of its scene but bits only inside the bounding box of its object, so that
 counting, comparing and storing cost what the thing costs, not what the image costs.
 On disk it is run lengths: COCO's for images, those of its box for volumes.
 """

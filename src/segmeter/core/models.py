@@ -1,4 +1,4 @@
-"""Models: what looks at a scene once and then answers prompts."""
+"""Models: encode a scene once, then predict masks from prompts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """All prompts of a session so far, and the memory of its last prediction."""
+    """All prompts of a session so far, and the state of its last prediction."""
 
     prompts: tuple[Prompt, ...]
     state: Any = None  # private to the adapter that made it
@@ -112,10 +112,10 @@ class MaskPrediction:
 
 @runtime_checkable
 class EncodedScene(Protocol):
-    """A model that has looked at a scene; `core.capabilities` has what it may do beyond this."""
+    """A scene encoded by a model; `core.capabilities` lists optional abilities."""
 
     def predict(self, requests: Sequence[Request]) -> Sequence[Prediction]:
-        """One prediction per ask, in order; asks do not see each other."""
+        """One prediction per request, in order; requests are independent."""
         ...
 
 
@@ -182,7 +182,7 @@ def render(encoded: EncodedScene, predictions: Sequence[Prediction]) -> list[Mas
 def start_predict(
     encoded: EncodedScene, requests: Sequence[Request]
 ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]:
-    """Begin to answer; call what comes back for the predictions and their shown masks.
+    """Start predicting; call the returned function for the predictions and their shown masks.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
@@ -200,7 +200,7 @@ def start_predict(
 
 
 def in_protocol(encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
-    """The view that answers in a protocol: the view itself, unless its answers depend on it.
+    """The encoded scene in a protocol: itself, unless its predictions depend on the protocol.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
@@ -212,7 +212,7 @@ def in_protocol(encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
 
 
 def keeps_state(encoded: EncodedScene, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
-    """Whether the view wants its last memory back with these prompts.
+    """Whether the last state goes back to the model with these prompts.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc

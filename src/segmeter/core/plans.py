@@ -1,4 +1,4 @@
-"""Plans: plain data that say all that a run will do, and jobs, their smallest pieces."""
+"""Plans: plain data that describe a run completely, and the jobs they consist of."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Plan:
     Attributes
     ----------
     benchmark
-        Its name in the catalogue.
-    subjects, kind
+        Its registered name.
+    segmenters, kind
         The models or methods under test, and which of the two they are.
     limit
         Only the first so many scenes of each data set; None takes all.
@@ -94,7 +94,7 @@ class Plan:
 
     @property
     def leading_protocol(self) -> ProtocolName:
-        """The one that a report's sentences are about: `corrected` where it was played."""
+        """The protocol that a report's sentences are about: `corrected` where it was run."""
         return "corrected" if "corrected" in self.protocols else self.protocols[0]
 
     def differs_in(self, other: Plan) -> list[str]:
@@ -102,7 +102,7 @@ class Plan:
         return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
 
     def differs_in_words(self, other: Plan) -> str:
-        """The same as a person would say it.
+        """Names of the differing fields in words.
 
         >>> Plan("noc", (Spec("disc"),), ()).differs_in_words(Plan("noc", (), (), rounds=3))
         'models or methods, rounds'
@@ -169,7 +169,7 @@ _IS_FIELD: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One scene for one subject: everything that needs that one look."""
+    """One scene for one model or method, encoded once."""
 
     segmenter: Spec
     dataset: Spec

@@ -91,7 +91,7 @@ def check_python(kind: str, name: str) -> None:
 
 
 def check_opened(kind: str, name: str) -> None:
-    """Refuse a file of weights or a service that stands for a model and nobody here has chosen.
+    """Refuse a weights file or a service as a model unless the user has chosen it.
 
     >>> with received():
     ...     check_opened("model", "theirs.pth")
@@ -102,7 +102,7 @@ def check_opened(kind: str, name: str) -> None:
     if not gate.everything and name not in gate.named:
         raise NotFound(
             f"the {kind} '{name}' is a file or an address, and reading a run opens none; if you "
-            "trust whoever made the run, say --trust"
+            "trust the author of the run, say --trust"
         )
 
 

@@ -46,7 +46,7 @@ SESSION_FACTS = ("kinds_",)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, its type, and what it says."""
+    """One column: its name, its type, and its meaning."""
 
     name: str
     kind: Kind
@@ -131,16 +131,17 @@ SESSION_ROWS = Schema(
         Column("groups", "map", "what a breakdown may split by"),
         Column("area", "integer", "pixels or voxels of the target"),
         Column("outline_px", "integer", "pixel edges around a target of an image"),
-        Column("prompt", "text", "the round's prompts as JSON; null when content"),
+        Column("kinds", "text", "kinds of the round's prompts, as box+click; empty without any"),
+        Column("prompt", "text", "the round's prompts as JSON; null when the mask was accepted"),
         Column("z", "number", "the click, where the round had exactly one"),
         Column("y", "number"),
         Column("x", "number"),
         Column("positive", "flag"),
         Column("score", "number", "the model's own score of what it shows"),
         Column("mask_index", "integer", "which candidate is shown"),
-        Column("mask_fed_back", "flag", "whether the last memory went back"),
+        Column("mask_fed_back", "flag", "whether the last state went back to the model"),
         Column("stopped", "flag", "whether the user gave nothing more"),
-        Column("batch_size", "integer", "asks served by the same call"),
+        Column("batch_size", "integer", "requests served by the same call"),
         Column("seconds_encode", "number"),
         Column("seconds_predict", "number"),
         Column("seconds_user", "number"),

@@ -125,7 +125,7 @@ class Scene:
 
     @cached_property
     def header(self) -> Header:
-        """Kind, shape and spacing; costs no pixel where the reader can tell without."""
+        """Kind, shape and spacing, read without pixels where the reader can."""
         return self._of_pixels() if self._header is None else _read(self._header)
 
     @cached_property
@@ -178,7 +178,7 @@ class Scene:
         _refuse_twins(self)
 
     def _of_pixels(self) -> Header:
-        """The header that pixels tell; a kind of scene whose pixels tell none is given one."""
+        """The header derived from pixels, for kinds of scenes that allow it."""
         raise NotImplementedError(f"{type(self).__name__} needs a header")
 
     def _check_pixels(self, pixels: Pixels) -> None:
@@ -240,7 +240,7 @@ class DatasetCard:
     """Facts about a data set: name, size, licence, citation.
 
     `targets` counts the objects of the whole set, None where it is not known; `missing`
-    says which part of it is not at hand, and is empty when all is there.
+    names the parts that are not available, and is empty when the set is complete.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Sections: what a report says, as plain data.
+"""Sections: the contents of a report as plain data.
 
 A benchmark returns sections and never writes HTML; `segmeter.report` draws them, as one
 page, and as CSV, Markdown and LaTeX where a block is a table. Texts are plain: a blank
@@ -131,7 +131,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under columns. `name` is the stem of exported files; `caption` says what it is."""
+    """Rows under columns. `name` is the stem of exported files; `caption` is its title."""
 
     name: str
     columns: Sequence[Column]
@@ -148,7 +148,7 @@ class Table:
         caption: str = "",
         note: str = "",
     ) -> Table:
-        """A row per record: under each column what it tells of one.
+        """A row per record, with the value of each column's function.
 
         >>> sides = {Column("side"): lambda s: s, Column("area"): lambda s: s * s}
         >>> Table.of("squares", [2, 3], sides).rows

@@ -52,9 +52,9 @@ def seeded(digest: str) -> np.random.Generator:
 
 @dataclass(frozen=True, slots=True)
 class LazyGenerators(Sequence["np.random.Generator"]):
-    """Generators by their places, each made when asked for: most users never draw.
+    """Generators by index, each made when first used: most users never draw.
 
-    Making one for each player of a scene takes longer than most of them take to click
+    Making one for each session of a scene takes longer than most users take to click
     (perf/session.py).
 
     >>> draws = LazyGenerators(lambda simulated: generator("round 1", simulated), range(1000))

@@ -1,9 +1,9 @@
-"""Sessions: one person's prompts go to a view round by round, and masks come back.
+"""Sessions: one user prompts an encoded scene round by round and gets masks back.
 
-`Session.step` is one round of one session: notebooks, replays and studies with people call it
-themselves. `begin_round` begins one round of several sessions of a view, as `core.lockstep`
-plays simulated users: all ask in one call, and sessions whose prompts and memory are the same
-are asked for once. The next prompts need a mask and not its scores, so a round is judged while
+`Session.step` is one round of one session, called by notebooks, replays and studies.
+`begin_round` starts a round of several sessions of one encoded scene, as `core.lockstep` does for
+simulated users: all requests go in one call, and sessions with equal prompts and state share a
+request. The next prompts need a mask and not its scores, so a round is scored while
 the model works on the next (`capabilities.PredictsLater`). Reading `Session.rounds` earlier
 scores it at once.
 """
@@ -37,7 +37,7 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 # Threads take turns at the interpreter: below so many pixels per round waiting costs more than
-# it saves (eleven players of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
+# it saves (eleven sessions of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
 _WORTH_THREADS = 4_000_000
 
 Scores = dict[str, float]
@@ -49,8 +49,8 @@ class Round:
     """One round: prompts, mask, scores, seconds.
 
     A user who accepts the mask gives no prompt; the round then repeats the last mask and scores.
-    `candidate_scores` holds the scores of every candidate where all were judged, so that the
-    best of them, the oracle's choice, can be told. `seconds_predict` is the session's share of a
+    `candidate_scores` holds the scores of every candidate where all were scored, which gives
+    the best of them, the oracle's choice. `seconds_predict` is the session's share of a
     call that served `batch_size` requests; `seconds_user` is what a person took, or a simulated
     user computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
     """
@@ -83,7 +83,7 @@ class Session:
     judge
         Scores of a mask against the target; without one, or without a target, there are none.
     protocol
-        The protocol of the whole session, the encoded's answers included.
+        The protocol of the whole session, predictions included.
     oracle_rounds
         In how many first rounds every mask_index is judged, not only the shown one.
     forgets
@@ -132,7 +132,7 @@ class Session:
         return self._rounds
 
     def step(self, prompts: Prompts, *, seconds_user: float = 0.0) -> Round:
-        """Give the next prompts and return the round; none means that the person is content."""
+        """Give the next prompts and return the round; no prompts accept the mask."""
         given = as_prompts(prompts)
         if not given:
             return self.rest(seconds_user)
@@ -140,7 +140,7 @@ class Session:
         return self.rounds[-1]
 
     def rest(self, seconds_user: float = 0.0) -> Round:
-        """A round in which the person was content: the last mask stands."""
+        """A round without prompts: the user accepted the last mask."""
         self.stopped = True
         if self.rounds:
             last = self.rounds[-1]
@@ -161,7 +161,7 @@ class Session:
         self.last, self.stopped = other.last, other.stopped
 
     def request(self, prompts: tuple[Prompt, ...]) -> Request:
-        """All prompts so far and the new ones, with the memory of the last prediction."""
+        """All prompts so far and the new ones, with the state of the last prediction."""
         check_inside(prompts, self.scene)
         every = prompts if self.forgets else (*self.prompts, *prompts)
         state = None if self.last is None else self.last.state
@@ -169,7 +169,7 @@ class Session:
         return Request(every, state if kept else None)
 
     def answered(self, prompts: tuple[Prompt, ...], prediction: Prediction, mask: Mask) -> Round:
-        """Take the answer to new prompts; the round that it makes, not judged yet."""
+        """Record the prediction for new prompts; the round, not scored yet."""
         self.prompts = (*self.prompts, *prompts)
         self.last, self.mask = prediction, mask
         shown = prediction.shown
@@ -208,7 +208,7 @@ def begin_round(
     [2, 2]
     """
     if any(session.encoded is not sessions[0].encoded for session in sessions):
-        raise BadInput("sessions that are stepped together share one view and one protocol")
+        raise BadInput("sessions of one round must share one encoded scene and one protocol")
     requests = [session.request(given) for session, given in zip(sessions, prompts, strict=True)]
     places, unique = _distinct(requests, [session.last for session in sessions])
     start = perf_counter()
@@ -239,18 +239,18 @@ def begin_round(
 def _leave_unjudged(
     sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
 ) -> None:
-    """Leave rounds to be judged when the view is at work again."""
+    """Leave rounds to be scored while the model works on the next."""
     unjudged = _Unjudged(sessions, rounds, pool)
     for session in sessions:
         session._unjudged = unjudged
-    # Candidates that are not shown are rendered by the view, which has time for that now.
+    # Candidates that are not shown are rendered by the model, which is idle now.
     if any(session.oracle_rounds for session in sessions):
         unjudged.settle()
 
 
 @dataclass(frozen=True, slots=True)
 class _Unjudged:
-    """Rounds that were played together and are judged together, once."""
+    """Rounds of one call that are scored together, once."""
 
     sessions: Sequence[Session]
     rounds: Sequence[Round]

@@ -1,4 +1,4 @@
-"""Users: simulated people who look at a mask and say what is wrong with it."""
+"""Users: simulated annotators, who see the current mask and return the next prompts."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Observation:
 
 @runtime_checkable
 class User(Protocol):
-    """Gives the next prompt, several at once, or None when content.
+    """Returns the next prompt, several at once, or None to accept the mask.
 
-    Holds no state and draws only from the generator it is handed. Where many at once are
-    cheaper than one by one, users may share a `team` (`core.capabilities.Team`); one who gives
-    other prompts than clicks names them in `gives` (`core.capabilities.GivesPrompts`).
+    Stateless; randomness comes from the generator it is given. Where many users at once are
+    cheaper than one by one, they may share a `team` (`core.capabilities.Team`); a user of other
+    prompts than clicks names them in `gives` (`core.capabilities.GivesPrompts`).
     """
 
     @property

@@ -29,7 +29,7 @@ _MILLISECONDS = 1e11  # no clock counts so many seconds; since 1970 they are mil
 
 @dataclass(frozen=True, slots=True)
 class AnnotationLog:
-    """The events of a log, and how many there were of kinds that nobody prices."""
+    """The events of a log, and the number of events of kinds without a price."""
 
     events: tuple[AnnotationEvent, ...]
     unknown: Mapping[str, int]
@@ -115,6 +115,6 @@ def _stamp(value: Any, where: str) -> float:
     try:
         stamp = datetime.fromisoformat(str(value).strip())
     except ValueError:
-        told = ascii(str(value)[:40])  # on one line, whatever stands in a cell
+        told = ascii(str(value)[:40])  # on one line, whatever the cell contains
         raise BadInput(f"{where} has the time {told}; times are ISO 8601 or seconds") from None
     return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

@@ -126,7 +126,7 @@ class Bsds500:
 
     @cached_property
     def _images(self) -> dict[str, Path]:
-        """Its own images, else those of the click benchmark `Berkeley` beside it: the
+        """Its own images, else those of the click benchmark `Berkeley` next to it: the
         same images under the same numbers."""
         folder = self._folder / "images" / self.split
         if not folder.is_dir():

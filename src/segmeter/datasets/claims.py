@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 def within_memory(
     found: Iterable[Found], mask_of: Callable[[Found], Mask], where: str, most: int = 0
 ) -> Iterator[Found]:
-    """What has a mask, until the masks' boxes take more memory than those of an image may.
+    """Items with a mask; stops when the masks' boxes exceed the memory allowed for one image.
 
     A run-length mask of a few bytes can fill a whole image, and a file can hold thousands.
 

@@ -55,7 +55,7 @@ class Block:
         return places, list(column.dictionary.to_pylist())
 
     def row(self, at: int) -> str:
-        """Where a row stands in the file, whose header is row 1."""
+        """File name and number of a row; the header is row 1."""
         return f"{self.path.name}, row {self.before + at + 2}"
 
     def refuse(self, wrong: npt.NDArray[np.bool_], what: str | Callable[[int], str]) -> None:

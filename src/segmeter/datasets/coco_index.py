@@ -1,4 +1,4 @@
-"""The index of a JSON file of COCO's layout: where each object stands in it.
+"""Index of a JSON file of COCO's layout: the position of each object in it.
 
 Such files reach a gigabyte, and read into Python's objects five times that, in every worker.
 So a file is gone through once; what is kept are the images, the classes and the bytes
@@ -78,7 +78,7 @@ def index_of(path: Path) -> Index:
         return _built(path)
     key = fingerprint(_VERSION, str(path.resolve()), state.st_size, state.st_mtime_ns)
     stored = cache_folder("coco") / f"{key}.npz"
-    # A table that is missing, damaged or half written is made anew.
+    # An index that is missing, damaged or half written is rebuilt.
     with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return _stored(path, stored)
     index = _built(path)
@@ -98,7 +98,7 @@ def has_lists(path: Path) -> bool:
                 return True
             reader.skip()
     except (ValueError, RecursionError):
-        return False  # whoever reads on says what is wrong
+        return False  # the reader reports what is wrong
     return False
 
 
@@ -163,7 +163,7 @@ class _Reader:
             pass
 
     def members(self) -> Iterator[str]:
-        """An object's keys; whoever asks reads the value before asking for the next."""
+        """An object's keys; the caller reads each value before the next key."""
         self._mark("{")
         first = True
         while not self._ended("}", first):

@@ -1,7 +1,7 @@
 """A JSON file of COCO's layout and its images.
 
-Crowd regions (COCO marks what nobody could tell apart) are no targets unless asked for.
-Objects whose outline covers no pixel are passed over.
+Crowd regions (objects that COCO's annotators did not separate) are targets only on request.
+Objects whose outline covers no pixel are skipped.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
 
 
 def _files(record: Mapping[str, Any]) -> Iterator[str]:
-    """Where an image may lie under its folder: LVIS names COCO's file only by its address."""
+    """Possible paths of an image below its folder: LVIS names COCO's file only by its URL."""
     # A name that no file can have (NUL, half a character) is shown as text, and not found.
     names = [
         str(record[key]).encode("utf-8", "backslashreplace").decode().replace("\0", "%00")

@@ -31,7 +31,7 @@ from segmeter.datasets.mask_files import (
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
 from segmeter.datasets.places import digest, images_in, known, passed_over, printable, writable
 from segmeter.datasets.runlength_json import (
-    JsonBeside,
+    JsonPerImage,
     Named,
     RunLengthJson,
     read_json,
@@ -46,7 +46,7 @@ __all__ = ["Folder", "MaskFiles"]
 T = TypeVar("T")
 _LOOKED_AT = 32
 _ADVICE = (
-    "put images in 'images' and masks of the same names in 'masks', or masks beside the"
+    "put images in 'images' and masks of the same names in 'masks', or masks next to the"
     " images as NAME_mask.png, or a COCO JSON file with the images"
 )
 
@@ -191,7 +191,7 @@ def _recognise(
 ) -> tuple[Dataset, str]:
     """The reader that fits, and the sentence that says so."""
     if kind is None:
-        for found in (_from_one_json(folder, card), _from_json_beside(folder, card)):
+        for found in (_from_one_json(folder, card), _from_json_per_image(folder, card)):
             if found is not None:
                 return found
     pairs = pair(folder)
@@ -209,9 +209,9 @@ def _recognise(
 
 def _foreign(folder: Path) -> str:
     """Whose annotations a folder has, if they are of a layout that is not read; often empty."""
-    advice = "which are not read: turn them into one COCO file beside the images"
-    beside = [path for path in image_folder(folder).glob("*.json") if path.is_file()]
-    contents = (_content(path) for path in _spread(beside))
+    advice = "which are not read: convert them to one COCO file next to the images"
+    files = [path for path in image_folder(folder).glob("*.json") if path.is_file()]
+    contents = (_content(path) for path in _spread(files))
     if any(isinstance(content, dict) and "shapes" in content for content in contents):
         return f"its JSON files are LabelMe's, {advice}"
     if any(folder.glob("labels/*.txt")):
@@ -225,7 +225,7 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
     listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
     files = sorted(file for file in listed if file.is_file())
     if {file.stem for file in files} & _stems(images):
-        return None  # one beside each image
+        return None  # one per image
     for file in files:
         found = _from_coco(card, file, images)
         if found is not None:
@@ -249,17 +249,17 @@ def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, st
     return data, "; ".join(filter(None, said))
 
 
-def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
-    """A JSON file of run lengths beside each image, told from a few of them."""
+def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
+    """A JSON file of run lengths next to each image, recognised by a few of them."""
     images = image_folder(folder)
     files = {path.stem: path for path in images.glob("*.json") if path.is_file()}
-    beside = {
+    pairs = {
         path.stem: (path, files[path.stem]) for path in images_in(images) if path.stem in files
     }
-    for _, file in _spread(list(beside.values())):
+    for _, file in _spread(list(pairs.values())):
         if run_lengths_in({file.stem: _content(file)}) is not None:
-            return JsonBeside(card, beside), (
-                f"{_images(len(beside))} with run lengths in a JSON file each"
+            return JsonPerImage(card, pairs), (
+                f"{_images(len(pairs))} with run lengths in a JSON file each"
             )
     return None
 

@@ -21,7 +21,7 @@ __all__ = ["Groups", "read_groups", "read_table", "write_groups"]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What a groups file says: for each mask the group of each attribute."""
+    """Contents of a groups file: for each mask the group of each attribute."""
 
     path: Path
     attributes: tuple[str, ...]

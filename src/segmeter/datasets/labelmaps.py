@@ -63,7 +63,7 @@ def read_label_maps(path: Path) -> list[Labels]:
 
 
 def read_results(path: Path) -> Mapping[str, Segmentation]:
-    """What a file says about one image, by setting; one without a name has setting ''."""
+    """Segmentations of one image in a file, by setting; '' where the setting has no name."""
     suffix = path.suffix.lower()
     if suffix == ".mat":
         return _from_mat(path)

@@ -13,7 +13,7 @@ WRONG_LAYOUT = (
     OverflowError,
     RecursionError,
 )
-"""What reading a file raises that is laid out differently from what its reader expects."""
+"""Exceptions of readers whose file has another layout than they expect."""
 
 _LONGEST = 80
 

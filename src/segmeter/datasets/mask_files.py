@@ -140,7 +140,7 @@ def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
 
 
 def void_in(paths: Iterable[Path]) -> int | None:
-    """255, when it stands beside other labels of 8 bits: the usual value for what is not judged.
+    """255 if it occurs among other 8-bit labels: the usual value for ignored pixels.
 
     Of 16 bits it is a label like any other.
     """

@@ -78,7 +78,7 @@ def _variables(raw: bytes, wanted: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 
 class _Head:
-    """What precedes an array's values: its class, flags, shape and name."""
+    """Header of an array: its class, flags, shape and name."""
 
     __slots__ = ("flags", "kind", "name", "shape")
 

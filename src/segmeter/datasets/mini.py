@@ -1,7 +1,7 @@
 """`mini`: objects on images that ship inside scikit-image and matplotlib.
 
 The default data: nothing to download. The images are read from the installed packages;
-the masks, in `mini.json` beside this file, are segmeter's own.
+the masks, in `mini.json` next to this file, are segmeter's own.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _CARD = DatasetCard(
     "annotators. CVPR 2019",
     homepage="https://storage.googleapis.com/openimages/web/index.html",
     notes=f"The test images belong in open-images/images, the masks in open-images/masks and "
-    f"the table {_TABLE} beside them. Masks are enlarged to their image's size. Scenes and "
+    f"the table {_TABLE} next to them. Masks are enlarged to their image's size. Scenes and "
     "targets are named as 'segmeter fairness people' names them.",
 )
 

@@ -33,7 +33,7 @@ _RITM_PAGE = "https://github.com/SamsungLabs/ritm_interactive_segmentation"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What tells one of these sets from another.
+    """Layout of one of these data sets.
 
     Attributes
     ----------

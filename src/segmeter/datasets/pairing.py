@@ -86,7 +86,7 @@ class Pairs:
 
 
 def deeper(folder: Path) -> str:
-    """Where images and masks lie, if one folder deeper than they are looked for; often empty."""
+    """A hint if images and masks are one folder deeper than expected; otherwise empty."""
     inside = [path for path in _folders_in(folder) if _named(path, _MASKS) and pair(path).paired]
     if not inside:
         return ""

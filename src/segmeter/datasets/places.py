@@ -128,7 +128,7 @@ def printable(name: str) -> str:
 
 
 def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
-    """What the card says of a part that is not at hand; nothing when all is.
+    """Text for the card on missing parts; empty if nothing is missing.
 
     >>> lacking("images", ["007", "011"], 50, Path("DAVIS/img"))
     "2 of 50 images are not in 'DAVIS/img', the first is '007'"

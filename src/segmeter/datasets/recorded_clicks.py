@@ -37,7 +37,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What was clicked: an object of an image in the first round, or a mask's error region.
+    """The clicked region: an object of an image in the first round, or a mask's error region.
 
     `full_stem` follows from the others: `image`, `image_______object` where there are several,
     and in later rounds `_model_kind`, with `_device_number` if a person's click made the mask.

@@ -1,7 +1,7 @@
-"""JSON files of run-length masks: one for a whole folder, or one beside each image.
+"""JSON files of run-length masks: one for a whole folder, or one next to each image.
 
 A whole-folder file is `{image: masks}`; masks are one mask, a list, or `{name: mask}`. A
-file beside an image has its objects under `annotations`, as SA-1B does. A mask is COCO's
+file of one image has its objects under `annotations`, as SA-1B does. A mask is COCO's
 `{"size": [height, width], "counts": ...}` and may carry a `label`.
 """
 
@@ -19,7 +19,7 @@ from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 
-__all__ = ["JsonBeside", "RunLengthJson", "read_json", "run_lengths_in"]
+__all__ = ["JsonPerImage", "RunLengthJson", "read_json", "run_lengths_in"]
 
 Named = tuple[str, str, Any]
 
@@ -64,20 +64,20 @@ class RunLengthJson:
         return _targets(self._masks[scene], image, f"{self.card.name}/{scene}")
 
 
-class JsonBeside:
-    """Images with a JSON file of run lengths beside each, read when it is needed."""
+class JsonPerImage:
+    """Images with a JSON file of run lengths each, read when it is needed."""
 
-    def __init__(self, card: DatasetCard, beside: Mapping[str, tuple[Path, Path]]) -> None:
+    def __init__(self, card: DatasetCard, pairs: Mapping[str, tuple[Path, Path]]) -> None:
         self.card = card
-        self._beside = beside
+        self._pairs = pairs
 
     def scenes(self) -> Sequence[str]:
         """Images that have a file, in the order of their names."""
-        return list(self._beside)
+        return list(self._pairs)
 
     def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, self._beside)
-        image, _ = self._beside[scene]
+        known(self.card.name, scene, self._pairs)
+        image, _ = self._pairs[scene]
         return Image(
             self.card.name,
             scene,
@@ -87,10 +87,10 @@ class JsonBeside:
         )
 
     def fingerprint(self) -> str:
-        return digest(path for both in self._beside.values() for path in both)
+        return digest(path for both in self._pairs.values() for path in both)
 
     def _targets(self, scene: str) -> list[Target]:
-        image, file = self._beside[scene]
+        image, file = self._pairs[scene]
         found = run_lengths_in({f"{scene}.png": read_json(file)})
         if found is None:
             raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")

@@ -20,7 +20,7 @@ from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
 from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
-from segmeter.store.parts import encode
+from segmeter.store.job_files import encode
 
 __all__ = [
     "Cost",

@@ -13,12 +13,20 @@ from typing import Protocol
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Objects, Outcome, Worker
-from segmeter.runtime.processes import Early, Process, end_all
+from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
 from segmeter.store.places import Address, Place
 
-__all__ = ["AHEAD", "Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]
+__all__ = [
+    "AHEAD",
+    "Executor",
+    "ExecutorSpec",
+    "Inline",
+    "Local",
+    "executor_named",
+    "executor_names",
+]
 
 _GROUP = "segmeter.executors"
 AHEAD = 2  # jobs at a worker: one being done, one whose image is being read
@@ -46,10 +54,10 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
+class ExecutorSpec:
     """What an executor is made for: a plan, where its rows go, and how many may work at it.
 
-    `early` are processes that were started before the plan was whole; local workers are among
+    `prewarmed` are processes that were started before the plan was whole; local workers are among
     them as long as there are any.
     """
 
@@ -59,7 +67,7 @@ class Seats:
     objects: Objects | None = None
     workers: int = 0
     address: str | None = None  # of a cluster, for executors that work on one
-    early: Early | None = None
+    prewarmed: PrewarmedWorkers | None = None
 
 
 def executor_names() -> list[str]:
@@ -68,23 +76,23 @@ def executor_names() -> list[str]:
     return sorted({*_OWN, *(point.name for point in installed)})
 
 
-def executor_named(name: str | None, seats: Seats) -> Executor:
+def executor_named(name: str | None, spec: ExecutorSpec) -> Executor:
     """The executor of a name; without one `local` where there are workers, else `inline`.
 
     An address of a cluster without a name is one of Ray's.
 
     Another package offers its own as an entry point of the group `segmeter.executors`: a
-    function from `Seats` to an executor.
+    function from `ExecutorSpec` to an executor.
     """
-    if seats.address and name in ("inline", "local"):
+    if spec.address and name in ("inline", "local"):
         raise BadInput(f"executor '{name}' works on this machine; leave --address out")
-    name = name or ("ray" if seats.address else None)
-    chosen = name or ("local" if seats.workers and seats.run.shared else "inline")
+    name = name or ("ray" if spec.address else None)
+    chosen = name or ("local" if spec.workers and spec.run.shared else "inline")
     if chosen in _OWN:
-        return _OWN[chosen](seats)
+        return _OWN[chosen](spec)
     for point in importlib.metadata.entry_points(group=_GROUP):
         if point.name == chosen:
-            made: Executor = point.load()(seats)
+            made: Executor = point.load()(spec)
             return made
     hint, known = suggestion(chosen, executor_names()), ", ".join(executor_names())
     raise NotFound(f"no executor '{chosen}';{hint} there are {known}")
@@ -98,8 +106,8 @@ class Inline:
         self._waiting: deque[Job] = deque()
 
     @classmethod
-    def of(cls, seats: Seats) -> Inline:
-        return cls(Worker(seats.plan, seats.run, seats.roots, seats.objects, usable_cores()))
+    def of(cls, spec: ExecutorSpec) -> Inline:
+        return cls(Worker(spec.plan, spec.run, spec.roots, spec.objects, usable_cores()))
 
     @property
     def room(self) -> int:
@@ -135,28 +143,28 @@ class Local:
         run: Address | Place,
         roots: Roots,
         workers: int,
-        early: Early | None = None,
+        prewarmed: PrewarmedWorkers | None = None,
     ) -> None:
         share = max(1, usable_cores() // workers)
-        waiting = early or Early(0)
+        waiting = prewarmed or PrewarmedWorkers(0)
 
-        def start(seat: int) -> _Worker:
-            process = waiting.taken(seat)
+        def start(slot: int) -> _Worker:
+            process = waiting.taken(slot)
             process.tell(_work, plan, run, roots, share)
             return _Worker(process)
 
         self._start: Callable[[int], _Worker] = start
-        self._workers = [self._start(seat) for seat in range(workers)]
+        self._workers = [self._start(slot) for slot in range(workers)]
 
     @classmethod
-    def of(cls, seats: Seats) -> Local:
-        if not seats.run.shared:
+    def of(cls, spec: ExecutorSpec) -> Local:
+        if not spec.run.shared:
             raise BadInput(
-                f"'{seats.run.address}' lies in the memory of one process; take --executor inline"
+                f"'{spec.run.address}' lies in the memory of one process; take --executor inline"
             )
-        if seats.objects:
+        if spec.objects:
             raise BadInput("objects of your own cannot travel to workers; take executor inline")
-        return cls(seats.plan, seats.run, seats.roots, max(1, seats.workers), seats.early)
+        return cls(spec.plan, spec.run, spec.roots, max(1, spec.workers), spec.prewarmed)
 
     @property
     def room(self) -> int:
@@ -191,8 +199,8 @@ class Local:
         dead.own.process.join()
         dead.pipe.close()
         lost, *unbegun = dead.jobs
-        seat = self._workers.index(dead)
-        self._workers[seat] = self._start(seat)
+        slot = self._workers.index(dead)
+        self._workers[slot] = self._start(slot)
         for job in unbegun:
             self.submit(job)
         code = dead.own.process.exitcode
@@ -213,16 +221,16 @@ def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, core
         pipe.send(worker.do(jobs.popleft()))
 
 
-def _ray(seats: Seats) -> Executor:
+def _ray(spec: ExecutorSpec) -> Executor:
     """Actors of a Ray cluster; Ray is imported only when it is asked for."""
     try:
         from segmeter.engine.ray_executor import ray_executor
     except ModuleNotFoundError as error:
         raise NotFound("executor 'ray' needs Ray: pip install 'segmeter[ray]'") from error
-    return ray_executor(seats)
+    return ray_executor(spec)
 
 
-_OWN: dict[str, Callable[[Seats], Executor]] = {
+_OWN: dict[str, Callable[[ExecutorSpec], Executor]] = {
     "inline": Inline.of,
     "local": Local.of,
     "ray": _ray,

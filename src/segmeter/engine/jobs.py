@@ -19,13 +19,13 @@ from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.parameters import parameter_count
-from segmeter.engine.widening import part_to_widen, users_text
+from segmeter.engine.widening import rows_to_widen, users_text
 from segmeter.kernels import set_threads
 from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
-from segmeter.store.results import declared_rows
+from segmeter.store.run import declared_rows
 
 __all__ = ["Objects", "Outcome", "Worker", "jobs_of", "rows_schema", "source_of"]
 
@@ -81,12 +81,12 @@ class Worker:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             segmenter = self._make_segmenter(job.segmenter)
             own = self.objects.get(job.segmenter.name)
-            trail = _trail(job, segmenter, own)
-            kept, plan = part_to_widen(self.folder, job, self.plan, trail)
+            provenance = _provenance(job, segmenter, own)
+            kept, plan = rows_to_widen(self.folder, job, self.plan, provenance)
             rows = self.benchmark.work(segmenter, ready, plan)
             size = {"parameters": str(parameter_count(segmenter))}
             # Anew: which device it is may be known only now that it was used.
-            self._keep(job, kept, rows, _trail(job, segmenter, own) | size)
+            self._keep(job, kept, rows, _provenance(job, segmenter, own) | size)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
@@ -96,7 +96,7 @@ class Worker:
             return Outcome(job, message, traceback.format_exc(), retryable=True)
         return Outcome(job)
 
-    def _keep(self, job: Job, kept: list[Row], rows: list[Row], trail: dict[str, str]) -> None:
+    def _keep(self, job: Job, kept: list[Row], rows: list[Row], provenance: dict[str, str]) -> None:
         """Write the rows with their identity, in the columns that the benchmark declares."""
         labels = job.identity()
         whole = kept + [labels | row for row in rows]
@@ -104,7 +104,7 @@ class Worker:
             for row in whole:
                 self.schema.check(row)
         played = {"plan": self.plan.id, "users": users_text(self.plan)}
-        self.folder.finish(job, whole, trail | played, self.schema)
+        self.folder.finish(job, whole, provenance | played, self.schema)
 
     def _read(self, job: Job) -> Scene:
         key = str(job.dataset)
@@ -157,8 +157,8 @@ def rows_schema(benchmark: Any, plan: Plan) -> Schema | None:
     return schema.plus(columns_of_measures(ids))
 
 
-def _trail(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
-    """What a part says about where its numbers come from."""
+def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
+    """What a job file says about where its numbers come from."""
     from segmeter.engine.provenance import library_versions
 
     card = segmenter.card

@@ -1,6 +1,6 @@
 """The `ray` executor: the same jobs as actors of a Ray cluster, one loaded model each.
 
-Any actor, node or driver may die: a lost job goes to another actor, and a part that was written
+Any actor, node or driver may die: a lost job goes to another actor, and a job file that was written
 twice holds the same rows under the same name. Jobs are handed to actors that are up, never to
 one that still waits for a place, so a cluster that shrinks slows a run down and does not stop it.
 """
@@ -22,7 +22,7 @@ from ray.exceptions import RayError
 from segmeter import __version__
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.executors import AHEAD, Seats
+from segmeter.engine.executors import AHEAD, ExecutorSpec
 from segmeter.engine.jobs import Outcome, Worker
 from segmeter.runtime.roots import Roots
 from segmeter.store.places import Place
@@ -107,7 +107,7 @@ class _Actor:
 
 
 @dataclass(slots=True, eq=False)
-class _Seat:
+class _Slot:
     """An actor as the driver knows it: whether it is up, and the jobs it was given."""
 
     actor: Any
@@ -124,70 +124,70 @@ class _Seat:
 class RayExecutor:
     """Actors on all nodes of a cluster: two for each GPU, or one for every `threads` cores.
 
-    At most as many as `seats` has workers; the cluster's own room is the other limit.
+    At most as many as `spec` has workers; the cluster's own room is the other limit.
     """
 
-    def __init__(self, seats: Seats) -> None:
-        self._ours = _connect(seats.address)
-        plan = seats.plan
-        self._given = (plan, seats.run, seats.roots, Workplace.of(plan))
+    def __init__(self, spec: ExecutorSpec) -> None:
+        self._ours = _connect(spec.address)
+        plan = spec.plan
+        self._given = (plan, spec.run, spec.roots, Workplace.of(plan))
         places, share = _places(plan)
         self._make = ray.remote(concurrency_groups={"protocol": 1}, **share)(_Actor)
         self._losses: Counter[str] = Counter()
         self._again: deque[Job] = deque()
-        self._seats = [self._seat() for _ in range(min(places, seats.workers))]
+        self._slots = [self._seat() for _ in range(min(places, spec.workers))]
 
     @property
     def room(self) -> int:
-        up = sum(AHEAD - len(seat.jobs) for seat in self._seats if seat.starting is None)
+        up = sum(AHEAD - len(slot.jobs) for slot in self._slots if slot.starting is None)
         return max(0, up - len(self._again))
 
     def submit(self, job: Job) -> None:
         """To the actor with the fewest jobs, of those that are up."""
-        seat = min((s for s in self._seats if s.starting is None), key=lambda s: len(s.jobs))
-        seat.actor.read_ahead.options(concurrency_group="protocol").remote(job)
-        seat.jobs.append((job, seat.actor.do.remote(job)))
+        slot = min((s for s in self._slots if s.starting is None), key=lambda s: len(s.jobs))
+        slot.actor.read_ahead.options(concurrency_group="protocol").remote(job)
+        slot.jobs.append((job, slot.actor.do.remote(job)))
 
     def finished(self) -> list[Outcome]:
         """Jobs that ended; none where an actor came up or was lost instead."""
-        awaited = {ref: seat for seat in self._seats if (ref := seat.awaited()) is not None}
+        awaited = {ref: slot for slot in self._slots if (ref := slot.awaited()) is not None}
         ready, _ = ray.wait(list(awaited), num_returns=1)
         outcomes = [o for ref in ready for o in self._heard(awaited[ref], ref)]
-        while self._again and any(s.starting is None for s in self._seats):
+        while self._again and any(s.starting is None for s in self._slots):
             self.submit(self._again.popleft())
         return outcomes
 
     def stop(self) -> None:
         """End our actors; the cluster goes on unless this process started it."""
-        for seat in self._seats:
-            ray.kill(seat.actor)
-        self._seats = []
+        for slot in self._slots:
+            ray.kill(slot.actor)
+        self._slots = []
         if self._ours:
             ray.shutdown()
 
-    def _seat(self) -> _Seat:
+    def _seat(self) -> _Slot:
         actor = self._make.remote(*self._given)
-        return _Seat(actor, actor.begin.remote(__version__))
+        return _Slot(actor, actor.begin.remote(__version__))
 
-    def _heard(self, seat: _Seat, ref: Any) -> list[Outcome]:
+    def _heard(self, slot: _Slot, ref: Any) -> list[Outcome]:
         try:
             answer = ray.get(ref)
         except RayError as error:
-            return self._lost(seat, error)
-        if seat.starting is None:
-            seat.jobs.popleft()
+            return self._lost(slot, error)
+        if slot.starting is None:
+            slot.jobs.popleft()
             return [answer]
         if answer:
             raise SegmeterError(answer)
-        seat.starting = None
+        slot.starting = None
         return []
 
-    def _lost(self, seat: _Seat, error: RayError) -> list[Outcome]:
+    def _lost(self, slot: _Slot, error: RayError) -> list[Outcome]:
         """Replace a dead actor; its jobs go to others, the one it was at a few times only."""
         with suppress(RayError):
-            ray.kill(seat.actor)
-        jobs = [job for job, _ in seat.jobs]
-        self._seats[self._seats.index(seat)] = self._seat()
+            ray.kill(slot.actor)
+        jobs = [job for job, _ in slot.jobs]
+        self._slots[self._slots.index(slot)] = self._seat()
         if not jobs:
             return []
         self._losses[jobs[0].id] += 1
@@ -199,15 +199,15 @@ class RayExecutor:
         return [Outcome(jobs[0], f"actors that tried it died, {_LOSSES} in all: {why}", str(error))]
 
 
-def ray_executor(seats: Seats) -> RayExecutor:
+def ray_executor(spec: ExecutorSpec) -> RayExecutor:
     """The executor, where the run can be reached and nothing has to stay in this process."""
-    if not seats.run.shared:
+    if not spec.run.shared:
         raise BadInput(
-            f"'{seats.run.address}' lies in the memory of one process; take --executor inline"
+            f"'{spec.run.address}' lies in the memory of one process; take --executor inline"
         )
-    if seats.objects:
+    if spec.objects:
         raise BadInput("objects of your own cannot travel to nodes; take executor inline")
-    return RayExecutor(seats)
+    return RayExecutor(spec)
 
 
 def _connect(address: str | None) -> bool:

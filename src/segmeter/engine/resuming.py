@@ -1,4 +1,4 @@
-"""Resuming: which jobs of a run are finished, and whether by what is here now."""
+"""Resuming: which jobs of a run are finished, and with which weights and source."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from segmeter.engine.widening import lacking_users, users_left
 from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
+from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
+from segmeter.store.job_files import provenance_of, wrong_types
 from segmeter.store.layout import Layout
-from segmeter.store.packs import whole
-from segmeter.store.parts import trail_of, wrong_types
 from segmeter.store.scanning import CHECKED, JOB_ROWS, faults_of
 
 __all__ = ["FinishedBefore", "Prints", "finished_before", "segmenter_prints"]
@@ -30,7 +30,7 @@ Prints = Mapping[str, Callable[[], dict[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class FinishedBefore:
-    """Ids of the jobs that need not be played, and what was found on the way."""
+    """Ids of the jobs that need not be run, and messages about what was found."""
 
     ids: frozenset[str]
     said: tuple[str, ...] = ()
@@ -55,12 +55,11 @@ def segmenter_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -
 def finished_before(
     folder: RunFolder, jobs: Sequence[Job], prints: Prints, plan: Plan, again: bool = False
 ) -> FinishedBefore:
-    """Look at every part of a run before the first job is played.
+    """Check the files of a run before the first job: which jobs need not be run.
 
-    A part that lacks users of the plan is not finished: they are played, its rows are kept.
-
-    A part that cannot be read is set aside and its job is played again. A part that was played
-    with other weights or another source is refused, or played anew if `again`.
+    A file that cannot be read, or holds other rows than those of its job, is moved to quarantine
+    and the job is run again. Jobs that were run with other weights or another source are refused,
+    or run again with `again`. Jobs that lack users of the plan are run for those users only.
     """
     said = _salvaged(folder)
     layout, sound = folder.layout(), []
@@ -68,13 +67,13 @@ def finished_before(
     alone = [job for job in jobs if job.id in loose]
     for job, found in zip(alone, _loose(folder, alone, plan), strict=True):
         if isinstance(found, str):
-            folder.set_aside(f"{job.id}.parquet")
+            folder.quarantine(f"{job.id}.parquet")
             said.append(_damaged(folder, job, found))
         else:
             sound.append((job, found))
-    layout = folder.layout()  # a copy in a pack may stand in for what was set aside
-    sound += _packed(folder, layout, jobs, plan)
-    stale = _stale([(job, t.trail) for job, t in sound], prints)
+    layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
+    sound += _compacted(folder, layout, jobs, plan)
+    stale = _stale([(job, t.provenance) for job, t in sound], prints)
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
     spoilt = {job.id for job, _ in stale}.union(job.id for job, t in sound if t.lacks)
@@ -83,14 +82,14 @@ def finished_before(
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a part says of itself, and whether users of the plan are still to play."""
+    """What a job file says of itself, and whether users of the plan are still to play."""
 
-    trail: Mapping[str, str]
+    provenance: Mapping[str, str]
     lacks: bool
 
 
 def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked | str]:
-    """Of each job with a file of its own, its trail or what is wrong with its rows."""
+    """Of each job with a file of its own, its provenance or what is wrong with its rows."""
     schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan) or JOB_ROWS
     checked = {*schema.key, *CHECKED}
 
@@ -103,7 +102,7 @@ def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked |
         if wrong:
             return wrong, None
         light = table.select([name for name in table.column_names if name in checked])
-        return _Looked(trail_of(table.schema), bool(lacking_users(table, plan))), light
+        return _Looked(provenance_of(table.schema), bool(lacking_users(table, plan))), light
 
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = list(pool.map(look, jobs))
@@ -112,69 +111,73 @@ def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked |
     return [wrong.get(j.id) or looked for j, (looked, _) in zip(jobs, found, strict=True)]
 
 
-def _packed(
+def _compacted(
     folder: RunFolder, layout: Layout, jobs: Sequence[Job], plan: Plan
 ) -> list[tuple[Job, _Looked]]:
-    """The same for jobs in packs, by what their footers say; each trail is looked at once."""
-    trails, columns = dict[str, Mapping[str, str]](), dict[int, list[str]]()
-    for pack in layout.packs:
-        trails |= {job: pack.trails[job] for job in layout.jobs_of(pack)}
-        columns |= dict.fromkeys(map(id, pack.trails.values()), pack.schema.names)
+    """The same for jobs in compacted files, by their footers."""
+    provenances, columns = dict[str, Mapping[str, str]](), dict[int, list[str]]()
+    for compacted in layout.compacted_files:
+        provenances |= {job: compacted.provenances[job] for job in layout.jobs_of(compacted)}
+        columns |= dict.fromkeys(map(id, compacted.provenances.values()), compacted.schema.names)
     told: dict[int, _Looked | None] = {}
     found = []
     for job in jobs:
-        if job.id not in trails:
+        if job.id not in provenances:
             continue
-        trail = trails[job.id]
-        if id(trail) not in told:
-            left = users_left(trail, columns[id(trail)], plan)
-            told[id(trail)] = None if left is None else _Looked(trail, bool(left))
-        said = told[id(trail)] or _Looked(trail, bool(lacking_users(folder.rows(job), plan)))
+        provenance = provenances[job.id]
+        if id(provenance) not in told:
+            left = users_left(provenance, columns[id(provenance)], plan)
+            told[id(provenance)] = None if left is None else _Looked(provenance, bool(left))
+        said = told[id(provenance)] or _Looked(
+            provenance, bool(lacking_users(folder.rows(job), plan))
+        )
         found.append((job, said))
     return found
 
 
 def _salvaged(folder: RunFolder) -> list[str]:
-    """Look at every pack whole, save what can be read of damaged ones, and say so."""
+    """Check every compacted file as a whole, save the readable jobs of damaged ones; messages."""
     layout = folder.layout()
     with ThreadPoolExecutor(usable_cores()) as pool:
-        sound = list(pool.map(lambda pack: _is_whole(folder, pack.name), layout.packs))
-    broken = [p.name for p, good in zip(layout.packs, sound, strict=True) if not good]
-    jobs = {pack.name: len(pack.jobs) for pack in layout.packs}
+        sound = list(
+            pool.map(lambda compacted: _is_whole(folder, compacted.name), layout.compacted_files)
+        )
+    broken = [p.name for p, good in zip(layout.compacted_files, sound, strict=True) if not good]
+    jobs = {compacted.name: len(compacted.jobs) for compacted in layout.compacted_files}
     said = []
     for name in (*broken, *layout.damaged):
         lost = len(salvage(folder, name))
         many = f"{lost} of its {jobs[name]} jobs are" if name in jobs else "its jobs are"
         said.append(
-            f"{folder.address}/parts/{name} is damaged; it was set aside in 'aside' and {many} "
-            "played again"
+            f"{folder.address}/jobs/{name} is damaged; it was moved to 'quarantine' and {many} "
+            "run again"
         )
     return said
 
 
 def _is_whole(folder: RunFolder, name: str) -> bool:
-    return whole(name, folder.place.read(f"parts/{name}"))
+    return whole(name, folder.place.read(f"jobs/{name}"))
 
 
 def _damaged(folder: RunFolder, job: Job, why: str) -> str:
     return (
-        f"{folder.address}/parts/{job.id}.parquet ({job}) is damaged: {why}; it was set aside in "
-        "'aside' and the job is played again"
+        f"{folder.address}/jobs/{job.id}.parquet ({job}) is damaged: {why}; it was moved to "
+        "'quarantine' and the job is run again"
     )
 
 
 def _stale(
     parts: Sequence[tuple[Job, Mapping[str, str]]], prints: Prints
 ) -> list[tuple[Job, tuple[str, str, str]]]:
-    """Parts made of something else than is here: what differs, then, now."""
+    """Job files made of something else than is here: what differs, then, now."""
     now: dict[int, dict[str, str]] = {}  # by subject, of which all jobs share one
     found = []
-    for job, trail in parts:
+    for job, provenance in parts:
         if id(job.segmenter) not in now:
             now[id(job.segmenter)] = prints[str(job.segmenter)]()
         for what, today in now[id(job.segmenter)].items():
-            if what in trail and (trail[what] != today or today == UNKNOWN):
-                found.append((job, (what, trail[what], today)))
+            if what in provenance and (provenance[what] != today or today == UNKNOWN):
+                found.append((job, (what, provenance[what], today)))
                 break
     return found
 

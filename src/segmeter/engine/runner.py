@@ -12,15 +12,15 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset
 from segmeter.engine.adding import check_received, wider_plan
-from segmeter.engine.executors import Executor, Seats, executor_named
+from segmeter.engine.background_compaction import BackgroundCompaction, make_ready
+from segmeter.engine.executors import Executor, ExecutorSpec, executor_named
 from segmeter.engine.jobs import Objects, Outcome, jobs_of
-from segmeter.engine.packing import Packing, make_ready
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
 from segmeter.runtime.devices import gpu_names
 from segmeter.runtime.fingerprints import fingerprinted
-from segmeter.runtime.processes import Early
+from segmeter.runtime.processes import PrewarmedWorkers
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
 from segmeter.store.folder import RunFolder
@@ -74,9 +74,9 @@ def run_plan(
     trust: bool = False,
     executor: str | None = None,
     address: str | None = None,
-    share: tuple[int, int] = (1, 1),
+    shard: tuple[int, int] = (1, 1),
     tell: Callable[[str], None] = lambda sentence: None,
-    early: Early | None = None,
+    prewarmed: PrewarmedWorkers | None = None,
     soonest: Sequence[str] = (),
 ) -> Tally:
     """Run a plan into a folder or an address, or resume where an earlier command stopped.
@@ -94,11 +94,11 @@ def run_plan(
         with `trust` may that run name Python files and addresses which the plan does not.
     executor, address
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
-    share
+    shard
         Which of how many shares of the jobs to play, for several machines with a run each.
     tell
-        Told what a person should know, such as which parts were damaged.
-    early, soonest
+        Told what a person should know, such as which job files were damaged.
+    prewarmed, soonest
         Processes that are started already, to be used as workers; scenes that are run first.
     """
     roots = roots or Roots()
@@ -108,16 +108,16 @@ def run_plan(
         for sentence in before.said:
             tell(sentence)
         folder.sign({**(command or command_entry()), "jobs": len(jobs)})
-        ours = jobs[share[0] - 1 :: share[1]]
+        ours = jobs[shard[0] - 1 :: shard[1]]
         left = [job for job in ours if job.id not in before.ids]
         left.sort(key=lambda job: job.scene not in soonest)
         if workers is None:
             workers = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else min(workers, len(left))
-        seats = Seats(plan, folder.place, roots, objects, count, address, early)
+        spec = ExecutorSpec(plan, folder.place, roots, objects, count, address, prewarmed)
         progress = progress or _Silent()
         progress.begin(len(ours), len(ours) - len(left))
-        done, failed = _play(left, folder, executor, seats, progress, tell)
+        done, failed = _play(left, folder, executor, spec, progress, tell)
     return Tally(done, len(ours) - len(left), failed)
 
 
@@ -160,20 +160,20 @@ def _play(
     left: list[Job],
     folder: RunFolder,
     executor: str | None,
-    seats: Seats,
+    spec: ExecutorSpec,
     progress: Progress,
     tell: Callable[[str], None],
 ) -> tuple[int, int]:
-    """Have jobs done by an executor and packed when they are; done and failed jobs."""
+    """Have jobs done by an executor and compacted when they are; done and failed jobs."""
     make_ready(folder, (job.id for job in left))
-    working = executor_named(executor, seats)
-    packing = Packing(folder, (job.id for job in left), tell)
+    working = executor_named(executor, spec)
+    compaction = BackgroundCompaction(folder, (job.id for job in left), tell)
     try:
-        done, failed = _drive(left, working, folder, progress, packing)
-        packing.finish()
+        done, failed = _drive(left, working, folder, progress, compaction)
+        compaction.finish()
     finally:
         working.stop()
-        packing.stop()
+        compaction.stop()
         progress.end()
     return done, failed
 
@@ -183,7 +183,7 @@ def _drive(
     executor: Executor,
     folder: RunFolder,
     progress: Progress,
-    packing: Packing,
+    compaction: BackgroundCompaction,
 ) -> tuple[int, int]:
     """Submit, take back, try once more what may be mended; done and failed jobs."""
     waiting = deque(left)
@@ -209,6 +209,6 @@ def _drive(
                 failed += 1
             else:
                 done += 1
-            packing.settled(job.id)
+            compaction.settled(job.id)
             progress.step(outcome)
     return done, failed

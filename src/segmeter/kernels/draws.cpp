@@ -133,12 +133,12 @@ Index at_share(Weights map, double share, std::uint64_t seed) {
 struct Band {
     const float *w;
     Index rows, columns;   // of the box
-    Index wide, up, left;  // the picture's columns, and where the box begins in it
+    Index wide, up, left;  // columns of the image, and the first pixel of the box in it
     float bottom, top;
 
     float kept(float v) const { return (v >= bottom) & (v <= top) ? v : 0.0f; }
 
-    // A stretch of the picture in raster order, as the pairwise sum asks for it.
+    // A segment of the image in raster order, as the pairwise sum needs it.
     const float *stretch(Index start, Index n, float *room) const {
         const Index last = start + n;
         Index y = start / wide;

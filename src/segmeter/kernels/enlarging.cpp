@@ -1,4 +1,4 @@
-// Low-resolution logit maps at the size of their picture, evaluated only along contours.
+// Low-resolution logit maps at the size of their image, evaluated only along contours.
 //
 // Both bilinear steps are convex, so a pixel lies between the least and the greatest of the
 // few low-resolution samples it depends on. Pixels that begin at the same sample form a block;

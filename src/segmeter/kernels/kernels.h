@@ -12,7 +12,7 @@ namespace nb = nanobind;
 // Row-major read-only bits, one byte a pixel, as NumPy's bool arrays lie in memory.
 using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// A new picture of bits for Python to own.
+// A new binary image, owned by Python.
 struct NewBits {
     std::size_t rows, columns;
     std::uint8_t *pixels;
@@ -21,7 +21,7 @@ struct NewBits {
     NewBits(std::size_t rows, std::size_t columns)
         : rows(rows),
           columns(columns),
-          pixels(new std::uint8_t[rows * columns + 1]),  // an empty picture has an address, too
+          pixels(new std::uint8_t[rows * columns + 1]),  // an empty image has an address, too
           owner(pixels, [](void *p) noexcept { delete[] static_cast<std::uint8_t *>(p); }) {}
 
     nb::ndarray<nb::numpy, bool, nb::ndim<2>> array() const {

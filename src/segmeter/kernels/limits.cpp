@@ -170,7 +170,7 @@ Place first_place(const Room<float> &sorted, Place at, const Enough &enough) {
 
 }  // namespace
 
-// Float32 all the way, the picture's zeros included.
+// Float32 all the way, the image's zeros included.
 std::pair<float, float> limits_of(const float *weights, size_t n, Index pixels, double low,
                                   double high) {
     const Room<float> sorted = sorted_weights(weights, n);

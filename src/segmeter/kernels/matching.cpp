@@ -342,5 +342,5 @@ void bind_matching(nb::module_ &m) {
     m.def("match_pixels", &match, nb::arg("left"), nb::arg("right"), nb::arg("width"),
           nb::arg("reach_squared"),
           "For each left pixel its right partner's number, or -1; pixels are sorted raster "
-          "indices in a picture of the given width.");
+          "indices in an image of the given width.");
 }

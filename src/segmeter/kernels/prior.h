@@ -3,10 +3,10 @@
 
 #include "stretches.h"
 
-// Where a box lies in its picture.
+// Position of a box in its image.
 struct Frame {
     Index top, left;      // the box's first pixel
-    Index height, width;  // of the picture
+    Index height, width;  // of the image
 };
 
 // The model's numbers, lengths in pixels.

@@ -23,7 +23,7 @@ Law law_of(const Numbers &numbers) {
     return {depth, spread, sloppy, taps.data(), radius, reach};
 }
 
-// Weights in the tight box of a region, zero beside it.
+// Weights in the tight box of a region, zero outside the region.
 Map prior_on(Bits2D bits, const Places &place, const Numbers &numbers) {
     const auto *data = reinterpret_cast<const std::uint8_t *>(bits.data());
     const auto rows = static_cast<Index>(bits.shape(0)), columns = static_cast<Index>(bits.shape(1));

@@ -82,7 +82,7 @@ nb::bytes encode(Bits2D bits, Index top, Index left, Index height, Index width) 
         Index last = 0;
         for (const Change &c : by_column(changes, columns)) {
             const Index place = (c.column + left) * height + c.row + top;
-            // A run that ends where the next column's begins goes on.
+            // A run that ends where the next column's begins is continued.
             if (place == last && !counts.empty() && place != 0) {
                 last -= counts.back();
                 counts.pop_back();
@@ -102,5 +102,5 @@ nb::bytes encode(Bits2D bits, Index top, Index left, Index height, Index width) 
 void bind_runs(nb::module_ &m) {
     m.def("encode_runs", &encode, nb::arg("bits"), nb::arg("top"), nb::arg("left"),
           nb::arg("height"), nb::arg("width"),
-          "COCO's compressed run lengths of a box of bits inside a picture.");
+          "COCO's compressed run lengths of a box of bits inside an image.");
 }

@@ -36,8 +36,8 @@ struct Spots {
         return inside.empty() ? -1 : narrowed(inside, before, wanted);
     }
 
-    // A published draw from a group, as `group_limits` and `draw_between` find it; `raster` says
-    // where in the picture's raster a place lies.
+    // A published draw from a group, as `group_limits` and `draw_between` find it; `raster` maps
+    // a place to its index in the image's raster.
     template <typename Raster>
     Index between(double low, double high, double uniform, Index pixels, const Raster &raster) const {
         const auto [bottom, top] = limits_of(weights.data(), weights.size(), pixels, low, high);

@@ -17,7 +17,7 @@ struct Stretch {
     Index length() const { return end - begin; }
 };
 
-// Rows of stretches. Values of pixels are kept beside it, in raster order of the set pixels.
+// Rows of stretches. Values of pixels are stored separately, in raster order of the set pixels.
 class Stretches {
 public:
     struct Row {

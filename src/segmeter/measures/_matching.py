@@ -13,7 +13,7 @@ looked at in that order; of equally good choices the one found first is kept. In
    one of odd number in falling order, so that ties lean neither way.
 3. Rows bid in two rounds: a row takes its cheapest column (the first of equals; the second
    of equals if only that one is free), lowering the price by what the column is worth to it
-   above the next, and whoever is turned out waits.
+   above the next; a row that loses its column waits.
 4. Waiting rows, in the order they lost, search the shortest augmenting path by (distance,
    column number); of equally near free columns the first found wins.
 """
@@ -200,7 +200,7 @@ class _Assignment:
         self._flip(start, goal, giver)
 
     def _worth(self, row: int) -> int:
-        """What the row pays for the column it has; 0 for the row that has none."""
+        """Cost of the row's column less its price; 0 for a row without a column."""
         mine = self.column_of[row]
         return next((c - self.price[mine] for column, c in self.edges[row] if column == mine), 0)
 

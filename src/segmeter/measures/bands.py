@@ -69,7 +69,7 @@ def _band(mask: Mask, reach: int) -> Mask:
 
 
 def _plain_band(bits: Bits, reach: int) -> Bits:
-    """What goes when every pixel must have its square of side `2 reach + 1` wholly inside."""
+    """The pixels removed by an erosion with a square of side `2 reach + 1`."""
     square = np.ones((2 * reach + 1,) * 2, dtype=np.uint8)
     inner = cv2.erode(
         bits.view(np.uint8), square, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)

@@ -90,7 +90,7 @@ def compare(
     """All similarities of real clicks `(y, x)` and a map, over `rows` samples drawn from it.
 
     Each sample has as many clicks as there are real ones. A number as `rng` is the legacy
-    generator's seed, set anew for each measure, as the reference values were made. `area` is
+    generator's seed, set again for each measure, as for the reference values. `area` is
     the object's, for the corrected PDE.
 
     >>> map = np.zeros((4, 4)); map[1, 2] = 1

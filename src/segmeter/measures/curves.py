@@ -11,7 +11,7 @@ the same way; a rule names whose way is taken:
 - `edges`: as `bench`, with R50; of equal recalls the curve keeps the first only.
 
 AP sums 101 samples over 100 in all three, so a perfect curve scores 1.01, and R50 jumps when
-precision does not fall steadily; `sound_ap` and `sound_r50` mend both.
+precision does not fall steadily; `corrected_ap` and `corrected_r50` mend both.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Curve:
         return harmonics(self.precision, self.recall)
 
     @property
-    def sound_ap(self) -> float:
+    def corrected_ap(self) -> float:
         """Area under the upper envelope, from recall 0, by trapezoids: 1 for a perfect curve.
 
         The envelope is the best precision at this recall or more.
@@ -81,7 +81,7 @@ class Curve:
         return float(np.trapezoid(np.append(envelope[0], envelope), recall))
 
     @property
-    def sound_r50(self) -> float:
+    def corrected_r50(self) -> float:
         """The largest recall at a precision of at least half; 0 if there is none."""
         return float(np.max(self.recall[self.precision >= 0.5], initial=0.0))
 

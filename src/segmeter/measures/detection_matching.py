@@ -6,9 +6,10 @@ are those of the COCO evaluator:
 
 - detections go by score, stable, the best first; each takes the free ground truth it overlaps most,
   at or above the threshold; among equal overlaps the later ground truth in the list;
-- ground truths that are ignored (crowd regions, sizes outside the range) come last, and whoever
-  holds a regular one looks at none of them; a crowd region may be taken many times;
-- who took an ignored ground truth, or took none and lies outside the range, counts nowhere;
+- ignored ground truths (crowd regions, sizes outside the range) come last, and a detection that
+  has matched a regular one skips them; a crowd region may be matched many times;
+- a detection that matched an ignored ground truth, or none and is outside the range, is not
+  counted;
 - precision is made monotone from the right and sampled at recall 0, 0.01 ... 1, the first
   place where recall reaches it; 0 where it is never reached.
 """

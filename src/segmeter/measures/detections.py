@@ -277,7 +277,7 @@ def _evaluator(
 
 
 def _plain(found: Detections, kind: Kind) -> list[dict[str, Any]]:
-    """Only what is scored: a box beside a mask would give the detection its area."""
+    """Records without unscored geometry: a box next to a mask would set the detection's area."""
     left_out = "segmentation" if kind == "bbox" else "bbox"
     return [{k: v for k, v in record.items() if k not in (left_out, "area")} for record in found]
 

@@ -241,7 +241,7 @@ def _density(scores: Real, limits: Real, centres: Real) -> Real:
 
 
 def _crossing(spread: Densities) -> float:
-    """Where the density with the lower median falls to the other."""
+    """The point where the density with the lower median falls to the other."""
     medians = _median_place(spread.same), _median_place(spread.different)
     same_is_left = medians[0] <= medians[1]
     left, right = (

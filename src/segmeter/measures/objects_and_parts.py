@@ -47,7 +47,7 @@ _KEPT_AREA = 0.99
 
 
 class RegionClass(IntEnum):
-    """What a region is, the better the higher; `small` ones are not judged."""
+    """Classes of a region, higher is better; `small` regions are not judged."""
 
     small = 0
     noise = 1

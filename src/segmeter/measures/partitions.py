@@ -262,7 +262,7 @@ def local_consistency(comparison: Comparison) -> float:
 
 @_card("voi", cite=REFERENCES["meila2005"], range=(0.0, math.inf), better="lower")
 def variation_of_information(comparison: Comparison) -> float:
-    """What each partition tells that the other does not, in bits: H(S) + H(G) - 2 I(S,G).
+    """Variation of information in bits: H(S) + H(G) - 2 I(S,G).
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(variation_of_information(ground_truth, prediction), 3)

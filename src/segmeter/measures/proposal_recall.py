@@ -67,7 +67,7 @@ def recalled(
     areas: Sequence[float] | None = None,
     sizes: Mapping[str, Limits] = _EVERY,
 ) -> dict[str, Recalled]:
-    """What the first N proposals of an image recall, by size of the objects.
+    """Recall of the first N proposals of an image, by size of the objects.
 
     Parameters
     ----------

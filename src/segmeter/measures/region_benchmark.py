@@ -60,7 +60,7 @@ class RegionSummary:
 
 
 def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
-    """What the benchmark needs of one image, from its comparisons at every setting.
+    """Counts of one image for the benchmark, from its comparisons at every setting.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)

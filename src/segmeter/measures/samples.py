@@ -70,7 +70,7 @@ def compare_devices(
 def ceiling(
     clicks: npt.ArrayLike, sides: Sides, rng: np.random.Generator, splits: int = 20
 ) -> SampleScores:
-    """What people score against people: random halves of one target's clicks, on average.
+    """Human against human: mean scores of random halves of one target's clicks.
 
     >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)] * 5
     >>> ceiling(clicks, (4, 4), np.random.default_rng(0), splits=2).ks

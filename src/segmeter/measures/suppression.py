@@ -140,8 +140,8 @@ def suppress_along_gradient(
     weight = np.divide(least, most, out=np.zeros_like(most), where=most > 0)
     kept = strengths > 0
     for sign in (1, -1):
-        beside = _interpolated(m, steep, same, weight, sign)
-        kept &= beside <= m[1:-1, 1:-1]
+        neighbour = _interpolated(m, steep, same, weight, sign)
+        kept &= neighbour <= m[1:-1, 1:-1]
     kept[[0, -1]] = False
     kept[:, [0, -1]] = False
     return np.where(kept, strengths, 0).astype(np.float32)
@@ -154,7 +154,7 @@ def _interpolated(
     weight: npt.NDArray[np.float64],
     sign: int,
 ) -> npt.NDArray[np.float64]:
-    """The map beside each pixel along its gradient, on one side of it.
+    """Interpolated value of the map next to each pixel along its gradient, on one side.
 
     Nearest is the neighbour along the steeper axis, then the diagonal one: of equal signs
     that to the lower right, of opposite ones that to the upper right.

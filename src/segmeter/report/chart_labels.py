@@ -1,4 +1,4 @@
-"""Chart labels: names beside their dots and at the ends of their curves, clear of each other."""
+"""Chart labels: names next to dots and at the ends of curves, without overlaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GAP = 14.0  # between two names in a column
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Where a name would stand."""
+    """Position of a name."""
 
     left: float
     right: float
@@ -40,7 +40,7 @@ class Words:
 def dot_labels(
     dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
 ) -> list[Markup]:
-    """Names beside their dots, on the paper and clear of each other; else only on hover."""
+    """Names next to their dots, inside the chart and without overlaps; else only on hover."""
     parts: list[Markup] = []
     taken: list[Words] = []
     for mark in dots:
@@ -67,7 +67,7 @@ def _dot_label(label: str, spot: Words, dot: float, style: Style) -> Markup:
 def end_labels(
     lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
 ) -> list[Markup]:
-    """Names in a column beside the end that lies furthest right, moved apart where they touch."""
+    """Names in a column to the right of the last end, moved apart where they touch."""
     ends = []
     for line in lines:
         points = placed(line.x, line.y, x, y)

@@ -21,7 +21,7 @@ __all__ = ["chart_svg"]
 
 
 def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
-    """The whole chart; every name is said beside its curve, not in a legend."""
+    """The whole chart; names are placed at their curves, not in a legend."""
     frame = _frame(chart, width, height)
     wide = max(3, round((frame.plot_right - frame.left) / 70))
     x = fitted(chart.x, _all(chart, "x"), frame.left, frame.plot_right, wide)
@@ -177,7 +177,7 @@ def _all(chart: Chart, axis: str) -> list[float]:
 
 
 def _spoken(chart: Chart) -> str:
-    """What a screen reader says: the chart's title and where each curve ends."""
+    """Text for screen readers: the chart's title and the last value of each curve."""
     ends = [
         f"{m.name} ends at {amount(float(m.y[-1]), None, chart.y.percent)}"
         for m in chart.marks

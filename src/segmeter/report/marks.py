@@ -44,7 +44,7 @@ class Style:
         return element("path", d=_outline(shape, x, y, size), class_=classes)
 
     def key(self) -> Markup:
-        """A piece of the name's line with its shape, to stand beside the name in a table."""
+        """A piece of the curve's line with its marker, shown next to its name in a table."""
         line = element("path", d="M1 6H21", class_=f"curve {self.colour}")
         return element(
             "svg",

@@ -49,7 +49,7 @@ def masks_page(
     shape
         `(H, W)` of the masks.
     facts
-        Names and values to print beside it.
+        Names and values to print next to it.
     """
     data = {
         "image": data_address(image),

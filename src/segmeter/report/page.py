@@ -46,7 +46,7 @@ _FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What stands on a page: a title, a line of facts, sections.
+    """Contents of a page: a title, a line of facts, sections.
 
     With `choose`, one section is looked at at a time, under that word for what they differ in;
     paper, and a browser without scripts, show all of them. `back` is the page of all sessions,
@@ -177,7 +177,7 @@ def _plot(block: Chart | Bars, wide: Markup, narrow: Markup) -> dict[str, Any]:
 
 
 def _curve_names(sections: Sequence[Section]) -> Iterator[str]:
-    """What the charts of a page draw, in reading order."""
+    """Names of the curves on a page, in page order."""
     for section in sections:
         for block in section.blocks:
             charts = block.charts if isinstance(block, Multiples) else [block]

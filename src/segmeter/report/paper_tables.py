@@ -137,7 +137,7 @@ def _caption(
         else ""
     )
     return (
-        f"{layout.caption}. {counts}; {played}reading {protocol}. Bold: significantly better than "
+        f"{layout.caption}. {counts}; {played}protocol {protocol}. Bold: significantly better than "
         f"every other model at 5 % (paired exchange test, Holm).{warning}"
     )
 

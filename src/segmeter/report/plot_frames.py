@@ -53,7 +53,7 @@ def shortened(text: str, room: float) -> str:
 
 
 def placed(xs: Numbers, ys: Numbers, x: Scale, y: Scale) -> list[Place]:
-    """Where data lies on the paper; what is not a number lies nowhere."""
+    """Positions of data points in the chart; NaN is left out."""
     return [
         (x(float(a)), y(float(b)))
         for a, b in zip(xs, ys, strict=True)

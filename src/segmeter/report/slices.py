@@ -1,8 +1,8 @@
 """Slices: a volume that the page itself cuts along each axis, with masks as run lengths.
 
 The voxels travel as one image with all axial slices side by side, stored once per page
-however many sessions show them; a still of the middle stands in for paper and for pages
-without script.
+however many sessions show them; a still of the middle slice replaces it on paper and without
+script.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SlicesView:
 
 
 def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
-    """What the page needs to cut and draw a volume."""
+    """Data that the page needs to show slices of a volume."""
     shown = _Window.around(slices)
     voxels = np.ascontiguousarray(slices.voxels[shown.place])
     image, source, columns = stack.add(voxels)

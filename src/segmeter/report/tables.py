@@ -1,4 +1,4 @@
-"""Tables: aligned numerals, intervals beside them, and a common scale where asked for."""
+"""Tables: aligned numbers with their intervals, and a common scale on request."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class TableView:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What a column's cells share."""
+class _ColumnLayout:
+    """Layout shared by the cells of a column."""
 
     column: Column
     best: set[int]
@@ -82,7 +82,7 @@ class _Look:
     span: tuple[float, float] | None
 
     @classmethod
-    def of(cls, column: Column, cells: list[Cell], kinds: list[Hashable]) -> _Look:
+    def of(cls, column: Column, cells: list[Cell], kinds: list[Hashable]) -> _ColumnLayout:
         scale = _scale(column, cells) if column.plot else None
         return cls(column, _best(column, cells, kinds), scale, _span(column, cells))
 
@@ -90,24 +90,25 @@ class _Look:
 def table_view(table: Table, palette: Palette | None = None) -> TableView:
     """Lay out a table; rows named as curves of the page are keyed in their colours."""
     kinds = _kinds(table)
-    looks = [
-        _Look.of(c, [row[k] for row in table.rows], kinds) for k, c in enumerate(table.columns)
+    layouts = [
+        _ColumnLayout.of(c, [row[k] for row in table.rows], kinds)
+        for k, c in enumerate(table.columns)
     ]
     heads = [
         HeadView(
-            look.column.title,
-            look.column.unit,
-            look.column.digits is not None,
-            _ruler(look.scale) if look.scale else None,
+            layout.column.title,
+            layout.column.unit,
+            layout.column.digits is not None,
+            _ruler(layout.scale) if layout.scale else None,
         )
-        for look in looks
+        for layout in layouts
     ]
     rows = []
     for i, row in enumerate(table.rows):
         style = palette.known(_name(row[0])) if palette and row else None
         views = [
-            replace(_view(cell, look, style), best=i in look.best)
-            for cell, look in zip(row, looks, strict=True)
+            replace(_view(cell, layout, style), best=i in layout.best)
+            for cell, layout in zip(row, layouts, strict=True)
         ]
         if style:
             views[0] = replace(views[0], text=short(views[0].text), key=style.key())
@@ -119,7 +120,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
 
 
 def _inline_px(heads: list[HeadView], rows: list[list[CellView]]) -> float:
-    """About how wide a table is with its intervals beside the numbers."""
+    """Approximate width of a table with its intervals next to the numbers."""
     total = 0.0
     for head, *cells in zip(heads, *rows, strict=True):
         words = 7 * max(len(head.title), len(head.unit))
@@ -137,8 +138,8 @@ def _name(cell: Cell) -> str:
     return cell.text if isinstance(cell, Label) else str(cell)
 
 
-def _view(cell: Cell, look: _Look, style: Style | None) -> CellView:
-    column = look.column
+def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
+    column = layout.column
     if cell is None:
         return CellView("–", column.digits is not None)
     if isinstance(cell, str):
@@ -151,8 +152,8 @@ def _view(cell: Cell, look: _Look, style: Style | None) -> CellView:
         amount(value.value, column.digits, column.percent),
         True,
         interval=spread(value, column),
-        strip=_strip(value, look.scale, style) if look.scale and known else None,
-        tint=_tint(value.value, look.span) if known else "",
+        strip=_strip(value, layout.scale, style) if layout.scale and known else None,
+        tint=_tint(value.value, layout.span) if known else "",
         link=value.link,
         note=value.note,
         order=str(value.value) if known else "",
@@ -165,7 +166,7 @@ def _numbers(cells: list[Cell]) -> list[float]:
 
 
 def _kinds(table: Table) -> list[Hashable]:
-    """What rows may be compared: those of one protocol, on the same data."""
+    """Comparable rows: those of one protocol, on the same data."""
     apart = [k for k, column in enumerate(table.columns) if column.title == "data"]
     return [
         (

@@ -61,5 +61,5 @@ def _environment() -> Any:
 
 
 def _asset(name: str) -> Markup:
-    """A style sheet or a script as it stands in the package."""
+    """A style sheet or a script of the package, unchanged."""
     return Markup((files("segmeter.report") / "assets" / name).read_text("utf-8"))

@@ -114,7 +114,7 @@ def paragraphs(text: str) -> Markup:
 
 
 def _digits(value: float, digits: int | None) -> int:
-    """What was asked for; else none for whole numbers and three significant ones."""
+    """The requested digits; else none for whole numbers and three significant ones."""
     if digits is not None:
         return digits
     if float(value).is_integer():

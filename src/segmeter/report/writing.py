@@ -19,7 +19,7 @@ from segmeter.core.wording import counted
 from segmeter.report.exports import exported
 from segmeter.report.objects import objects_csv
 from segmeter.report.page import Page, render
-from segmeter.report.trail import missing, trail
+from segmeter.report.provenance import missing, provenance
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
@@ -85,7 +85,7 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
 def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
     own = run.sections()
-    return [*own, *more, missing(run), trail(run)]
+    return [*own, *more, missing(run), provenance(run)]
 
 
 def page_of(run: Run, sections: Sequence[Section]) -> Page:

@@ -1,7 +1,7 @@
 """Devices: which GPUs are there, and whether what a model is to run on is among them.
 
-Torch takes seconds to import and is not asked where the driver can be: a command that plans,
-lists or plays a classical segmenter needs no torch.
+Torch takes seconds to import, so the driver is queried where possible: commands that plan, list
+or run a classical segmenter need no torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes that wake early: they import and take their GPU while it is still said what to do.
+"""Processes that wake prewarmed: they import and take their GPU while it is still said what to do.
 
 On a machine with a GPU a worker takes seconds to wake, most of them torch's import. Nothing
 heavy is imported here, so a command can start its workers before it imports what it needs
@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from segmeter.runtime.devices import gpu_names
 
-__all__ = ["Early", "Process", "end_all", "waking"]
+__all__ = ["PrewarmedWorkers", "Process", "end_all", "prewarming"]
 
 _PATIENCE_S = 10.0  # for a process that was told to stop
 Given = ParamSpec("Given")
@@ -34,11 +34,11 @@ class Process:
     pipe: Connection
 
     @classmethod
-    def start(cls, seat: int) -> Process:
-        """A process that takes the GPU of its seat and waits for what to do."""
+    def start(cls, slot: int) -> Process:
+        """A process that takes the GPU of its slot and waits for what to do."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_wait_for_work, args=(seat, theirs), daemon=True)
+        process = context.Process(target=_wait_for_work, args=(slot, theirs), daemon=True)
         with _interrupts_held():
             process.start()
         theirs.close()
@@ -56,42 +56,42 @@ class Process:
             self.pipe.send((work, args, options))
 
 
-class Early:
-    """Processes that were started before anybody knew what they would do, by seat."""
+class PrewarmedWorkers:
+    """Processes that were started before anybody knew what they would do, by slot."""
 
     def __init__(self, count: int) -> None:
-        self._waiting = {seat: Process.start(seat) for seat in range(count)}
+        self._waiting = {slot: Process.start(slot) for slot in range(count)}
 
-    def taken(self, seat: int) -> Process:
-        """The process of a seat; a new one if there is none or it has died."""
-        found = self._waiting.pop(seat, None)
+    def taken(self, slot: int) -> Process:
+        """The process of a slot; a new one if there is none or it has died."""
+        found = self._waiting.pop(slot, None)
         if found is not None and found.process.is_alive():
             return found
         end_all([] if found is None else [found])
-        return Process.start(seat)
+        return Process.start(slot)
 
     def stop(self) -> None:
         """End the processes that are still unused."""
-        end_all([self._waiting.pop(seat) for seat in list(self._waiting)])
+        end_all([self._waiting.pop(slot) for slot in list(self._waiting)])
 
 
 @contextmanager
-def waking(workers: int | None) -> Iterator[Early]:
-    """Early workers where there is a GPU, two each unless their number is given; else none.
+def prewarming(workers: int | None) -> Iterator[PrewarmedWorkers]:
+    """Prewarmed workers where there is a GPU, two each unless their number is given; else none.
 
-    >>> with waking(0) as early:
-    ...     early.stop()
+    >>> with prewarming(0) as prewarmed:
+    ...     prewarmed.stop()
     """
     gpus = len(gpu_names())
-    early = Early(0 if not gpus else 2 * gpus if workers is None else workers)
+    prewarmed = PrewarmedWorkers(0 if not gpus else 2 * gpus if workers is None else workers)
     try:
-        yield early
+        yield prewarmed
     finally:
-        early.stop()
+        prewarmed.stop()
 
 
 def end_all(processes: Sequence[Process]) -> None:
-    """Stop processes, by force where they do not hear.
+    """Stop processes, by force where they do not react.
 
     >>> end_all([])
     """
@@ -99,16 +99,16 @@ def end_all(processes: Sequence[Process]) -> None:
         one.process.terminate()
     for one in processes:
         one.process.join(_PATIENCE_S)
-        if one.process.is_alive():  # deep in a library that does not hear
+        if one.process.is_alive():  # inside a library call that does not react
             one.process.kill()
             one.process.join()
         one.pipe.close()
 
 
-def _wait_for_work(seat: int, pipe: Connection) -> None:
+def _wait_for_work(slot: int, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
-    _take_gpu(seat)
+    _take_gpu(slot)
     try:
         work, args, options = pipe.recv()
     except EOFError:
@@ -116,14 +116,14 @@ def _wait_for_work(seat: int, pipe: Connection) -> None:
     work(pipe, *args, **options)
 
 
-def _take_gpu(seat: int) -> None:
+def _take_gpu(slot: int) -> None:
     """Share the GPUs out among the workers, in turn, and wake the worker's own."""
     count = len(gpu_names())
     if not count:
         return
     import torch
 
-    torch.cuda.set_device(seat % count)
+    torch.cuda.set_device(slot % count)
     torch.zeros(1, device="cuda")
 
 

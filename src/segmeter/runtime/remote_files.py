@@ -108,7 +108,7 @@ def _opened(address: str) -> tuple[Any, str]:
 
 
 def _listed(files: Any, root: str, address: str) -> dict[str, str]:
-    """Names below the address and what tells their versions."""
+    """Names below the address and their versions."""
     try:
         found: Mapping[str, Mapping[str, Any]] = files.find(root, detail=True)
     except Exception as error:

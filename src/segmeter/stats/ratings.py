@@ -1,14 +1,15 @@
 """Ratings: whether the masks of one model are rated above those of another.
 
-The `published` statistics are those of the Segment Anything supplement: a paired t-test and
-a paired bootstrap over targets. Ratings are ordinal, several targets share an image and
-raters differ, so the `corrected` ones are added: the signed-rank test, the probability of being
-rated above, and a bootstrap that draws images and raters anew.
+The `published` statistics are those of the Segment Anything supplement: a paired t-test and a
+paired bootstrap over targets. Ratings are ordinal, targets share images, masks are rated several
+times and raters differ. Therefore all ratings go into a mixed-effects model with raters and
+targets as random effects, and beside it stand the signed-rank test, the probability of being
+rated above, and intervals that resample images or raters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,20 +18,54 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.mixed_effects import MixedModel, fit_mixed
 
 __all__ = [
+    "Contrast",
     "RatingDifference",
+    "RatingModel",
     "RatingSummary",
-    "clustered_difference",
+    "Ratings",
+    "fit_ratings",
     "paired_bootstrap",
-    "rater_adjusted",
     "rating_difference",
     "rating_summary",
+    "resampled_difference",
 ]
 
 _SCALE = 10
-_Z95 = 1.96  # the deviate as it is printed, which the reference multiplies by
+_Z95 = 1.96  # the rounded deviate that the reference multiplies by
 _PUBLISHED_SEED = 12345
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Ratings in long form: one entry per rating in each of the sequences.
+
+    >>> r = Ratings(["a", "b"], ["dog/1", "dog/1"], ["dog", "dog"], ["r1", "r2"], [7, 9])
+    >>> r.of("b").scores
+    [9]
+    """
+
+    models: Sequence[str]
+    targets: Sequence[str]
+    images: Sequence[str]
+    raters: Sequence[str]
+    scores: Sequence[float]
+
+    def of(self, *models: str) -> Ratings:
+        """The ratings of some models."""
+        keep = [k for k, name in enumerate(self.models) if name in models]
+        columns = (self.models, self.targets, self.images, self.raters, self.scores)
+        return Ratings(*([column[k] for k in keep] for column in columns))  # type: ignore[arg-type]  # each keeps its type
+
+    def by_target(self, model: str) -> dict[str, float]:
+        """The mean of all ratings of a model's mask, for every target."""
+        found: dict[str, list[float]] = {}
+        for name, target, score in zip(self.models, self.targets, self.scores, strict=True):
+            if name == model:
+                found.setdefault(target, []).append(score)
+        return {target: float(np.mean(scores)) for target, scores in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +103,97 @@ class RatingDifference:
     effect: float
 
 
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A difference of two models by the mixed-effects model."""
+
+    first: str
+    second: str
+    value: float
+    low: float
+    high: float
+    se: float
+    df: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class RatingModel:
+    """The mixed-effects model of all ratings: one mean per model, random raters and targets."""
+
+    models: tuple[str, ...]
+    fitted: MixedModel
+    df: float
+    level: float
+
+    def mean(self, model: str) -> Interval:
+        """A model's mean score."""
+        weights = np.array([float(name == model) for name in self.models])
+        value, low, high, _, _ = self._estimate(weights)
+        return Interval(value, low, high)
+
+    def contrast(self, first: str, second: str) -> Contrast:
+        """First minus second, with a t-test."""
+        weights = np.array([float(n == first) - float(n == second) for n in self.models])
+        value, low, high, se, p = self._estimate(weights)
+        return Contrast(first, second, value, low, high, se, self.df, p)
+
+    def _estimate(self, weights: Floats) -> tuple[float, float, float, float, float]:
+        from scipy import stats
+
+        value = float(weights @ self.fitted.coefficients)
+        se = float(np.sqrt(weights @ self.fitted.covariance @ weights))
+        reach = float(stats.t.ppf((1 + self.level) / 2, self.df)) * se
+        p = float(2 * stats.t.sf(abs(value) / se, self.df)) if se > 0 else float(value == 0)
+        return value, value - reach, value + reach, se, p
+
+
+def fit_ratings(ratings: Ratings, *, level: float = 0.95) -> RatingModel:
+    """Fit `score ~ model + (1 | rater) + (1 | rater:model) + (1 | target) + (1 | target:model)`.
+
+    REML. The interactions make the test one about new raters and new targets, as a maximal model
+    does (Barr et al. 2013); a factor that no data can tell from the residual is left out. Degrees
+    of freedom by containment: the smaller of raters and targets, less one.
+
+    >>> scores = [5, 6, 7, 8, 6, 6, 8, 9]
+    >>> found = fit_ratings(Ratings(list("aabbaabb"), list("12121212"), list("12121212"),
+    ...                             list("rsrstutu"), scores))
+    >>> round(found.contrast("b", "a").value, 2)
+    2.25
+    """
+    models = tuple(sorted(set(ratings.models)))
+    if len(ratings.scores) < len(models) + 2:
+        raise BadInput("a mixed-effects model needs more ratings than there are")
+    scores = np.asarray(ratings.scores, dtype=float)
+    place = {name: k for k, name in enumerate(models)}
+    design = np.zeros((scores.size, len(models)))
+    design[np.arange(scores.size), [place[name] for name in ratings.models]] = 1.0
+    factors: dict[str, Sequence[Hashable]] = {
+        "target:model": list(zip(ratings.targets, ratings.models, strict=True)),
+        "rater:model": list(zip(ratings.raters, ratings.models, strict=True)),
+        "target": list(ratings.targets),
+        "rater": list(ratings.raters),
+    }
+    fitted = fit_mixed(scores, design, _identifiable(factors, scores.size))
+    df = min(len(set(ratings.targets)), len(set(ratings.raters))) - 1
+    return RatingModel(models, fitted, float(max(1, df)), level)
+
+
+def _identifiable(
+    factors: Mapping[str, Sequence[Hashable]], size: int
+) -> dict[str, Sequence[Hashable]]:
+    """Factors with at least two levels, fewer than ratings, and different from each other."""
+    kept: dict[str, Sequence[Hashable]] = {}
+    seen: set[tuple[int, ...]] = set()
+    for name, levels in factors.items():
+        codes = {level: k for k, level in enumerate(dict.fromkeys(levels))}
+        pattern = tuple(codes[level] for level in levels)
+        if 1 < len(codes) < size and pattern not in seen:
+            seen.add(pattern)
+            kept[name] = levels
+    return kept
+
+
 def rating_summary(scores: npt.ArrayLike) -> RatingSummary:
     """Mean, spread and histogram of ratings from 1 to 10.
 
@@ -93,10 +219,10 @@ def rating_summary(scores: npt.ArrayLike) -> RatingSummary:
 def rating_difference(
     first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.99
 ) -> RatingDifference:
-    """Compare two models' ratings of the same targets, in the same order.
+    """Compare two models' scores of the same targets, in the same order.
 
-    The t-test is two-sided; `p_greater` is the one-sided p of the first being better. Where
-    all differences are zero nothing speaks against equality, and every p is 1.
+    Scores may be means of several ratings. The t-test is two-sided; `p_greater` is the one-sided
+    p of the first being better. If all differences are zero every p is 1.
 
     >>> rating_difference([8, 9, 7], [8, 9, 7]).p
     1.0
@@ -135,60 +261,65 @@ def paired_bootstrap(
     return np.asarray(values[drawn].mean(axis=1))
 
 
-def clustered_difference(
-    gaps: npt.ArrayLike,
-    images: Sequence[Hashable],
-    raters: Sequence[tuple[Hashable, Hashable]],
+def resampled_difference(
+    ratings: Ratings,
+    first: str,
+    second: str,
+    by: str,
     *,
     samples: int = 2000,
-    level: float = 0.99,
-    seed: object = 0,
+    level: float = 0.95,
 ) -> Interval:
-    """The mean difference, with images and raters both drawn anew.
+    """The paired mean difference, with an interval that resamples `images` or `raters`.
 
-    A pair weighs as often as its image was drawn times as often as each of its raters was
-    (once where one person rated both): the pigeonhole bootstrap (Owen 2007). Draws without
-    any pair are left out.
+    Every resample weighs each rating as often as its image (or rater) was drawn; then masks are
+    averaged, and targets that both models still have are paired. Percentile bootstrap.
 
-    >>> found = clustered_difference([1.0, 1.0], ['a', 'b'], [(1, 1), (2, 2)], samples=50)
-    >>> found.value
-    1.0
+    >>> r = Ratings(["a", "b"] * 3, list("112233"), list("112233"), ["r"] * 6, [5, 7, 6, 9, 4, 6])
+    >>> resampled_difference(r, "b", "a", "images").value
+    2.333...
     """
-    values = np.asarray(gaps, dtype=float)
-    rng = generator("ratings", seed, values.size)
-    weights = _drawn(images, samples, rng)
-    people = sorted({person for pair in raters for person in pair}, key=str)
-    of_person = _drawn_counts(len(people), samples, rng)
-    place = {person: k for k, person in enumerate(people)}
-    for i, (one, other) in enumerate(raters):
-        weights[:, i] *= of_person[:, place[one]]
-        if other != one:
-            weights[:, i] *= of_person[:, place[other]]
-    sums = weights.sum(axis=1)
-    means = (weights @ values)[sums > 0] / sums[sums > 0]
-    low, high = np.percentile(means, [50 * (1 - level), 50 * (1 + level)])
-    return Interval(float(values.mean()), float(low), float(high))
+    both = ratings.of(first, second)
+    one, other = both.by_target(first), both.by_target(second)
+    common = sorted(one.keys() & other.keys())
+    if not common:
+        raise BadInput(f"'{first}' and '{second}' share no rated target")
+    value = float(np.mean([one[name] - other[name] for name in common]))
+    place = {name: k for k, name in enumerate(common)}
+    rows = [
+        (place[target], int(model == second), cluster, score)
+        for model, target, cluster, score in zip(
+            both.models, both.targets, getattr(both, by), both.scores, strict=True
+        )
+        if target in place
+    ]
+    clusters = list(dict.fromkeys(row[2] for row in rows))
+    of_cluster = {name: k for k, name in enumerate(clusters)}
+    index = np.array([[row[0], row[1], of_cluster[row[2]]] for row in rows])
+    scores = np.array([row[3] for row in rows], dtype=float)
+    rng = generator("ratings", by, first, second, len(rows))
+    drawn = rng.multinomial(len(clusters), np.full(len(clusters), 1 / len(clusters)), size=samples)
+    means = _paired_means(index, scores, drawn.astype(float), len(common))
+    low, high = np.nanpercentile(means, [50 * (1 - level), 50 * (1 + level)])
+    return Interval(value, float(low), float(high))
 
 
-def rater_adjusted(gaps: npt.ArrayLike, raters: Sequence[tuple[Hashable, Hashable]]) -> float:
-    """The mean difference when strict and lenient raters are allowed for.
-
-    Least squares of `gap = difference + effect(rater of first) - effect(rater of second)`;
-    of several solutions the one with the smallest effects.
-
-    >>> round(rater_adjusted([3.0, -1.0], [("kind", "strict"), ("strict", "kind")]), 6)
-    1.0
-    """
-    values = np.asarray(gaps, dtype=float)
-    people = sorted({person for pair in raters for person in pair}, key=str)
-    place = {person: 1 + k for k, person in enumerate(people)}
-    design = np.zeros((values.size, 1 + len(people)))
-    design[:, 0] = 1.0
-    for i, (one, other) in enumerate(raters):
-        design[i, place[one]] += 1.0
-        design[i, place[other]] -= 1.0
-    solution = np.linalg.lstsq(design, values, rcond=None)[0]
-    return float(solution[0])
+def _paired_means(
+    index: npt.NDArray[np.int64], scores: Floats, drawn: Floats, targets: int
+) -> Floats:
+    """The mean difference in every resample; NaN where no target is left."""
+    found = np.full(len(drawn), np.nan)
+    cell = 2 * index[:, 0] + index[:, 1]
+    for k, counts in enumerate(drawn):
+        weights = counts[index[:, 2]]
+        total = np.bincount(cell, weights * scores, minlength=2 * targets).reshape(targets, 2)
+        many = np.bincount(cell, weights, minlength=2 * targets).reshape(targets, 2)
+        both = (many > 0).all(axis=1)
+        if both.any():
+            means = total[both] / many[both]
+            # A target weighs as often as its image was drawn; raters leave targets equal.
+            found[k] = float(np.average(means[:, 0] - means[:, 1], weights=many[both].min(axis=1)))
+    return found
 
 
 def _t_test(gaps: Floats, level: float) -> tuple[float, float, float, tuple[float, float]]:
@@ -223,11 +354,14 @@ def _signed_rank(gaps: Floats) -> float:
 
 
 def _pairs(first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
-    one, other = _ratings(first), _ratings(second)
-    if one.size != other.size:
+    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if one.ndim != 1 or one.shape != other.shape:
         raise BadInput(f"{one.size} ratings cannot be paired with {other.size}")
     if one.size < 2:
-        raise BadInput("a comparison of ratings needs at least two targets that both have")
+        raise BadInput("a comparison of ratings needs at least two targets that both models have")
+    for scores in (one, other):
+        if not bool(((scores >= 1) & (scores <= _SCALE)).all()):
+            raise BadInput(f"ratings are numbers from 1 to {_SCALE}")
     return np.asarray(one - other)
 
 
@@ -238,14 +372,3 @@ def _ratings(scores: npt.ArrayLike) -> Floats:
     if not bool(((given >= 1) & (given <= _SCALE) & (given == np.rint(given))).all()):
         raise BadInput(f"ratings are whole numbers from 1 to {_SCALE}")
     return given
-
-
-def _drawn(clusters: Sequence[Hashable], samples: int, rng: np.random.Generator) -> Floats:
-    """How often each item's cluster is drawn, `(samples, items)`."""
-    names = list(dict.fromkeys(clusters))
-    place = {name: k for k, name in enumerate(names)}
-    return _drawn_counts(len(names), samples, rng)[:, [place[name] for name in clusters]]
-
-
-def _drawn_counts(many: int, samples: int, rng: np.random.Generator) -> Floats:
-    return rng.multinomial(many, np.full(many, 1 / many), size=samples).astype(float)

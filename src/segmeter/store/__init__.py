@@ -1,6 +1,6 @@
-"""The store: parquet parts, run-length masks, SQL views, provenance."""
+"""The store: parquet job files, run-length masks, SQL views, provenance."""
 
 from segmeter.store.folder import RunFolder
-from segmeter.store.results import Run
+from segmeter.store.run import Run
 
 __all__ = ["Run", "RunFolder"]

@@ -33,7 +33,7 @@ def state_of(
     """A digest of all that results follow from: files and plans of runs, settings, version."""
     facts = []
     for folder in folders:
-        inside = ["parts", "errors", *(f"scores/{measure}" for measure in folder.measures())]
+        inside = ["jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())]
         files = [(where, held) for where in inside for held in folder.place.files(where)]
         facts.append((folder.address, folder.plan.to_json(), files))
     return fingerprint(__version__, facts, _settings(settings), list(more))

@@ -1,8 +1,8 @@
-"""Compaction: many small files become few large ones, whatever moment somebody is killed at.
+"""Compaction: many small files become few large ones, safe against a kill at any moment.
 
-The compacting process holds the lock. A pack is written whole before the files that it was made
-of are removed. Until then jobs lie in two files and are read from one of them, so no row is ever
-missing or counted twice.
+The compacting process holds the lock. A compacted file is written completely before the files it
+was made of are removed. Until then jobs are in two files and are read from one of them, so no row
+is ever missing or counted twice.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from itertools import chain
 
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint
-from segmeter.store.folder import RunFolder
-from segmeter.store.packs import (
+from segmeter.store.compacted_files import (
+    CompactedFile,
     JobRows,
-    Pack,
+    compacted_bytes,
+    compacted_name,
     job_of,
     jobs_in,
-    pack_bytes,
-    pack_name,
-    packed,
+    open_bytes,
     readable_jobs,
     whole,
 )
-from segmeter.store.parts import decode, encode_table
+from segmeter.store.folder import RunFolder
+from segmeter.store.job_files import decode, encode_table
 
-__all__ = ["LOOSE", "compact", "drop", "drop_copies", "salvage", "unpack"]
+__all__ = ["LOOSE", "compact", "drop", "drop_copies", "extract", "salvage"]
 
 LOOSE = 256
-"""So many finished jobs have a file of their own before they are packed."""
+"""Number of finished jobs in files of their own that starts a compaction."""
 
-_MOST_JOBS = 4096  # of a pack
-_MOST_BYTES = 64 << 20  # of a pack, and of what is read before one is written
-_FEW = 8  # small packs of one kind that may lie side by side while jobs are played
+_MOST_JOBS = 4096  # of a compacted file
+_MOST_BYTES = 64 << 20  # of a compacted file, and of what is read before one is written
+_FEW = 8  # small compacted files of one kind that may lie side by side while jobs are played
 
 
 def compact(
     folder: RunFolder,
-    where: str = "parts",
+    where: str = "jobs",
     leave: Collection[str] = (),
     *,
     loose: int | None = None,
     closing: bool = False,
 ) -> None:
-    """Pack the finished jobs of a folder once there are `loose` (or LOOSE), and join small packs.
+    """Compact the jobs of a folder once there are `loose` (or LOOSE), and join small files.
 
-    Jobs in `leave` are being played and stay as they are. `closing` joins whatever is small.
+    Jobs in `leave` are running and stay as they are. `closing` joins all small files.
     """
     drop_copies(folder, where)
     layout = folder.layout(where)
@@ -58,65 +58,65 @@ def compact(
     _join_small(folder, where, 2 if closing else _FEW)
 
 
-def drop_copies(folder: RunFolder, where: str = "parts") -> None:
+def drop_copies(folder: RunFolder, where: str = "jobs") -> None:
     """Remove copies of jobs that are read from another file.
 
-    Nothing is removed as long as a pack is damaged: its jobs may have to be read from a copy.
+    Nothing is removed while a compacted file is damaged: its jobs may have to be read from a copy.
     """
     layout = folder.layout(where)
     if not layout.superseded and not layout.stale:
         return
-    contents = ((p.name, folder.place.read(f"{where}/{p.name}")) for p in layout.packs)
+    contents = ((p.name, folder.place.read(f"{where}/{p.name}")) for p in layout.compacted_files)
     if layout.damaged or not all(whole(name, content) for name, content in contents):
         return
-    for pack in layout.packs:
-        if stale := layout.stale.get(pack.name):
-            rest = (job for job in _jobs_of(folder, where, pack) if job.id not in stale)
-            _keep(folder, where, rest, [pack.name])
+    for compacted in layout.compacted_files:
+        if stale := layout.stale.get(compacted.name):
+            rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in stale)
+            _keep(folder, where, rest, [compacted.name])
     for name in layout.superseded:
         folder.place.remove(f"{where}/{name}")
 
 
-def unpack(folder: RunFolder, jobs: Collection[str], where: str = "parts") -> None:
+def extract(folder: RunFolder, jobs: Collection[str], where: str = "jobs") -> None:
     """Give jobs that are to be run again files of their own."""
     layout = folder.layout(where)
-    for pack in layout.packs:
-        wanted = set(jobs).intersection(layout.jobs_of(pack))
-        for job in _jobs_of(folder, where, pack) if wanted else ():
-            if job.id in wanted:  # not read as long as the pack has it
+    for compacted in layout.compacted_files:
+        wanted = set(jobs).intersection(layout.jobs_of(compacted))
+        for job in _jobs_of(folder, where, compacted) if wanted else ():
+            if job.id in wanted:  # not read as long as the compacted file has it
                 folder.place.put(f"{where}/{job.id}.parquet", encode_table(job.table))
     drop(folder, jobs, where)
 
 
 def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
-    """Remove jobs from all packs, such as scores of rows that are computed again."""
+    """Remove jobs from all compacted files, such as scores of rows that are computed again."""
     layout, wanted = folder.layout(where), set(jobs)
-    for pack in (*layout.packs, *layout.unread):
-        if not wanted.isdisjoint(pack.trails):
-            rest = (job for job in _jobs_of(folder, where, pack) if job.id not in wanted)
-            _keep(folder, where, rest, [pack.name])
+    for compacted in (*layout.compacted_files, *layout.unread):
+        if not wanted.isdisjoint(compacted.provenances):
+            rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in wanted)
+            _keep(folder, where, rest, [compacted.name])
 
 
-def salvage(folder: RunFolder, name: str, where: str = "parts") -> set[str]:
-    """Set a damaged pack aside and keep the jobs that can be read; ids of those that cannot.
+def salvage(folder: RunFolder, name: str, where: str = "jobs") -> set[str]:
+    """Move a damaged compacted file to quarantine and keep its readable jobs; ids of the others.
 
-    Nothing is known of the jobs of a pack whose footer is damaged.
+    If the footer is damaged, the jobs of the file are not known.
     """
     content = folder.place.read(f"{where}/{name}")
-    folder.place.put(f"aside/{name}", content)
+    folder.place.put(f"quarantine/{name}", content)
     try:
-        file = pack_bytes(content)
-        pack = jobs_in(name, file)
+        file = open_bytes(content)
+        compacted = jobs_in(name, file)
     except BadInput:
         folder.place.remove(f"{where}/{name}")
         return set()
-    good = [job for job in readable_jobs(pack, file) if _true(job)]
+    good = [job for job in readable_jobs(compacted, file) if _true(job)]
     _keep(folder, where, good, [name])
-    return {job for job, _ in pack.jobs} - {job.id for job in good}
+    return {job for job, _ in compacted.jobs} - {job.id for job in good}
 
 
-def _jobs_of(folder: RunFolder, where: str, pack: Pack) -> Iterator[JobRows]:
-    return readable_jobs(pack, pack_bytes(folder.place.read(f"{where}/{pack.name}")))
+def _jobs_of(folder: RunFolder, where: str, compacted: CompactedFile) -> Iterator[JobRows]:
+    return readable_jobs(compacted, open_bytes(folder.place.read(f"{where}/{compacted.name}")))
 
 
 def _keep(
@@ -125,13 +125,13 @@ def _keep(
     jobs: Iterable[JobRows],
     then_remove: Iterable[str],
 ) -> None:
-    """Put jobs into a pack, then remove the files that they came from."""
+    """Put jobs into a compacted file, then remove the files that they came from."""
     some = iter(jobs)
     first = next(some, None)
     found = None if first is None else job_of(first.table)
     if first is not None and found is not None:
-        content = packed(chain([first], some))
-        folder.place.put(f"{where}/{pack_name(found[0], found[1], content)}", content)
+        content = compacted_bytes(chain([first], some))
+        folder.place.put(f"{where}/{compacted_name(found[0], found[1], content)}", content)
     for name in then_remove:
         folder.place.remove(f"{where}/{name}")
 
@@ -174,41 +174,52 @@ def _kind(job: JobRows) -> tuple[str, ...]:
 
 
 def _join_small(folder: RunFolder, where: str, few: int) -> None:
-    """Join packs of one model and data set, and of the same columns, that are small."""
+    """Join compacted files of one model and data set, and of the same columns, that are small."""
     sizes = {held.name: held.bytes for held in folder.place.files(where)}
-    kinds: defaultdict[tuple[str, str], list[Pack]] = defaultdict(list)
+    kinds: defaultdict[tuple[str, str], list[CompactedFile]] = defaultdict(list)
     layout = folder.layout(where)
-    for pack in layout.packs:
-        small = len(pack.jobs) < _MOST_JOBS and sizes.get(pack.name, 0) < _MOST_BYTES // 2
-        if small and pack.name not in layout.stale:
-            kinds[pack.name[:17], str(pack.schema.remove_metadata())].append(pack)
-    for packs in kinds.values():
-        if len(packs) >= few:
-            for some in _fitting(packs, sizes):
+    for compacted in layout.compacted_files:
+        small = len(compacted.jobs) < _MOST_JOBS and sizes.get(compacted.name, 0) < _MOST_BYTES // 2
+        if small and compacted.name not in layout.stale:
+            kinds[
+                compacted.name.rpartition("-")[0], str(compacted.schema.remove_metadata())
+            ].append(compacted)
+    for compacted_files in kinds.values():
+        if len(compacted_files) >= few:
+            for some in _fitting(compacted_files, sizes):
                 _join(folder, where, some)
 
 
-def _fitting(packs: Sequence[Pack], sizes: dict[str, int]) -> Iterator[list[Pack]]:
-    """Packs that together are no larger than one may be, two of them at least."""
-    some: list[Pack] = []
+def _fitting(
+    compacted_files: Sequence[CompactedFile], sizes: dict[str, int]
+) -> Iterator[list[CompactedFile]]:
+    """Compacted files that together are no larger than one may be, two of them at least."""
+    some: list[CompactedFile] = []
     size = jobs = 0
-    for pack in packs:
-        size, jobs = size + sizes[pack.name], jobs + len(pack.jobs)
+    for compacted in compacted_files:
+        size, jobs = size + sizes[compacted.name], jobs + len(compacted.jobs)
         if size > _MOST_BYTES or jobs > _MOST_JOBS:
             if len(some) > 1:
                 yield some
-            some, size, jobs = [], sizes[pack.name], len(pack.jobs)
-        some.append(pack)
+            some, size, jobs = [], sizes[compacted.name], len(compacted.jobs)
+        some.append(compacted)
     if len(some) > 1:
         yield some
 
 
-def _join(folder: RunFolder, where: str, packs: Sequence[Pack]) -> None:
-    contents = {pack.name: folder.place.read(f"{where}/{pack.name}") for pack in packs}
-    sound = [pack for pack in packs if whole(pack.name, contents[pack.name])]
+def _join(folder: RunFolder, where: str, compacted_files: Sequence[CompactedFile]) -> None:
+    contents = {
+        compacted.name: folder.place.read(f"{where}/{compacted.name}")
+        for compacted in compacted_files
+    }
+    sound = [
+        compacted
+        for compacted in compacted_files
+        if whole(compacted.name, contents[compacted.name])
+    ]
     if len(sound) < 2:
-        return  # whoever goes on with the run sets damaged ones aside
+        return  # resuming the run moves damaged ones to quarantine
     jobs = chain.from_iterable(
-        readable_jobs(pack, pack_bytes(contents[pack.name])) for pack in sound
+        readable_jobs(compacted, open_bytes(contents[compacted.name])) for compacted in sound
     )
-    _keep(folder, where, jobs, [pack.name for pack in sound])
+    _keep(folder, where, jobs, [compacted.name for compacted in sound])

@@ -2,11 +2,11 @@
 
 RUN/plan.json          what was to be run
 RUN/provenance.json    every command that worked on it, and on what machine
-RUN/parts/JOB.parquet  the rows of one finished job
-RUN/parts/pack-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
-RUN/errors/JOB.parquet the error row of a job that failed, packed in the same way
-RUN/scores/MEASURE/JOB.parquet  values added later, packed in the same way
-RUN/aside/JOB.parquet  parts that could not be read, kept for whoever wants to look
+RUN/jobs/JOB.parquet  the rows of one finished job
+RUN/jobs/compacted-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
+RUN/errors/JOB.parquet the error row of a job that failed, compacted in the same way
+RUN/scores/MEASURE/JOB.parquet  values added later, compacted in the same way
+RUN/quarantine/JOB.parquet  job files that could not be read, kept for whoever wants to look
 RUN/kept/              summaries, computed once
 """
 
@@ -23,17 +23,17 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.runtime.redaction import redacted
+from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, open_bytes
+from segmeter.store.job_files import decode, encode
 from segmeter.store.layout import Layout, layout_of
 from segmeter.store.leases import Lease
-from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes
-from segmeter.store.parts import decode, encode
 from segmeter.store.places import Address, Place, place_of
 
 __all__ = ["RunFolder", "measure_folder"]
 
 _MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
-_OURS = {"parts", "errors", "scores", "aside", "kept", "provenance.json"}
+_OURS = {"jobs", "errors", "scores", "quarantine", "kept", "provenance.json"}
 
 
 class RunFolder:
@@ -41,8 +41,8 @@ class RunFolder:
 
     def __init__(self, address: Address | Place) -> None:
         self.place = place_of(address)
-        self._footers: dict[str, dict[str, Pack]] = {}
-        self._opened: _OpenPack | None = None
+        self._footers: dict[str, dict[str, CompactedFile]] = {}
+        self._opened: _OpenFile | None = None
         self._lease: Lease | None = None
 
     @property
@@ -104,11 +104,11 @@ class RunFolder:
         return [_entry(entry, self.address) for entry in _listed(entries, self.address)]
 
     def sign(self, entry: Mapping[str, Any]) -> None:
-        """Add a command to the provenance; one that is damaged is set aside first."""
+        """Add a command to the provenance; one that is damaged is moved to quarantine first."""
         try:
             held = self.provenance
         except BadInput:
-            self.place.put("aside/provenance.json", self.place.read("provenance.json"))
+            self.place.put("quarantine/provenance.json", self.place.read("provenance.json"))
             held = []
         text = json.dumps([*held, dict(entry)], indent=1)
         self.place.put("provenance.json", text.encode())
@@ -122,13 +122,13 @@ class RunFolder:
 
     def alone(self, job: Job) -> bool:
         """Whether a job's rows have a file of their own, as those of a job being played do."""
-        return self.place.exists(_part(job))
+        return self.place.exists(_rows_path(job))
 
     def finished(self) -> set[str]:
         """Ids of all jobs whose rows lie here."""
         return self.layout().jobs
 
-    def layout(self, where: str = "parts") -> Layout:
+    def layout(self, where: str = "jobs") -> Layout:
         """Which jobs lie in a folder, and in which files; by one listing."""
         return layout_of(self.place, where, self._footers.setdefault(where, {}))
 
@@ -136,47 +136,47 @@ class RunFolder:
         self,
         job: Job,
         rows: Sequence[Mapping[str, Any]],
-        trail: Mapping[str, str],
+        provenance: Mapping[str, str],
         schema: Schema | None = None,
     ) -> None:
         """Keep a finished job's rows; an earlier error and scores of it are forgotten.
 
-        Rows and an error of it that lie in packs are to be unpacked before.
+        Rows and an error of it that lie in compacted files are to be unpacked before.
         """
         for measure in self.measures():
             self.place.remove(f"scores/{measure}/{job.id}.parquet")
-        self.place.put(_part(job), encode(rows, trail, schema))
-        self.place.remove(_error(job))
+        self.place.put(_rows_path(job), encode(rows, provenance, schema))
+        self.place.remove(_error_path(job))
 
     def fail(self, job: Job, message: str, detail: str) -> None:
         """Keep an error row without credentials, so that what is missing has a name."""
         row = job.identity() | {"error": redacted(message), "detail": redacted(detail)}
-        self.place.put(_error(job), encode([row], schema=ERROR_ROWS))
+        self.place.put(_error_path(job), encode([row], schema=ERROR_ROWS))
 
     def rows(self, job: Job) -> Any:
         """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
         return self.rows_of(job.id)
 
-    def rows_of(self, job_id: str, where: str = "parts") -> Any:
+    def rows_of(self, job_id: str, where: str = "jobs") -> Any:
         """The same by the id of the job; `where` may be the folder of a measure."""
         try:
             return decode(self.place.read(f"{where}/{job_id}.parquet"))
         except FileNotFoundError:
-            return self._packed_rows(job_id, where)
+            return self._compacted_rows(job_id, where)
 
-    def _packed_rows(self, job_id: str, where: str) -> Any:
+    def _compacted_rows(self, job_id: str, where: str) -> Any:
         opened = self._opened
         if opened is None or opened.where != where or job_id not in opened.groups:
-            pack = self.layout(where).pack_of(job_id)
-            if pack is None:
+            compacted = self.layout(where).compacted_with(job_id)
+            if compacted is None:
                 raise FileNotFoundError(f"{self.address}/{where} has no rows of {job_id}")
-            opened = self._opened = _OpenPack(self.place, where, pack)
+            opened = self._opened = _OpenFile(self.place, where, compacted)
         return opened.rows(job_id)
 
-    def set_aside(self, name: str) -> None:
+    def quarantine(self, name: str) -> None:
         """Move a file of rows out of the way; its job can be played again."""
-        self.place.put(f"aside/{name}", self.place.read(f"parts/{name}"))
-        self.place.remove(f"parts/{name}")
+        self.place.put(f"quarantine/{name}", self.place.read(f"jobs/{name}"))
+        self.place.remove(f"jobs/{name}")
 
     def measures(self) -> list[str]:
         """Measures that were added later; a folder of another name is no measure."""
@@ -205,7 +205,7 @@ class RunFolder:
         if not self.begun:
             layout = self.layout()  # of a run whose folder was removed under it
             for file in (*(f.name for f in layout.files()), *layout.superseded, *layout.damaged):
-                self.set_aside(file)
+                self.quarantine(file)
             self.place.put("plan.json", plan.to_json().encode())
             return
         held = self.plan
@@ -227,20 +227,20 @@ class RunFolder:
             raise BadInput(f"'{self.address}/{name}' is damaged: it is no text") from error
 
 
-class _OpenPack:
-    """A pack that jobs are read from one after the other, a row group at a time."""
+class _OpenFile:
+    """A compacted file that jobs are read from one after the other, a row group at a time."""
 
-    def __init__(self, place: Place, where: str, pack: Pack) -> None:
-        self.where, self._pack = where, pack
-        self._file = pack_bytes(place.read(f"{where}/{pack.name}"))
-        self._inside = groups_of(pack, self._file)
+    def __init__(self, place: Place, where: str, compacted: CompactedFile) -> None:
+        self.where, self._compacted = where, compacted
+        self._file = open_bytes(place.read(f"{where}/{compacted.name}"))
+        self._inside = groups_of(compacted, self._file)
         self.groups = {job: k for k, jobs in enumerate(self._inside) for job, _ in jobs}
         self._read: tuple[int, dict[str, Any]] = (-1, {})
 
     def rows(self, job_id: str) -> Any:
         number = self.groups[job_id]
         if self._read[0] != number:
-            found = group_rows(self._pack, self._file, number, self._inside[number])
+            found = group_rows(self._compacted, self._file, number, self._inside[number])
             self._read = (number, {job.id: job.table for job in found})
         return self._read[1][job_id]
 
@@ -255,11 +255,11 @@ def measure_folder(measure: str) -> str:
     return f"scores/{measure}"
 
 
-def _part(job: Job) -> str:
-    return f"parts/{job.id}.parquet"
+def _rows_path(job: Job) -> str:
+    return f"jobs/{job.id}.parquet"
 
 
-def _error(job: Job) -> str:
+def _error_path(job: Job) -> str:
     return f"errors/{job.id}.parquet"
 
 

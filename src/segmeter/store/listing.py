@@ -12,7 +12,7 @@ from segmeter.store.places import Address, Place, place_of
 __all__ = ["RunFacts", "list_runs"]
 
 _DEEP = 3  # folders below the one that is named
-_INSIDE = ("parts", "errors", "aside", "kept", "tables")
+_INSIDE = ("jobs", "errors", "quarantine", "kept", "tables")
 
 
 @dataclass(frozen=True, slots=True)

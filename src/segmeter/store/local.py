@@ -161,7 +161,7 @@ class LocalPlace:
     def _tidy(self) -> None:
         """Remove what killed writers left; only whoever holds the lease writes such files."""
         inner = [f"scores/{name}" for name in self.folders("scores")]
-        for folder in ("", "parts", "errors", "aside", "kept", "tables", *inner):
+        for folder in ("", "jobs", "errors", "quarantine", "kept", "tables", *inner):
             for entry in self._entries(folder):
                 if _is_left_over(entry):
                     self.remove(f"{folder}/{entry.name}".lstrip("/"))

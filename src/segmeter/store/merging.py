@@ -1,7 +1,7 @@
 """Merging: runs of one plan, made on several machines, become one.
 
 What is merged may come from anybody: nothing that a run names is looked up in a file or run, no
-link is followed, and a part whose rows are not what they should be is left out and named.
+link is followed, and a job file whose rows are not what they should be is left out and named.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
-from segmeter.store.compaction import compact, drop_copies
-from segmeter.store.folder import RunFolder, measure_folder
-from segmeter.store.layout import JobFile
-from segmeter.store.packs import (
+from segmeter.store.compacted_files import (
     JobRows,
+    compacted_bytes,
+    compacted_name,
     job_of,
-    pack_bytes,
-    pack_name,
-    packed,
+    open_bytes,
     readable_jobs,
 )
-from segmeter.store.parts import decode, encode_table, trail_of
+from segmeter.store.compaction import compact, drop_copies
+from segmeter.store.folder import RunFolder, measure_folder
+from segmeter.store.job_files import decode, encode_table, provenance_of
+from segmeter.store.layout import DataFile
 from segmeter.store.places import Address, Place, place_of
-from segmeter.store.results import Run
+from segmeter.store.run import Run
 from segmeter.store.scanning import JOB_ROWS, faults_of
 
 __all__ = ["Merged", "merge_runs"]
@@ -39,7 +39,7 @@ _MadeOf = dict[str, tuple[str, tuple[str, ...]]]  # by model: a run that has it,
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge did: jobs taken from each run, jobs that several had, parts left out."""
+    """What a merge did: jobs taken from each run, jobs that several had, job files left out."""
 
     taken: dict[str, int] = field(default_factory=dict)
     twice: int = 0
@@ -71,8 +71,8 @@ def merge_runs(
     with RunFolder.claimed(out, folders[0].plan) as target:
         drop_copies(target)
         made_of: _MadeOf = {}
-        for trail in _trails(target):
-            _refuse_other_weights(target, trail, made_of)
+        for provenance in _provenances(target):
+            _refuse_other_weights(target, provenance, made_of)
         for run in sources:
             _take_rows(target, run, made_of, done)
         for run in sources:
@@ -81,7 +81,7 @@ def merge_runs(
             for entry in folder.provenance:
                 target.sign(entry)
         target.sign(command)
-        for where in ("parts", "errors", *(measure_folder(m) for m in target.measures())):
+        for where in ("jobs", "errors", *(measure_folder(m) for m in target.measures())):
             compact(target, where, closing=True)
     for name, why in done.left_out.items():
         tell(f"{name} is left out: {why}")
@@ -110,17 +110,17 @@ def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> N
     folder = run.folder
     there = target.finished()
     done.taken[folder.address] = 0
-    for name, jobs in _files(folder, "parts", run.schema, done.left_out):
+    for name, jobs in _files(folder, "jobs", run.schema, done.left_out):
         fresh = []
         for job in jobs:
             _refuse_strangers(folder, job, folder.plan)
-            _refuse_other_weights(folder, trail_of(job.table.schema), made_of)
+            _refuse_other_weights(folder, provenance_of(job.table.schema), made_of)
             if job.id not in there:
                 fresh.append(job)
                 continue
             done.twice += 1
             _refuse_other_rows(target, folder, job)
-        _put(target, "parts", name, fresh)
+        _put(target, "jobs", name, fresh)
         done.taken[folder.address] += len(fresh)
         there |= {job.id for job in fresh}
 
@@ -158,30 +158,30 @@ def _files(
         wrong |= {job.id: why for job, why in zip(jobs, faults, strict=True)}
         for job, why in wrong.items():
             if why:
-                named = file.path if file.pack is None else f"{file.path}, job {job}"
+                named = file.path if file.compacted is None else f"{file.path}, job {job}"
                 left_out[f"{folder.address}/{named}"] = why
         yield file.name, [job for job in jobs if not wrong[job.id]]
 
 
-def _jobs_of(folder: RunFolder, file: JobFile) -> list[JobRows]:
+def _jobs_of(folder: RunFolder, file: DataFile) -> list[JobRows]:
     content = folder.place.read(file.path)
-    if file.pack is None:
+    if file.compacted is None:
         return [JobRows(file.jobs[0], decode(content))]
     wanted = set(file.jobs)
-    return [job for job in readable_jobs(file.pack, pack_bytes(content)) if job.id in wanted]
+    return [job for job in readable_jobs(file.compacted, open_bytes(content)) if job.id in wanted]
 
 
 def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> None:
     """Keep jobs of one file as one file."""
     if not jobs:
         return
-    if not name.startswith("pack-"):
+    if not name.startswith("compacted-"):
         target.place.put(f"{where}/{name}", encode_table(jobs[0].table))
         return
     found = job_of(jobs[0].table)
-    content = packed(jobs)
+    content = compacted_bytes(jobs)
     if found is not None:
-        target.place.put(f"{where}/{pack_name(found[0], found[1], content)}", content)
+        target.place.put(f"{where}/{compacted_name(found[0], found[1], content)}", content)
 
 
 def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
@@ -193,20 +193,22 @@ def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
         )
 
 
-def _trails(folder: RunFolder) -> Iterator[Mapping[str, str]]:
+def _provenances(folder: RunFolder) -> Iterator[Mapping[str, str]]:
     """The provenance of the jobs that a run already has."""
     for file in folder.layout().files():
-        if file.pack is not None:
-            yield from (file.pack.trails[job] for job in file.jobs)
+        if file.compacted is not None:
+            yield from (file.compacted.provenances[job] for job in file.jobs)
             continue
-        with suppress(BadInput):  # the next 'segmeter run' sets it aside
-            yield trail_of(folder.rows_of(file.jobs[0]).schema)
+        with suppress(BadInput):  # resuming the run moves it to quarantine
+            yield provenance_of(folder.rows_of(file.jobs[0]).schema)
 
 
-def _refuse_other_weights(folder: RunFolder, trail: Mapping[str, str], made_of: _MadeOf) -> None:
+def _refuse_other_weights(
+    folder: RunFolder, provenance: Mapping[str, str], made_of: _MadeOf
+) -> None:
     """All jobs of a model must have been run with the same weights and source."""
-    model = trail.get("segmenter", "")
-    now = tuple(trail.get(what, "") for what in _MADE_OF)
+    model = provenance.get("segmenter", "")
+    now = tuple(provenance.get(what, "") for what in _MADE_OF)
     where, then = made_of.setdefault(model, (folder.address, now))
     if then != now:
         raise RunConflict(

@@ -23,7 +23,7 @@ Address = str | os.PathLike[str]
 
 
 class DiskFull(SegmeterError):
-    """No room left for a part; what was finished before is safe."""
+    """The disk is full; finished jobs are safe."""
 
 
 class RunGone(SegmeterError):

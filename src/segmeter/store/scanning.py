@@ -32,10 +32,18 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.seeds import fingerprint
+from segmeter.store.compacted_files import file_of, groups_of, whole
 from segmeter.store.folder import RunFolder
-from segmeter.store.layout import JobFile
-from segmeter.store.packs import file_of, groups_of
-from segmeter.store.parts import BAD_FILE, arrow_type, first_line, kind_of, trail_of, wrong_types
+from segmeter.store.job_files import (
+    BAD_FILE,
+    arrow_type,
+    decode,
+    first_line,
+    kind_of,
+    provenance_of,
+    wrong_types,
+)
+from segmeter.store.layout import DataFile
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,6 +62,7 @@ __all__ = [
     "read_contents",
     "rows_query",
     "sessions_query",
+    "verify_files",
 ]
 
 SESSION = SESSION_KEY[:-1]
@@ -69,22 +78,19 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 _FILE, _FAULT = "file_", "fault_"  # which file a row comes from, and what is wrong with it
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _SECONDS = ("seconds_encode", "seconds_predict", "seconds_user")
-_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "prompt", *_SECONDS}
+_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_SECONDS}
 # Columns that not every kind of session has.
 _OPTIONAL = {
     "cluster": "varchar",
     "outline_px": "bigint",
     "shape": "bigint[]",
-    "prompt": "varchar",
+    "kinds": "varchar",
 }
 _UNREADABLE = (BadInput, *BAD_FILE)
 _AHEAD, _READERS = 16, 2  # files that are read before they are needed
 
 # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
-_KINDS_OF_PROMPT = """
-    array_to_string(regexp_extract_all(
-        coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
-"""
+_KINDS_OF_PROMPT = "coalesce(kinds, '')"
 _POSSIBLE_SHAPE = f"""
     shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
         shape, lambda side: side is not null and side between 1 and {_MOST_PIXELS[3]}))
@@ -124,7 +130,7 @@ def has_sessions(schema: Schema) -> bool:
 
 def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     """Read and verify every file of a run; BadInput if no job can be read."""
-    found = _Files.of(folder, "parts", schema)
+    found = _Files.of(folder, "jobs", schema)
     connection = database()
     scores = _scores(connection, folder, schema, found.columns, _streamed)
     light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
@@ -148,6 +154,23 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     return Contents(sessions, _models(found, left_out), damaged, left_out)
 
 
+def verify_files(folder: RunFolder, schema: Schema) -> dict[str, str]:
+    """Read every file of a run completely; what is wrong with it, by file."""
+    wrong = dict(read_contents(folder, schema).damaged)
+    for where in ("jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())):
+        layout = folder.layout(where)
+        wrong |= {f"{where}/{name}": why for name, why in layout.damaged.items()}
+        for file in layout.files():
+            content = folder.place.read(file.path)
+            try:
+                decode(content)
+            except BadInput as error:
+                wrong.setdefault(file.path, str(error))
+            if file.compacted is not None and not whole(file.name, content):
+                wrong.setdefault(file.path, "its content does not match the digest in its name")
+    return wrong
+
+
 def rows_query(
     connection: duckdb.DuckDBPyConnection,
     folder: RunFolder,
@@ -156,7 +179,7 @@ def rows_query(
     prefix: str = "",
 ) -> str:
     """Register the verified files and scores of a run; the query that gives its rows."""
-    found = _Files.of(folder, "parts", schema, left_out)
+    found = _Files.of(folder, "jobs", schema, left_out)
     scores = _scores(connection, folder, schema, found.columns, _scanned, left_out, prefix)
     connection.register(f"{prefix}files", found.dataset(found.columns))
     return scores.joined(f"{prefix}files", schema)
@@ -171,7 +194,7 @@ def error_rows(folder: RunFolder) -> pa.Table:
 
 def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
     """All rows of one job with scores; None if it has none or they are damaged."""
-    found = _Files.of(folder, "parts", schema, only=job)
+    found = _Files.of(folder, "jobs", schema, only=job)
     table = next((found.table(file, found.columns) for file in found.files), None)
     if table is None or faults_of([(job, table)], schema)[0]:
         return None
@@ -207,7 +230,7 @@ def faults_of(jobs: Iterable[tuple[str, pa.Table]], schema: Schema) -> list[str]
     connection = database()
     connection.register("files", checked)
     query = _keys_query(schema, {**columns, _FILE: pa.int32()}, "files")
-    files = [JobFile("", job, (job,)) for job, _ in listed]
+    files = [DataFile("", job, (job,)) for job, _ in listed]
     _, wrong = _faults(connection, connection.sql(query).to_arrow_table(), files)
     return [why or wrong.get(number, "") for number, why in enumerate(faults)]
 
@@ -290,7 +313,7 @@ def _fault(key: Sequence[str], columns: Iterable[str], prompted: bool) -> str:
 
 
 def _faults(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, files: Sequence[JobFile]
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, files: Sequence[DataFile]
 ) -> tuple[dict[int, set[str]], dict[int, str]]:
     """By number of the file: the jobs whose rows are as they should be, and what is wrong."""
     connection.register("verified", table)
@@ -319,12 +342,12 @@ def _left_out(
         if number not in wrong and file.path not in found.damaged:
             continue
         why = found.damaged.get(file.path, wrong.get(number, ""))
-        sound = set() if file.pack is None else good[number]
+        sound = set() if file.compacted is None else good[number]
         lost = [job for job in file.jobs if job not in sound]
         left_out[file.path] = lost
-        if file.pack is not None:
+        if file.compacted is not None:
             are = "is" if len(lost) == 1 else "are"
-            why = f"{why}; {len(lost)} of its {len(file.pack.jobs)} jobs {are} left out"
+            why = f"{why}; {len(lost)} of its {len(file.compacted.jobs)} jobs {are} left out"
         found.damaged[file.path] = why
     return left_out
 
@@ -332,7 +355,7 @@ def _left_out(
 def _sound(
     connection: duckdb.DuckDBPyConnection,
     table: pa.Table,
-    files: Sequence[JobFile],
+    files: Sequence[DataFile],
     left_out: Mapping[str, Sequence[str]],
 ) -> pa.Table:
     """Sessions of jobs that are not left out."""
@@ -359,9 +382,13 @@ def _models(found: _Files, left_out: Mapping[str, Sequence[str]]) -> dict[str, d
     for file, schema in zip(found.files, found.schemas, strict=True):
         if len(left_out.get(file.path, ())) == len(file.jobs):
             continue
-        trails = [trail_of(schema)] if file.pack is None else file.pack.trails.values()
-        for trail in {id(t): t for t in trails}.values():
-            facts = dict(trail)
+        provenances = (
+            [provenance_of(schema)]
+            if file.compacted is None
+            else file.compacted.provenances.values()
+        )
+        for provenance in {id(t): t for t in provenances}.values():
+            facts = dict(provenance)
             models.setdefault(facts.pop("segmenter", "?"), facts)
     return models
 
@@ -381,7 +408,7 @@ class _Files:
     """
 
     folder: RunFolder
-    files: list[JobFile]
+    files: list[DataFile]
     schemas: list[Any]
     damaged: dict[str, str]
     columns: dict[str, Any]
@@ -414,7 +441,7 @@ class _Files:
             if why:
                 damaged[file.path] = why
             else:
-                files.append(JobFile(where, file.name, jobs, file.pack))
+                files.append(DataFile(where, file.name, jobs, file.compacted))
                 schemas.append(found)
         return cls(folder, files, schemas, damaged, _union(schemas, schema))
 
@@ -446,7 +473,7 @@ class _Files:
             return scanned
         return dataset.dataset([scanned, dataset.dataset(pa.concat_tables(partly))])
 
-    def table(self, file: JobFile, columns: Mapping[str, Any]) -> Any:
+    def table(self, file: DataFile, columns: Mapping[str, Any]) -> Any:
         """The rows of one file that can be read."""
         types = pa.schema(list(columns.items()))
         return pa.concat_tables([types.empty_table(), *self._tables(file, types)])
@@ -455,25 +482,25 @@ class _Files:
         waiting: deque[tuple[int, Future[Any]]] = deque()
         with ThreadPoolExecutor(_READERS) as pool:
             for k, file in enumerate(self.files):
-                if file.pack is None:
+                if file.compacted is None:
                     waiting.append((k, pool.submit(lambda f: [*self._tables(f, types)], file)))
-                for table in [] if file.pack is None else self._tables(file, types):
+                for table in [] if file.compacted is None else self._tables(file, types):
                     yield from (_numbered(table, k) if number else table).to_batches()
                 while len(waiting) >= (_AHEAD if k + 1 < len(self.files) else 1):
                     at, read = waiting.popleft()
                     for table in read.result():
                         yield from (_numbered(table, at) if number else table).to_batches()
 
-    def _tables(self, file: JobFile, types: Any) -> Iterator[Any]:
+    def _tables(self, file: DataFile, types: Any) -> Iterator[Any]:
         """The rows of a file, a row group at a time; what is damaged is named."""
         source, root = self.folder.place.arrow()
         try:
             with file_of(f"{root}/{file.path}", source) as opened:
-                if file.pack is None:
+                if file.compacted is None:
                     yield _columns(opened, range(opened.num_row_groups), types)
                     return
                 wanted = set(file.jobs)
-                for k, inside in enumerate(groups_of(file.pack, opened)):
+                for k, inside in enumerate(groups_of(file.compacted, opened)):
                     if not wanted.isdisjoint(job for job, _ in inside):
                         yield from self._group(file, opened, k, inside, wanted, types)
         except _UNREADABLE as error:
@@ -483,7 +510,7 @@ class _Files:
 
     def _group(
         self,
-        file: JobFile,
+        file: DataFile,
         opened: Any,
         number: int,
         inside: Sequence[tuple[str, int]],
@@ -506,11 +533,11 @@ class _Files:
             start += rows
 
 
-def _schema_of(folder: RunFolder, file: JobFile) -> Any:
+def _schema_of(folder: RunFolder, file: DataFile) -> Any:
     import pyarrow.parquet as pq
 
-    if file.pack is not None:
-        return file.pack.schema
+    if file.compacted is not None:
+        return file.compacted.schema
     source, root = folder.place.arrow()
     return pq.read_schema(f"{root}/{file.path}", filesystem=source)
 

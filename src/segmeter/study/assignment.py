@@ -1,192 +1,355 @@
-"""Assignment: who is shown what next, so that every cell fills evenly.
+"""Assignment: which condition a participant gets, and which tasks come next.
 
-A cell is a task (scene, target, condition) on a device. The rarest cells come first, nobody
-sees an image twice, and a batch that is not finished in time goes back.
+A cell is a task (scene, target, condition) on a device. The rarest cells come first, nobody sees
+an image twice, and a batch that is abandoned goes back. All draws follow from the plan's seed and
+the participant's number, both of which are exported.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from segmeter.core.seeds import generator
-from segmeter.study import tables as t
-from segmeter.study.ledger import Writing
+from segmeter.study import database as db
 from segmeter.study.plan import Plan
 
-__all__ = ["Candidate", "assign", "choose", "choose_condition", "give_back_late"]
+__all__ = [
+    "Candidate",
+    "assign",
+    "choose",
+    "choose_condition",
+    "latin_square",
+    "offer",
+    "unproven_batches",
+]
+
+Person = sa.RowMapping | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A task that could be given, and how many have it or had it."""
+    """A task that could be given, and how many participants have it or had it."""
 
     task: str
     scene: str
     target: str
+    condition: str
     given: int
     place: int
 
 
+def latin_square(size: int) -> list[list[int]]:
+    """Rows of a square balanced for first-order carry-over (Williams 1949).
+
+    Every number is once in every row and column, and follows every other equally often; an odd
+    size needs twice as many rows.
+
+    >>> latin_square(4)
+    [[0, 1, 3, 2], [1, 2, 0, 3], [2, 3, 1, 0], [3, 0, 2, 1]]
+    >>> len(latin_square(3))
+    6
+    """
+    first = [0]
+    for k in range(1, size):
+        first.append((first[-1] + (k if k % 2 else -k)) % size)
+    rows = [[(value + shift) % size for value in first] for shift in range(size)]
+    return rows if size % 2 == 0 or size == 1 else rows + [row[::-1] for row in rows]
+
+
 def choose(
-    candidates: Sequence[Candidate], many: int, *, unit: str, order: Sequence[float]
+    candidates: Sequence[Candidate],
+    many: int,
+    *,
+    unit: str,
+    order: Sequence[float],
+    conditions: Sequence[str] = (),
 ) -> list[Candidate]:
     """The rarest candidates, no two of one scene (or target); `order` breaks ties.
 
-    >>> a, b = Candidate("a", "dog", "1", 2, 0), Candidate("b", "dog", "2", 1, 1)
+    `conditions`, where given, says the condition of each place in turn.
+
+    >>> a, b = Candidate("a", "dog", "1", "m", 2, 0), Candidate("b", "dog", "2", "m", 1, 1)
     >>> [c.task for c in choose([a, b], 2, unit="scene", order=[0.1, 0.2])]
     ['b']
     """
     ranked = sorted(zip(candidates, order, strict=True), key=lambda pair: (pair[0].given, pair[1]))
+    left = [candidate for candidate, _ in ranked]
     chosen: list[Candidate] = []
     seen: set[tuple[str, str]] = set()
-    for candidate, _ in ranked:
+
+    def fresh(candidate: Candidate) -> bool:
         key = (candidate.scene, candidate.target if unit == "target" else "")
-        if key not in seen:
-            seen.add(key)
-            chosen.append(candidate)
-        if len(chosen) == many:
+        return key not in seen
+
+    for place in range(many):
+        possible = [candidate for candidate in left if fresh(candidate)]
+        wanted = conditions[place % len(conditions)] if conditions else None
+        exact = [c for c in possible if c.condition == wanted]
+        if not possible:
             break
+        found = (exact or possible)[0]
+        chosen.append(found)
+        seen.add((found.scene, found.target if unit == "target" else ""))
+        left = possible
     return chosen
 
 
-def assign(work: Writing, plan: Plan, person: sa.RowMapping) -> str | None:
-    """Give a person the next batch; None when there is nothing left for them."""
-    device = cell_device(plan, person)
-    training = _training(work.connection, plan, person)
-    if training:
-        return _give(work, plan, person, device, "training", training)
-    if _has_enough(work.connection, plan, person["id"]):
-        return None
-    found = _candidates(work.connection, plan, person, device)
-    rating = plan.kind == "rate"
-    rng = generator(plan.seed, "order", person["id"], len(found))
-    # Ratings come in the order of the queue, clicks in any.
-    order = [float(c.place) for c in found] if rating else rng.random(len(found)).tolist()
-    chosen = choose(found, plan.batch, unit="target" if rating else "scene", order=order)
-    if not chosen:
-        return None
-    tasks = [candidate.task for candidate in chosen] + _gold(work.connection, plan, person)
-    mixed = rng.permutation(len(tasks)).tolist()
-    return _give(work, plan, person, device, "main", [tasks[k] for k in mixed])
-
-
-def cell_device(plan: Plan, person: sa.RowMapping) -> str:
-    """Which cells a person fills: those of their device, of all, or of testers."""
+def cell_device(plan: Plan, person: Person) -> str:
+    """The cells that a person fills: those of their device, of all devices, or of testers."""
     if person["role"] == "tester":
         return "tester"
     return "any" if plan.kind == "rate" else str(person["device"])
 
 
 def choose_condition(connection: sa.Connection, plan: Plan, device: str) -> str:
-    """The condition that is farthest from full; people who have begun nothing count too."""
-    c, given = t.tasks.c, t.cells.c.valid + t.cells.c.open
+    """The condition of the next participant on a device, by the plan's rule of assignment."""
+    people, names = db.people.c, list(plan.conditions)
+    assigned = sa.select(sa.func.count()).where(people.device == device)
+    number = int(connection.execute(assigned.where(people.condition.is_not(None))).scalar_one())
+    need = _need(connection, plan, device)
+    if plan.design.assignment != "random":
+        block, place = divmod(number, len(names))
+        if plan.design.assignment == "latin-square":
+            square = latin_square(len(names))
+            row = square[block % len(square)]
+        else:
+            row = generator(plan.seed, "block", device, block).permutation(len(names)).tolist()
+        if need[names[row[place]]] > 0:
+            return names[row[place]]
+    left = [max(0.0, need[name]) for name in names]
+    if not any(left):
+        left = [1.0] * len(names)
+    rng = generator(plan.seed, "condition", device, number)
+    return names[int(rng.choice(len(names), p=[each / sum(left) for each in left]))]
+
+
+def _need(connection: sa.Connection, plan: Plan, device: str) -> dict[str, float]:
+    """Answers that each condition still lacks; participants who have not begun count as a batch."""
+    c, cells = db.tasks.c, db.cells.c
     asked = (
-        sa.select(c.condition, sa.func.sum(given), sa.func.sum(t.cells.c.wanted))
-        .join(t.cells, t.cells.c.task == c.id)
-        .where(t.cells.c.device == device, c.role == "main")
+        sa.select(c.condition, sa.func.sum(cells.wanted - cells.valid - cells.open))
+        .join(db.cells, cells.task == c.id)
+        .where(cells.device == device, c.role == "main")
         .group_by(c.condition)
     )
-    filled = {row[0]: (row[1], row[2]) for row in connection.execute(asked)}
-    begun = sa.select(t.batches.c.person)
+    need = dict.fromkeys(plan.conditions, 0.0)
+    need |= {row[0]: float(row[1]) for row in connection.execute(asked)}
+    begun = sa.select(db.batches.c.person)
     waiting = (
-        sa.select(t.people.c.condition, sa.func.count())
-        .where(t.people.c.device == device, t.people.c.id.not_in(begun))
-        .group_by(t.people.c.condition)
+        sa.select(db.people.c.condition, sa.func.count())
+        .where(db.people.c.device == device, db.people.c.id.not_in(begun))
+        .group_by(db.people.c.condition)
     )
-    idle = {row[0]: row[1] for row in connection.execute(waiting)}
-
-    def fullness(name: str) -> float:
-        have, wanted = filled.get(name, (0, 0))
-        return (have + plan.batch * idle.get(name, 0)) / wanted if wanted else float("inf")
-
-    return min(plan.conditions, key=lambda name: (fullness(name), plan.conditions.index(name)))
+    for name, count in connection.execute(waiting):
+        if name in need:
+            need[name] -= count * plan.design.batch
+    return need
 
 
-def give_back_late(work: Writing, now: float | None = None) -> int:
-    """Close the batches whose time is over; their places can be given again."""
-    moment = time.time() if now is None else now
-    late = sa.select(t.batches.c.id, t.batches.c.person).where(
-        t.batches.c.state == "open", t.batches.c.deadline < moment
+def offer(
+    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str] = ()
+) -> dict[str, Any]:
+    """What a participant would get now: `work`, `full` (others hold all places) or `done`."""
+    practice = _practice(connection, plan, person)
+    if practice:
+        return {"state": "work", "count": len(practice), "training": True}
+    if _has_enough(connection, plan, person["id"]):
+        return {"state": "done"}
+    found = _chosen(connection, plan, person, ignored)
+    if found:
+        return {"state": "work", "count": len(found), "training": False}
+    held = _candidates(connection, plan, person, count_open=False)
+    return {"state": "full" if held else "done"}
+
+
+def assign(
+    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str] = ()
+) -> str | None:
+    """Reserve the next batch for a person; None if there is nothing for them now.
+
+    Reservations in the batches `ignored` do not count as taken.
+    """
+    practice = _practice(connection, plan, person)
+    if practice:
+        return _reserve(connection, plan, person, "training", practice)
+    if _has_enough(connection, plan, person["id"]):
+        return None
+    tasks = _chosen(connection, plan, person, ignored)
+    return _reserve(connection, plan, person, "main", tasks) if tasks else None
+
+
+def unproven_batches(connection: sa.Connection) -> list[str]:
+    """Open batches without a single answer that is free of flags: nobody may be at work there."""
+    good = sa.select(db.trials.c.batch).where(db.trials.c.flags.contains('"bad": []'))
+    asked = sa.select(db.batches.c.id).where(
+        db.batches.c.state == "open", db.batches.c.id.not_in(good)
     )
-    found = work.connection.execute(late).all()
-    for batch, person in found:
-        open = sa.select(t.trials.c.id).where(t.trials.c.batch == batch, t.trials.c.counts == -1)
-        counts = [[trial, 0] for trial in work.connection.execute(open).scalars()]
-        body = {"batch": batch, "state": "returned", "reason": "time", "counts": counts}
-        work.record("closed", body, person)
-    return len(found)
+    return list(connection.execute(asked).scalars())
 
 
-def _give(
-    work: Writing, plan: Plan, person: sa.RowMapping, device: str, role: str, tasks: Sequence[str]
+def _chosen(
+    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
+) -> list[str]:
+    """The tasks of the next batch in their order, checks included."""
+    rating = plan.kind == "rate"
+    turn = _batches_of(connection, person["id"])
+    checks = _check(connection, plan, person, turn)
+    shown = {(scene, target if rating else "") for _, scene, target in checks}
+    found = [
+        candidate
+        for candidate in _candidates(connection, plan, person, ignored=ignored)
+        if (candidate.scene, candidate.target if rating else "") not in shown
+    ]
+    rng = generator(plan.seed, "order", person["number"], turn)
+    # Ratings come in the order of the queue, clicks in any.
+    order = [float(c.place) for c in found] if rating else rng.random(len(found)).tolist()
+    conditions: list[str] = []
+    if not plan.fixed and plan.design.assignment == "latin-square" and not rating:
+        square = latin_square(len(plan.conditions))
+        row = square[person["number"] % len(square)]
+        conditions = [plan.conditions[k] for k in row]
+    unit = "target" if rating else "scene"
+    many = plan.design.batch
+    picked = choose(found, many, unit=unit, order=order, conditions=conditions)
+    if not picked:
+        return []
+    tasks = [candidate.task for candidate in picked]
+    if not conditions:
+        tasks = [tasks[k] for k in rng.permutation(len(tasks)).tolist()]
+    for check, _, _ in checks:
+        tasks.insert(int(rng.integers(len(tasks) + 1)), check)
+    return tasks
+
+
+def _reserve(
+    connection: sa.Connection, plan: Plan, person: Person, role: str, tasks: Sequence[str]
 ) -> str:
-    batch = secrets.token_urlsafe(16)
-    body = {
-        "batch": batch,
-        "device": device if role == "main" else "training",
-        "condition": person["condition"] or "",
-        "role": role,
-        "deadline": time.time() + 60 * plan.lease_minutes,
-        "plan": plan.hash,
-        "trials": [[secrets.token_urlsafe(16), task] for task in tasks],
-    }
-    work.record("assigned", body, person["id"])
+    batch, now = secrets.token_urlsafe(16), time.time()
+    device = cell_device(plan, person)
+    row = {"id": batch, "person": person["id"], "role": role, "state": "open", "reason": ""}
+    row |= {"device": device if role == "main" else "training", "plan": plan.hash}
+    row |= {"condition": person["condition"] or "", "opened": now}
+    row |= {"deadline": now + 60 * plan.design.start_minutes, "closed": None}
+    connection.execute(sa.insert(db.batches), row)
+    trials = [
+        {
+            "id": secrets.token_urlsafe(16),
+            "batch": batch,
+            "place": place,
+            "task": task,
+            "flags": "",
+            "counts": db.PENDING,
+            "shown_again": 0,
+            "plan": plan.hash,
+        }
+        for place, task in enumerate(tasks)
+    ]
+    connection.execute(sa.insert(db.trials), trials)
+    own = db.cells.c.task.in_(tasks) & (db.cells.c.device == row["device"])
+    connection.execute(sa.update(db.cells).where(own).values(open=db.cells.c.open + 1))
     return batch
 
 
-def _training(connection: sa.Connection, plan: Plan, person: sa.RowMapping) -> list[str]:
-    """The training tasks, for somebody who has not passed yet."""
-    if not plan.rating.training or person["passed"] or person["role"] == "tester":
-        return []
-    asked = sa.select(t.tasks.c.id).where(t.tasks.c.role == "training").order_by(t.tasks.c.place)
-    return list(connection.execute(asked).scalars())
+def _condition_of(person: Person) -> sa.ColumnElement[bool]:
+    """Practice and checks are shown in the participant's own condition."""
+    if not person["condition"]:
+        return sa.true()
+    return sa.and_(db.tasks.c.condition == person["condition"])
 
 
-def _gold(connection: sa.Connection, plan: Plan, person: sa.RowMapping) -> list[str]:
-    """One mask with a known answer for a rater's batch, each in turn."""
-    if not plan.rating.gold or person["role"] == "tester":
+def _practice(connection: sa.Connection, plan: Plan, person: Person) -> list[str]:
+    """The practice tasks, for somebody who has not passed yet."""
+    if not plan.has_practice or person["passed"] or person["role"] == "tester":
         return []
-    b = t.batches.c
-    had = sa.select(sa.func.count()).where(b.person == person["id"], b.role == "main")
-    turn = connection.execute(had).scalar_one() % len(plan.rating.gold)
-    asked = sa.select(t.tasks.c.id).where(t.tasks.c.role == "gold", t.tasks.c.place == turn)
-    return list(connection.execute(asked).scalars())
+    c = db.tasks.c
+    asked = sa.select(c.id, c.place).where(c.role == "training").order_by(c.place, c.condition)
+    if plan.kind != "rate":
+        asked = asked.where(_condition_of(person))
+    first: dict[int, str] = {}
+    for id, place in connection.execute(asked):
+        first.setdefault(place if plan.kind != "rate" else len(first), id)
+    return list(first.values())
+
+
+def _check(
+    connection: sa.Connection, plan: Plan, person: Person, turn: int
+) -> list[tuple[str, str, str]]:
+    """Id, scene and target of one check for a batch, each in turn; none is shown twice."""
+    many = len(plan.rating.gold) or len(plan.design.checks)
+    if not many or turn >= many or person["role"] == "tester":
+        return []
+    c = db.tasks.c
+    place = (person["number"] + turn) % many
+    asked = sa.select(c.id, c.scene, c.target).where(c.role == "gold", c.place == place)
+    asked = asked.order_by(c.condition)
+    if plan.kind != "rate":
+        asked = asked.where(_condition_of(person))
+    return [(row[0], row[1], row[2]) for row in connection.execute(asked.limit(1))]
+
+
+def _batches_of(connection: sa.Connection, person: str) -> int:
+    b = db.batches.c
+    asked = sa.select(sa.func.count()).where(b.person == person, b.role == "main")
+    return int(connection.execute(asked).scalar_one())
 
 
 def _has_enough(connection: sa.Connection, plan: Plan, person: str) -> bool:
-    if not plan.batches_per_person:
+    most, b = plan.design.batches_per_person, db.batches.c
+    if not most:
         return False
-    b = t.batches.c
-    done = sa.select(sa.func.count()).where(b.person == person, b.role == "main", b.state == "done")
-    return bool(connection.execute(done).scalar_one() >= plan.batches_per_person)
+    done = sa.select(sa.func.count()).where(b.person == person, b.role == "main")
+    ended = done.where(b.state.in_(["done", "dropped"]))
+    return bool(connection.execute(ended).scalar_one() >= most)
 
 
 def _candidates(
-    connection: sa.Connection, plan: Plan, person: sa.RowMapping, device: str
+    connection: sa.Connection,
+    plan: Plan,
+    person: Person,
+    *,
+    ignored: Collection[str] = (),
+    count_open: bool = True,
 ) -> list[Candidate]:
     """Tasks with room in the person's cells, without what they have seen."""
+    device, tasks, cells = cell_device(plan, person), db.tasks.c, db.cells.c
     seen = (
-        sa.select(t.tasks.c.scene, t.tasks.c.id)
-        .join(t.trials, t.trials.c.task == t.tasks.c.id)
-        .join(t.batches, t.batches.c.id == t.trials.c.batch)
-        .where(t.batches.c.person == person["id"], t.tasks.c.role == "main")
+        sa.select(tasks.scene, tasks.id)
+        .join(db.trials, db.trials.c.task == tasks.id)
+        .join(db.batches, db.batches.c.id == db.trials.c.batch)
+        .where(db.batches.c.person == person["id"])
     ).subquery()
-    given = t.cells.c.valid + t.cells.c.open
+    freed = _open_in(connection, ignored)
     asked = (
-        sa.select(t.tasks.c.id, t.tasks.c.scene, t.tasks.c.target, given, t.tasks.c.place)
-        .join(t.cells, t.cells.c.task == t.tasks.c.id)
-        .where(t.cells.c.device == device, given < t.cells.c.wanted, t.tasks.c.role == "main")
-        .order_by(t.tasks.c.place)
+        sa.select(tasks.id, tasks.scene, tasks.target, tasks.condition, tasks.place)
+        .add_columns(cells.wanted, cells.valid, cells.open)
+        .join(db.cells, cells.task == tasks.id)
+        .where(cells.device == device, tasks.role == "main")
+        .order_by(tasks.place)
     )
     if plan.kind == "rate":
-        asked = asked.where(t.tasks.c.id.not_in(sa.select(seen.c.id)))
+        asked = asked.where(tasks.id.not_in(sa.select(seen.c.id)))
     else:
-        asked = asked.where(t.tasks.c.scene.not_in(sa.select(seen.c.scene)))
-    if plan.fixed:
-        asked = asked.where(t.tasks.c.condition == person["condition"])
-    return [Candidate(*row) for row in connection.execute(asked)]
+        asked = asked.where(tasks.scene.not_in(sa.select(seen.c.scene)))
+    if plan.fixed and person["role"] != "tester":
+        asked = asked.where(tasks.condition == person["condition"])
+    found = []
+    for id, scene, target, condition, place, wanted, valid, open in connection.execute(asked):
+        held = max(0, open - freed.get(id, 0)) if count_open else 0
+        if valid + held < wanted:
+            found.append(Candidate(id, scene, target, condition, valid + held, place))
+    return found
+
+
+def _open_in(connection: sa.Connection, batches: Collection[str]) -> dict[str, int]:
+    """How many trials of each task are open in these batches."""
+    if not batches:
+        return {}
+    c = db.trials.c
+    asked = sa.select(c.task, sa.func.count()).where(c.batch.in_(batches), c.counts == db.PENDING)
+    return {row[0]: row[1] for row in connection.execute(asked.group_by(c.task))}

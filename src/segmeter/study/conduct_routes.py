@@ -1,10 +1,9 @@
-"""Routes for the conductor: progress, clicks as they come in, invitations, pause, export."""
+"""Routes to conduct a study: progress, participants, invitations, pause, withdrawal, export."""
 
 from __future__ import annotations
 
-import io
+import secrets
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -12,24 +11,38 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 
 from segmeter.core.errors import BadInput
-from segmeter.study.exports import export
+from segmeter.study.archives import write_archive
+from segmeter.study.exports import csv_text, participant_columns, participant_rows
 from segmeter.study.progress import heat_image, heat_targets, is_shown, progress
-from segmeter.study.refusals import Refused
-from segmeter.study.running import RunningStudy
-from segmeter.study.site import Here, Site, image
+from segmeter.study.records import Refused
+from segmeter.study.site import Here, Site, image_response
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/conduct")
-Field = Annotated[str, Form(max_length=200)]
-Named = Annotated[str, Query(max_length=500)]
+_CLEAN = r"^[^\x00]*$"
+Field = Annotated[str, Form(max_length=200, pattern=_CLEAN)]
+Named = Annotated[str, Query(max_length=500, pattern=_CLEAN)]
 
 
 @router.get("")
-def overview(request: Request, site: Here) -> Response:
+def overview(request: Request, site: Here, links: Named = "") -> Response:
     if not site.gate.holds(request):
         return site.show("login.html", request, wrong="")
-    return _overview(site, request, [])
+    with site.study.database.reading() as connection:
+        now = progress(connection)
+        heat = heat_targets(connection) if site.study.plan.clicks else []
+        people = participant_rows(connection, site.study.plan, site.study.stimuli)
+    return site.show(
+        "conduct.html",
+        request,
+        now=now,
+        heat=heat,
+        people=people,
+        form=site.gate.form(request),
+        links=site.new_links.pop(links, []),
+        proxied="x-forwarded-for" in request.headers and not site.behind,
+    )
 
 
 @router.post("/login")
@@ -59,49 +72,61 @@ def invite(
     role: Field = "person",
     label: Field = "",
 ) -> Response:
+    """Make links; they are shown once, on the page that follows."""
     site.gate.check(request, form)
     if role not in ("person", "tester"):
         raise Refused(422, "an invitation is for a person or a tester")
     base = str(request.base_url).rstrip("/")
-    links = [f"{base}/join/{token}" for token in site.study.invite(count, role, label)]
-    return _overview(site, request, links)
+    made = [f"{base}/join/{token}" for token in site.study.invite(count, role, label)]
+    key = secrets.token_urlsafe(12)
+    site.new_links[key] = made
+    return site.redirect(request, f"/conduct?links={key}")
+
+
+@router.post("/withdraw")
+def withdraw(request: Request, site: Here, form: Field = "", code: Field = "") -> Response:
+    site.gate.check(request, form)
+    if not site.study.withdraw(code):
+        raise Refused(404, f"nobody in this study has the code '{code}'")
+    return site.redirect(request, "/conduct")
 
 
 @router.get("/heat")
 def heat(request: Request, scene: Named, target: Named, site: Here) -> Response:
     site.gate.check(request)
-    with site.study.ledger.protocol() as connection:
+    with site.study.database.reading() as connection:
         if not is_shown(connection, scene, target):
             raise Refused(404, "there is no such target")
-        return image(heat_image(connection, site.study.stimuli, scene, target))
+        return image_response(heat_image(connection, site.study.stimuli, scene, target))
+
+
+@router.get("/participants.csv")
+def participants(request: Request, site: Here) -> Response:
+    """The list of participants with their identifiers at the recruiting platform."""
+    site.gate.check(request)
+    with site.study.database.reading() as connection:
+        rows = participant_rows(connection, site.study.plan, site.study.stimuli)
+    text = csv_text(participant_columns(site.study.plan, identifiers=True), rows)
+    return _download(text.encode(), "text/csv", "participants.csv")
 
 
 @router.get("/export")
 def take(request: Request, site: Here) -> Response:
     site.gate.check(request)
-    try:
-        packed = _packed(site.study)
-    except BadInput as error:
-        raise Refused(409, str(error)) from None
-    headers = {"content-disposition": 'attachment; filename="study.zip"'}
-    return Response(packed, media_type="application/zip", headers=headers)
+    return _download(_packed(site), "application/zip", "study.zip")
 
 
-def _overview(site: Site, request: Request, links: list[str]) -> Response:
-    with site.study.ledger.protocol() as connection:
-        now = progress(connection)
-        heat = heat_targets(connection) if site.study.plan.clicks else []
-    form = site.gate.form(request)
-    return site.show("conduct.html", request, now=now, heat=heat, form=form, links=links)
+def _packed(site: Site) -> bytes:
+    """What `segmeter study archive` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.zip"
+        try:
+            write_archive(site.study, path)
+        except BadInput as error:
+            raise Refused(409, str(error)) from None
+        return path.read_bytes()
 
 
-def _packed(study: RunningStudy) -> bytes:
-    """Everything that `segmeter study export` writes, and the plan, as one archive."""
-    packed = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder, study.ledger.protocol() as connection:
-        files = export(connection, study.plan, study.stimuli, Path(folder))
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("plan.toml", study.plan.text)
-            for file in files:
-                archive.write(file, file.name)
-    return packed.getvalue()
+def _download(raw: bytes, kind: str, name: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(raw, media_type=kind, headers=headers)

@@ -22,7 +22,7 @@ __all__ = [
     "encoded",
     "shrunk",
     "shrunk_mask",
-    "told",
+    "text_screen",
     "zoom_window",
 ]
 
@@ -34,12 +34,12 @@ _GREEN = (0, 200, 0)
 _RED = np.array((230, 30, 30), dtype=np.float32)
 _YELLOW, _PURPLE = (253, 231, 37), (68, 1, 84)
 _BLUE, _WHITE = (20, 90, 255), (255, 255, 255)
-# Raters look at edges: what is zoomed is enlarged to about this many pixels, unsmoothed.
+# Raters judge edges: the zoom is enlarged to about this many pixels without smoothing.
 _ZOOM_SIDE, _ZOOM_LEAST, _ZOOM_GROWN = 640, 64, 0.3
 
 
 def shrunk(pixels: Pixels, largest_side: int) -> Pixels:
-    """The image, with no side longer than allowed; never enlarged."""
+    """The image with no side longer than allowed; never enlarged."""
     height, width = pixels.shape[:2]
     ratio = largest_side / max(height, width)
     if ratio >= 1:
@@ -58,7 +58,7 @@ def shrunk_mask(mask: Mask, size: tuple[int, int]) -> Mask:
 
 
 def encoded(pixels: Pixels, image: bool = False) -> bytes:
-    """A PNG file; a large image becomes a fine JPEG, which loads several times faster."""
+    """A PNG file; a large image becomes a JPEG, which loads several times faster."""
     large = image and pixels.shape[0] * pixels.shape[1] > 600_000
     settings = [cv2.IMWRITE_JPEG_QUALITY, 95] if large else [cv2.IMWRITE_PNG_COMPRESSION, 3]
     done, raw = cv2.imencode(".jpg" if large else ".png", pixels[..., ::-1], settings)
@@ -119,7 +119,7 @@ def _highlight(pixels: Pixels, mask: Mask) -> Pixels:
 
 
 def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
-    """The mask half transparent in red, with an outline of one pixel."""
+    """The mask half transparent in red, with a white outline of one pixel."""
     drawn = pixels.astype(np.float32)
     inside = mask.dense()
     drawn[inside] = (drawn[inside] + _RED) / 2
@@ -129,12 +129,12 @@ def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
             1:-1, 1:-1
         ]
     )
-    drawn[edge] = _RED
+    drawn[edge] = _WHITE
     return np.rint(drawn).astype(np.uint8)
 
 
-def told(text: str, size: tuple[int, int] = (300, 400)) -> Pixels:
-    """A screen of words, as the page shows them: white on grey, in the middle."""
+def text_screen(text: str, size: tuple[int, int] = (300, 400)) -> Pixels:
+    """A screen of text as the page shows it: white on grey, centred."""
     from textwrap import fill
 
     from PIL import Image, ImageDraw, ImageFont

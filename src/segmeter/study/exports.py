@@ -1,11 +1,14 @@
-"""Exports: a study's answers as the files that everything else reads."""
+"""Exports: a study's answers as CSV and parquet files, with a codebook of every column."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,50 +16,77 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.recorded_clicks import COLUMNS
-from segmeter.study import tables as t
+from segmeter.report.exports import harmless
+from segmeter.study import database as db
+from segmeter.study.codebook import codebook_rows
 from segmeter.study.plan import Plan
+from segmeter.study.records import steps_of
+from segmeter.study.screening import excluded_people, screen_people
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["click_rows", "export", "full_stem", "rating_rows", "trial_rows"]
+__all__ = [
+    "click_rows",
+    "csv_text",
+    "export",
+    "full_stem",
+    "participant_columns",
+    "participant_rows",
+    "rating_rows",
+    "response_rows",
+    "step_rows",
+    "trial_rows",
+]
 
+Rows = list[dict[str, Any]]
 RATING_COLUMNS = (
-    "job",
-    "dataset",
-    "scene",
-    "target",
-    "model",
-    "rater",
-    "role",
-    "score",
-    "seconds",
-    "order",
-    "at",
-    "changes",
-    "plan",
-)
+    "job", "dataset", "scene", "target", "model", "rater", "role", "score", "seconds",
+    "server_seconds", "order", "answered", "changes", "excluded", "plan",
+)  # fmt: skip
+RESPONSE_COLUMNS = ("person", "question", "value", "answered")
 
 
-def export(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: Path) -> list[Path]:
-    """Write all files that the study's kind has; each is written whole or not at all.
+def export(
+    connection: sa.Connection,
+    plan: Plan,
+    stimuli: Stimuli,
+    folder: Path,
+    *,
+    identifiers: bool = False,
+) -> list[Path]:
+    """Write all files of the study; each is written whole or not at all.
 
-    Clicks: `clicks.csv` in RClicks' columns (counted clicks only), and with several modes
-    `previews.csv`, where the mode stands in place of the data set. Ratings: `ratings.csv`.
-    Always: `trials.parquet` with every answer, counted or not, and its flags.
+    Always: `trials` with every answer, counted or not, and `participants`, both as CSV and
+    parquet, and `codebook.csv`. Clicks: `clicks.csv` in RClicks' columns (counted clicks only),
+    and with several modes `previews.csv`. Ratings: `ratings.csv`. With a model in the loop:
+    `steps`. `identifiers` adds what the recruiting platform calls participants.
     """
     trials = list(trial_rows(connection, plan))
     if not trials:
-        raise BadInput("nobody has been given anything yet: there is nothing to export")
+        raise BadInput("no participant has begun yet: there is nothing to export")
     folder.mkdir(parents=True, exist_ok=True)
-    written = [_write_parquet(folder / "trials.parquet", trials)]
+    columns = participant_columns(plan, identifiers)
+    people = participant_rows(connection, plan, stimuli)
+    tables: dict[str, tuple[Sequence[str], Rows]] = {
+        "trials": (_names(trials), trials),
+        "participants": (columns, people),
+    }
+    if plan.kind == "interact":
+        steps = list(step_rows(connection, plan))
+        tables["steps"] = (_names(steps), steps)
+    written = [_write_parquet(folder / f"{n}.parquet", c, r) for n, (c, r) in tables.items()]
     if plan.clicks:
-        rows = list(click_rows(connection, plan, stimuli))
-        written.append(_write_csv(folder / "clicks.csv", COLUMNS, rows))
+        tables["clicks"] = (COLUMNS, list(click_rows(connection, plan, stimuli)))
         if len(plan.modes) > 1:
             by_mode = list(click_rows(connection, plan, stimuli, by_mode=True))
-            written.append(_write_csv(folder / "previews.csv", COLUMNS, by_mode))
+            tables["previews"] = (COLUMNS, by_mode)
     if plan.kind == "rate":
-        ratings = list(rating_rows(connection, plan))
-        written.append(_write_csv(folder / "ratings.csv", RATING_COLUMNS, ratings))
+        tables["ratings"] = (RATING_COLUMNS, list(rating_rows(connection, plan)))
+    if plan.questions or plan.questionnaires:
+        tables["questionnaire"] = (RESPONSE_COLUMNS, list(response_rows(connection)))
+    book = codebook_rows({name: columns for name, (columns, _) in tables.items()}, plan)
+    tables["codebook"] = (("file", "column", "unit", "meaning"), book)
+    for name, (names, rows) in tables.items():
+        written.append(_replace(folder / f"{name}.csv", csv_text(names, rows)))
     return written
 
 
@@ -77,129 +107,251 @@ def click_rows(
     from segmeter.users.replay import NAMES
 
     name = NAMES.get(stimuli.dataset.card.name, stimuli.dataset.card.name)
-    for row in _trials(connection):
-        if row["counts"] != 1:
+    rows = list(trial_rows(connection, plan))
+    excluded = excluded_people(plan, rows)
+    for row in rows:
+        if not row["counts"] or row["person"] in excluded:
             continue
-        answer = json.loads(row["answer"])
         several = len(stimuli.shown(row["scene"]).targets) > 1
         object = row["target"] if several else ""
         yield {
-            "dataset": row["task_condition"] if by_mode else name,
+            "dataset": row["condition"] if by_mode else name,
             "image_stem": row["scene"],
             "object_stem": object,
             "model_type": row["source"],
             "click_type": row["part"],
             "full_stem": full_stem(row["scene"], object, row["source"], row["part"]),
             "device": row["device"],
-            "x": math.floor(answer["x"]),
-            "y": math.floor(answer["y"]),
-            "w": answer["natural_width"],
-            "h": answer["natural_height"],
+            "x": math.floor(row["x"]),
+            "y": math.floor(row["y"]),
+            "w": row["natural_width"],
+            "h": row["natural_height"],
         }
 
 
 def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
-    """Every rating that stands; `order` counts a rater's answers, `changes` earlier scores.
+    """Every rating that counts; `order` counts a rater's answers, `changes` earlier scores.
 
-    Practice, masks with known answers and batches that failed them are left out.
+    Ratings of excluded raters are marked `excluded`.
     """
-    asked = sa.select(t.answers.c.trial, sa.func.count()).group_by(t.answers.c.trial)
-    given = {row[0]: row[1] for row in connection.execute(asked)}
+    changes = _changes(connection)
     order: dict[str, int] = {}
-    for row in _trials(connection):
-        practice = row["batch_role"] == "training" or row["task_role"] == "gold"
-        if row["answered"] is None or practice or row["state"] == "dropped":
+    rows = list(trial_rows(connection, plan))
+    excluded = excluded_people(plan, rows)
+    for row in rows:
+        if row["answered"] is None or row["training"] or row["check"]:
             continue
-        answer = json.loads(row["answer"])
         order[row["person"]] = order.get(row["person"], 0) + 1
+        if not row["counts"]:
+            continue
         yield {
             "job": row["task"],
-            "dataset": plan.dataset,
+            "dataset": row["dataset"],
             "scene": row["scene"],
             "target": row["target"],
-            "model": row["task_condition"],
+            "model": row["condition"],
             "rater": row["person"],
-            "role": row["person_role"],
-            "score": answer["score"],
-            "seconds": answer["seconds"],
+            "role": row["role"],
+            "score": row["score"],
+            "seconds": row["seconds"],
+            "server_seconds": row["server_ms"] / 1000,
             "order": order[row["person"]],
-            "at": row["answered"],
-            "changes": given[row["id"]] - 1,
+            "answered": row["answered"],
+            "changes": changes[row["trial"]],
+            "excluded": row["person"] in excluded,
             "plan": row["plan"],
         }
+
+
+def _changes(connection: sa.Connection) -> dict[str, int]:
+    """How often the score of each trial was changed to another one."""
+    a = db.answers.c
+    asked = sa.select(a.trial, a.body).where(a.kind == "answer").order_by(a.number)
+    scores: dict[str, list[int]] = {}
+    for trial, body in connection.execute(asked):
+        scores.setdefault(trial, []).append(json.loads(body)["given"]["score"])
+    return {
+        trial: sum(one != other for one, other in pairwise(given))
+        for trial, given in scores.items()
+    }
 
 
 def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
     """Every trial with all its columns; what does not apply is empty."""
-    for row in _trials(connection):
-        answer = json.loads(row["answer"]) if row["answer"] else {}
-        flags = json.loads(row["flags"]) if row["flags"] else {}
-        screens = answer.pop("screens", [])
-        answer.pop("nonce", None)
+    t, b, p = db.tasks.c, db.batches.c, db.people.c
+    last = db.latest_answers()
+    asked = (
+        sa.select(
+            *(db.trials, t.scene, t.target, t.condition, t.part, t.source),
+            *(t.role.label("task_role"), last.c.body, b.person, b.device, b.state, b.reason),
+            *(b.role.label("batch_role"), b.opened, p.role, p.number.label("person_number")),
+            p.device.label("declared"),
+        )
+        .join(db.tasks, t.id == db.trials.c.task)
+        .join(db.batches, b.id == db.trials.c.batch)
+        .join(db.people, p.id == b.person)
+        .join(last, last.c.trial == db.trials.c.id, isouter=True)
+        .order_by(b.opened, b.id, db.trials.c.place)
+    )
+    for row in connection.execute(asked).mappings().all():
+        body = json.loads(row["body"]) if row["body"] else {"given": {}, "server": {}}
+        given, flags = dict(body["given"]), json.loads(row["flags"]) if row["flags"] else {}
+        screens = given.pop("screens", [])
+        given.pop("nonce", None)
+        rating = plan.kind == "rate"
         yield {
+            "trial": row["id"],
             "person": row["person"],
-            "person_role": row["person_role"],
+            "person_number": row["person_number"],
+            "role": row["role"],
             "batch": row["batch"],
             "batch_state": row["state"],
             "batch_reason": row["reason"],
-            "trial": row["place"],
+            "place": row["place"],
             "training": row["batch_role"] == "training",
-            "dataset": plan.dataset,
+            "check": row["task_role"] == "gold",
+            "task": row["task"],
+            "dataset": plan.data.dataset,
             "scene": row["scene"],
             "target": row["target"],
-            "condition": row["task_condition"],
+            "condition": row["condition"],
             "part": row["part"],
             "source": row["source"],
-            "device": row["person_device"],
+            "device": row["declared"] if rating or not row["device"] else row["device"],
             "counts": row["counts"] == 1,
+            "opened": row["opened"],
             "answered": row["answered"],
             "planned_ms": [float(screen["planned_ms"]) for screen in screens],
             "true_ms": [float(screen["true_ms"]) for screen in screens],
+            "server_ms": body["server"].get("ms"),
+            "server_total_ms": body["server"].get("total_ms"),
             **{f"flag_{name}": value for name, value in flags.items()},
-            **answer,
+            **given,
+            "seed": plan.seed,
             "plan": row["plan"],
         }
 
 
-def _trials(connection: sa.Connection) -> Sequence[sa.RowMapping]:
-    asked = (
-        sa.select(
-            t.trials,
-            *t.TASK_COLUMNS,
-            t.tasks.c.condition.label("task_condition"),
-            t.batches.c.person,
-            t.batches.c.device,
-            t.batches.c.role.label("batch_role"),
-            t.batches.c.state,
-            t.batches.c.reason,
-            t.people.c.role.label("person_role"),
-            t.people.c.device.label("person_device"),
+def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
+    """Every click of every session with a model, those that were taken back included."""
+    for trial in trial_rows(connection, plan):
+        standing: list[int] = []
+        events = steps_of(connection, trial["trial"], all_kinds=True)
+        undone = set()
+        for number, event in enumerate(events):
+            if event["kind"] == "undo":
+                undone.add(standing.pop())
+            else:
+                standing.append(number)
+        for number, event in enumerate(events):
+            if event["kind"] == "undo":
+                continue
+            names = ("trial", "person", "scene", "target", "condition", "device", "counts")
+            yield {
+                **{name: trial[name] for name in names},
+                "step": number + 1,
+                "undone": number in undone,
+                "answered": event["at"],
+                **{name: event[name] for name in ("y", "x", "positive", "user_ms", "server_ms")},
+                **{name: event[name] for name in ("model_ms", "pointer", "zoom", "model_score")},
+                **event["scores"],
+            }
+
+
+def participant_columns(plan: Plan, identifiers: bool = False) -> list[str]:
+    """Columns of the list of participants; identifiers of the platform only where asked for."""
+    columns = [
+        "person", "number", "role", "label", "state", "language", "device", "condition", "joined",
+        "finished", "minutes", "answers", "counted", "checks", "checks_right", "agreement",
+        "flags", "excluded", "payable",
+    ]  # fmt: skip
+    return [*columns, "platform"] if identifiers else columns
+
+
+def participant_rows(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> Rows:
+    """One row per participant: what they did, how long it took, their flags, whether to pay."""
+    trials = list(trial_rows(connection, plan))
+    screened = screen_people(plan, trials)
+    answered: dict[str, list[dict[str, Any]]] = {}
+    for row in trials:
+        if row["answered"] is not None and not row["training"]:
+            answered.setdefault(row["person"], []).append(row)
+    found = []
+    asked = sa.select(db.people).order_by(db.people.c.number)
+    for person in connection.execute(asked).mappings():
+        own = answered.get(person["id"], [])
+        last = max([person["joined"], *(row["answered"] for row in own)])
+        end = person["finished"] or last
+        about = screened.get(person["id"])
+        state = person["state"] or ("finished" if person["finished"] else "")
+        found.append(
+            {
+                **{name: person[name] for name in ("number", "role", "label", "language")},
+                "person": person["id"],
+                "state": state or ("working" if own else "joined"),
+                "device": person["device"] or "",
+                "condition": person["condition"] or "",
+                "joined": _moment(person["joined"]),
+                "finished": _moment(person["finished"]),
+                "minutes": round((end - person["joined"]) / 60, 2),
+                "answers": len(own),
+                "counted": sum(row["counts"] for row in own),
+                "checks": about.checks if about else 0,
+                "checks_right": about.checks_right if about else 0,
+                "agreement": about.agreement if about else None,
+                "flags": ";".join(about.flags) if about else "",
+                "excluded": bool(about and about.excluded),
+                "payable": person["finished"] is not None and not person["state"],
+                "platform": person["platform"] if person["platform"] != "{}" else "",
+            }
         )
-        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-        .join(t.batches, t.batches.c.id == t.trials.c.batch)
-        .join(t.people, t.people.c.id == t.batches.c.person)
-        .order_by(t.batches.c.opened, t.batches.c.id, t.trials.c.place)
-    )
-    return connection.execute(asked).mappings().all()
+    return found
 
 
-def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Path:
+def response_rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
+    """Answers to questionnaires, one row per question and participant."""
+    asked = sa.select(db.responses).order_by(db.responses.c.number)
+    for row in connection.execute(asked).mappings():
+        yield {**{n: row[n] for n in ("person", "question", "value")}, "answered": row["at"]}
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table as CSV; no cell is a formula, lists are written as JSON."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    return file.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list) else harmless(value)
+
+
+def _moment(seconds: float | None) -> str:
+    """A time as ISO 8601 in UTC, to the second."""
+    if seconds is None:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _names(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _replace(path: Path, text: str) -> Path:
     part = path.with_name(f"{path.name}.part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows([row[name] for name in columns] for row in rows)
+    part.write_text(text, encoding="utf-8", newline="")
     part.replace(path)
     return path
 
 
-def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: [row.get(name) for row in rows] for name in names}
+    table = pa.table({name: [row.get(name) for row in rows] for name in columns})
     part = path.with_name(f"{path.name}.part")
-    pq.write_table(pa.table(columns), part)
+    pq.write_table(table, part)
     part.replace(path)
     return path

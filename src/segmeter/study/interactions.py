@@ -1,7 +1,7 @@
-"""Interactions: what people did with a model in the loop, as a run of the benchmark `noc`.
+"""Interactions of participants with a model, beside simulated users on the same objects.
 
-The n-th person who segmented a target becomes the user `person-n`, so that real people stand
-beside simulated ones in the same report.
+Both become users of one run of the benchmark `noc`: a participant under their code, a simulated
+user under its name.
 """
 
 from __future__ import annotations
@@ -15,74 +15,88 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.sessions import rows_of
+from segmeter.benchmarks.sessions import judge_by, rows_of, timed_encode
+from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import SimulatedSession, Trajectory
+from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.core.scenes import Image
+from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round
 from segmeter.core.users import Observation
 from segmeter.stats.costs import FittedCosts
 from segmeter.stats.costs import fit_costs as fit
 from segmeter.store.folder import RunFolder
-from segmeter.study import tables as t
+from segmeter.study.exports import trial_rows
 from segmeter.study.plan import Plan
+from segmeter.study.records import steps_of
+from segmeter.study.screening import excluded_people
 from segmeter.study.segmenting import MEASURES
-from segmeter.study.stimuli import Stimuli
+from segmeter.study.stimuli import Stimuli, dataset_spec
 
-__all__ = ["Interaction", "fit_costs", "interactions", "write_run"]
+__all__ = ["Interaction", "Simulated", "fit_costs", "interactions", "simulate_users", "write_run"]
 
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """One person, one target, one model: the steps, and whether they were content."""
+    """One participant, one target, one model: the steps that stand, and how it ended."""
 
     person: str
+    device: str
     scene: str
     target: str
     model: str
-    content: bool
+    accepted: bool
     review_ms: float
     steps: tuple[dict[str, Any], ...]
 
+    @property
+    def seconds(self) -> float:
+        """Time from the first sight of the object to accepting, undone clicks left out."""
+        clicking = sum(step["user_ms"] + step["model_ms"] for step in self.steps)
+        return float(clicking + self.review_ms) / 1000
 
-def interactions(connection: sa.Connection) -> list[Interaction]:
-    """All finished ones, in the order in which they were finished."""
-    steps: dict[str, list[dict[str, Any]]] = {}
-    asked = sa.select(t.steps.c.trial, t.steps.c.step).order_by(t.steps.c.trial, t.steps.c.number)
-    for trial, step in connection.execute(asked):
-        steps.setdefault(trial, []).append(json.loads(step))
-    rows = (
-        sa.select(
-            t.trials.c.id,
-            t.trials.c.answer,
-            t.batches.c.person,
-            t.tasks.c.scene,
-            t.tasks.c.target,
-            t.tasks.c.source,
-        )
-        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-        .join(t.batches, t.batches.c.id == t.trials.c.batch)
-        .where(t.trials.c.counts == 1)
-        .order_by(t.trials.c.answered, t.trials.c.id)
-    )
+    def iou_after(self, clicks: int) -> float:
+        """IoU after so many clicks; the last mask is carried forward."""
+        return float(self.steps[min(clicks, len(self.steps)) - 1]["scores"]["iou"])
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A simulated user's session on one target with one model."""
+
+    user: str
+    scene: str
+    target: str
+    model: str
+    record: Trajectory
+    seconds_encode: float
+
+    def iou_after(self, clicks: int) -> float:
+        rounds = self.record.rounds
+        return float(rounds[min(clicks, len(rounds)) - 1].scores["iou"])
+
+
+def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
+    """All sessions that count, in the order in which they ended."""
+    rows = list(trial_rows(connection, plan))
+    excluded = excluded_people(plan, rows)
+    rows = [row for row in rows if row["counts"] and row["person"] not in excluded]
     found = []
-    for row in connection.execute(rows).mappings():
-        answer = json.loads(row["answer"])
-        named = (row["person"], row["scene"], row["target"], row["source"])
-        done = tuple(steps.get(row["id"], []))
-        found.append(Interaction(*named, answer["content"], answer["review_ms"], done))
+    for row in sorted(rows, key=lambda row: (row["answered"], row["trial"])):
+        named = (row["person"], row["device"], row["scene"], row["target"], row["source"])
+        steps = tuple(steps_of(connection, row["trial"]))
+        found.append(Interaction(*named, row["accepted"], row["review_ms"], steps))
     return found
 
 
 def fit_costs(found: Sequence[Interaction]) -> FittedCosts:
-    """The cost model's seconds from what people really took, as from a log of annotation."""
+    """The cost model's seconds, fitted to the measured times."""
     if not any(each.steps for each in found):
         raise BadInput("nobody has clicked yet: there is nothing to fit costs from")
     return fit([timing for each in found for timing in _timings(each)])
@@ -96,59 +110,94 @@ def _timings(each: Interaction) -> Iterator[Timing]:
         yield Timing(each.person, each.scene, "done", False, each.review_ms / 1000)
 
 
-def write_run(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: Path) -> Path:
-    """A run of `noc` that `segmeter report` and `compare` read."""
-    found = interactions(connection)
+def simulate_users(
+    found: Sequence[Interaction],
+    plan: Plan,
+    stimuli: Stimuli,
+    users: Sequence[str],
+    weights: Path | None = None,
+) -> list[Simulated]:
+    """Let simulated users segment the objects that participants segmented."""
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for each in found:
+        wanted.setdefault((each.model, each.scene), set()).add(each.target)
+    models = {name: catalogue.models.make(name, weights=weights) for name in plan.design.models}
+    made = []
+    for (model, scene), targets in sorted(wanted.items()):
+        shown = stimuli.shown(scene).scene
+        encoded, seconds = timed_encode(models[model], shown)
+        sessions = [
+            SimulatedSession(target, catalogue.users.make(user), "corrected")
+            for user in users
+            for target in shown.targets
+            if target.id in targets
+        ]
+        judge, rounds = judge_by(MEASURES), plan.design.rounds
+        for record in simulate(shown, encoded, sessions, rounds, judge, seed=plan.seed):
+            own = record.simulated
+            named = (own.user.name, scene, own.target.id, model)
+            made.append(Simulated(*named, record, seconds))
+    return made
+
+
+def write_run(
+    found: Sequence[Interaction],
+    simulated: Sequence[Simulated],
+    plan: Plan,
+    stimuli: Stimuli,
+    folder: Path,
+) -> Path:
+    """A run of `noc` with participants and simulated users, for `segmeter report`."""
     if not found:
         raise BadInput("nobody has finished segmenting yet: there is nothing to write")
-    numbers = _numbered(found)
-    users = tuple(f"person-{k}" for k in range(1, 1 + max(numbers)))
+    people = sorted({each.person for each in found})
+    robots = list(dict.fromkeys(each.user for each in simulated))
+    dataset = dataset_spec(plan)
     run_plan = RunPlan(
         "noc",
-        tuple(Spec.parse(model) for model in plan.models),
-        (Spec.parse(plan.dataset),),
-        users=tuple(Spec(user) for user in users),
-        rounds=plan.rounds,
+        tuple(Spec.parse(model) for model in plan.design.models),
+        (dataset,),
+        users=tuple(Spec(user) for user in (*people, *robots)),
+        rounds=plan.design.rounds,
         protocols=("corrected",),
         measures=MEASURES,
+        seed=plan.seed,
     )
-    jobs: dict[tuple[str, str], list[tuple[Interaction, str]]] = {}
-    for each, number in zip(found, numbers, strict=True):
-        jobs.setdefault((each.model, each.scene), []).append((each, f"person-{number}"))
     schema = SESSION_ROWS.plus(columns_of_measures(MEASURES))
+    jobs = sorted({(each.model, each.scene) for each in found})
     with RunFolder.claimed(folder, run_plan) as run:
-        for (model, scene), played in jobs.items():
-            job = Job(Spec.parse(model), Spec.parse(plan.dataset), scene)
-            rows = [job.identity() | row for row in _rows(stimuli, scene, played, plan)]
-            run.finish(job, rows, {"segmenter": model, "people": "real"}, schema)
+        for model, scene in jobs:
+            shown = stimuli.shown(scene).scene
+            records = [
+                (_record(each, shown, plan.design.rounds), 0.0)
+                for each in found
+                if (each.model, each.scene) == (model, scene)
+            ]
+            records += [
+                (each.record, each.seconds_encode)
+                for each in simulated
+                if (each.model, each.scene) == (model, scene)
+            ]
+            job = Job(Spec.parse(model), dataset, scene)
+            rows = [
+                job.identity() | row
+                for record, seconds in records
+                for row in rows_of(shown, record, seconds, True)
+            ]
+            about = {"segmenter": model, "people": json.dumps(people), "study": plan.hash}
+            run.finish(job, rows, about, schema)
     return folder
 
 
-def _numbered(found: Sequence[Interaction]) -> list[int]:
-    """Which person of their target and model each one is, counting from 1."""
-    seen: dict[tuple[str, str, str], int] = {}
-    numbers = []
-    for each in found:
-        key = (each.model, each.scene, each.target)
-        seen[key] = seen.get(key, 0) + 1
-        numbers.append(seen[key])
-    return numbers
-
-
-def _rows(
-    stimuli: Stimuli, scene: str, played: Sequence[tuple[Interaction, str]], plan: Plan
-) -> Iterator[dict[str, Any]]:
-    shown = stimuli.shown(scene).scene
-    assert isinstance(shown, Image)
-    for each, user in played:
-        target = next(one for one in shown.targets if one.id == each.target)
-        record = Trajectory(SimulatedSession(target, _Person(user), "corrected"))
-        record.rounds.extend(_rounds(each, shown.shape, plan.rounds))
-        yield from rows_of(shown, record, 0.0, True)
+def _record(each: Interaction, scene: Scene, rounds: int) -> Trajectory:
+    target = next(one for one in scene.targets if one.id == each.target)
+    record = Trajectory(SimulatedSession(target, _Participant(each.person), "corrected"))
+    record.rounds.extend(_rounds(each, scene.shape, rounds))
+    return record
 
 
 def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[Round]:
-    """What was done, and then the last mask until the rounds are over."""
+    """The steps, and then the last mask until the rounds are over."""
     last = None
     for number, step in enumerate(each.steps, 1):
         mask = Mask.from_coco({"size": list(shape), "counts": step["mask"]})
@@ -158,10 +207,10 @@ def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[
             mask,
             step["scores"],
             step["model_score"],
-            step["candidate"],
+            step["mask_index"],
             mask_fed_back=step["mask_fed_back"],
             batch_size=1,
-            seconds_predict=step["answer_ms"] / 1000,
+            seconds_predict=step["model_ms"] / 1000,
             seconds_user=step["user_ms"] / 1000,
         )
         yield last
@@ -171,10 +220,10 @@ def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class _Person:
-    """A name in the run for somebody who cannot be played again."""
+class _Participant:
+    """The name of a participant in a run; it cannot be asked for further prompts."""
 
     name: str
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        raise BadInput("a person of a study cannot be asked again; read the run instead")
+        raise BadInput("a participant of a study cannot be simulated; read the run instead")

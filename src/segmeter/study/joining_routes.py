@@ -1,28 +1,41 @@
-"""Routes for joining and leaving a study: the link, consent, withdrawal."""
+"""Routes for joining and leaving a study: the link, consent, withdrawal, health."""
 
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Form, Path, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
+from segmeter.study import database as db
 from segmeter.study.guards import signed, signed_by
-from segmeter.study.refusals import Refused
+from segmeter.study.records import Refused
+from segmeter.study.recruiting import platform_ids, return_link
 from segmeter.study.running import OPEN
-from segmeter.study.site import Here
+from segmeter.study.site import Here, Site
 
 __all__ = ["router"]
 
 router = APIRouter()
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Field = Annotated[str, Form(max_length=100, pattern=r"^[^\x00]*$")]
+
+
+@router.get("/health")
+def health(site: Here) -> Response:
+    """For monitors: 200 while the database can be read."""
+    return JSONResponse({"state": site.study.state()})
 
 
 @router.get("/")
 def front(request: Request, site: Here) -> Response:
-    if not site.study.plan.open_to_all:
+    if not site.study.plan.design.open_to_all:
         return site.message(request, "no_link", site.known(request))
-    return site.redirect(request, f"/join/{OPEN}?language={site.pages.language(request)}")
+    language = {"language": site.pages.language(request)}
+    query = urlencode({**_platform(site, request), **language})
+    return site.redirect(request, f"/join/{OPEN}?{query}")
 
 
 @router.get("/join/{token}")
@@ -32,8 +45,12 @@ def consent(request: Request, token: Token, site: Here) -> Response:
         return site.redirect(request, "/work")
     if not open:
         return site.message(request, "used_link", status=403)
+    closed = _closed(site, request, token)
+    if closed is not None:
+        return closed
     form = signed(site.secret, "join", token)
-    return site.show("consent.html", request, token=token, form=form)
+    query = urlencode(_platform(site, request))
+    return site.show("consent.html", request, token=token, form=form, query=query)
 
 
 @router.post("/join/{token}")
@@ -41,17 +58,19 @@ def join(
     request: Request,
     token: Token,
     site: Here,
-    form: Annotated[str, Form(max_length=100)] = "",
-    agreed: Annotated[str, Form(max_length=10)] = "",
-    language: Annotated[str, Form(max_length=12)] = "",
+    form: Field = "",
+    agreed: Annotated[list[str], Form(max_length=20)] = [],  # noqa: B006  read only
+    language: Field = "",
 ) -> Response:
     if not site.study.may_join(token):
-        site.knock(request)  # only wrong links: a class opens its own at once
+        site.limit_tries(request)  # wrong links only: a class opens its own links at once
     if not signed_by(site.secret, form, "join", token):
         raise Refused(403, "this form is out of date; open your link again")
-    if agreed != "yes":
+    if len(agreed) < 1 + len(site.study.plan.consent_boxes):
         raise Refused(422, "taking part needs your consent")
-    session = site.study.join(token, site.pages.language(request, language))
+    site.limit_joins(request)
+    chosen = site.pages.language(request, language)
+    session = site.study.join(token, chosen, _platform(site, request))
     answer = site.redirect(request, "/work")
     site.keep_session(request, answer, session)
     return answer
@@ -59,25 +78,41 @@ def join(
 
 @router.get("/withdraw")
 def ask_code(request: Request, site: Here) -> Response:
-    """The form; whoever has joined in this browser finds their own code filled in."""
+    """The form; the participant of this browser finds their own code filled in."""
     who = site.known(request)
     form, code = signed(site.secret, "withdraw"), who["id"] if who else ""
     return site.show("withdraw.html", request, who, form=form, code=code, unknown=False)
 
 
 @router.post("/withdraw")
-def withdraw(
-    request: Request,
-    site: Here,
-    form: Annotated[str, Form(max_length=100)] = "",
-    code: Annotated[str, Form(max_length=64)] = "",
-) -> Response:
-    site.knock(request)
+def withdraw(request: Request, site: Here, form: Field = "", code: Field = "") -> Response:
+    site.limit_tries(request)
     if not signed_by(site.secret, form, "withdraw"):
         raise Refused(403, "this form is out of date; load it again")
     who = site.known(request)
-    if not site.study.withdraw(code.strip()):
+    if not site.study.withdraw(code):
         return site.show("withdraw.html", request, who, 404, form=form, code=code, unknown=True)
     answer = site.message(request, "withdraw_done", who)
     site.forget_session(request, answer)
     return answer
+
+
+def _platform(site: Site, request: Request) -> dict[str, str]:
+    return platform_ids(site.study.plan.recruiting, request.query_params)
+
+
+def _closed(site: Site, request: Request, token: str) -> Response | None:
+    """A page for those who come too late, before they consent."""
+    state = site.study.state()
+    if state == "paused":
+        return site.message(request, "paused", status=423)
+    c = db.cells.c
+    lacking = sa.select(c.task).where(c.valid < c.wanted).limit(1)
+    if token == OPEN:
+        lacking = lacking.where(c.device != "tester")
+    with site.study.database.reading() as connection:
+        complete = connection.execute(lacking).first() is None
+    if state != "closed" and not complete:
+        return None
+    back = return_link(site.study.plan.recruiting, "quota_full", "")
+    return site.message(request, "closed", status=423, back=back)

@@ -1,4 +1,4 @@
-"""Messages: what a browser may say, field by field; anything else is refused."""
+"""Messages: what a browser may send, field by field; anything else is refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["ClickAnswer", "ContentAnswer", "DeviceChoice", "RatingAnswer", "ScreenTime", "StepAsk"]
+__all__ = ["Answer", "ClickAnswer", "DeviceChoice", "FinalAnswer", "RatingAnswer", "Step"]
 
 Nonce = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
 Milliseconds = Annotated[float, Field(ge=0, le=86_400_000, allow_inf_nan=False)]
 Side = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
+Pointer = Literal["mouse", "touch", "pen", "keyboard"]
 
 
 class _Message(BaseModel):
@@ -18,20 +19,20 @@ class _Message(BaseModel):
 
 
 class DeviceChoice(_Message):
-    """What the person works with, confirmed by them."""
+    """The participant's device, confirmed by them."""
 
     device: Literal["pc", "mobile"]
 
 
 class ScreenTime(_Message):
-    """How long a screen should have stood, and how long it did."""
+    """Planned and measured duration of a screen, by the browser's clock."""
 
     planned_ms: Milliseconds
     true_ms: Milliseconds
 
 
 class ClickAnswer(_Message):
-    """One click, in natural pixels of the shown image, and how it came about."""
+    """One click, in pixels of the shown image, and how it was made."""
 
     nonce: Nonce
     x: Annotated[float, Field(ge=-10_000, le=110_000, allow_inf_nan=False)]
@@ -41,7 +42,7 @@ class ClickAnswer(_Message):
     shown_width: Side
     shown_height: Side
     pixel_ratio: Annotated[float, Field(gt=0, le=32, allow_inf_nan=False)]
-    pointer: Literal["mouse", "touch", "pen"]
+    pointer: Pointer
     latency_ms: Milliseconds
     screens: Annotated[list[ScreenTime], Field(max_length=12)]
     focus_lost: bool
@@ -54,24 +55,31 @@ class RatingAnswer(_Message):
     nonce: Nonce
     score: Annotated[int, Field(ge=1, le=10)]
     seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+    pointer: Pointer
+    focus_lost: bool
 
 
-class StepAsk(_Message):
-    """One click at a model in the loop."""
+class Step(_Message):
+    """One click for the model in the loop, or taking back the last one (`undo`)."""
 
     number: Annotated[int, Field(ge=1, le=100)]
-    x: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
-    y: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
-    positive: bool
+    undo: bool = False
+    x: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = 0.0
+    y: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = 0.0
+    positive: bool = True
     user_ms: Milliseconds
-    pointer: Literal["mouse", "touch", "pen"]
+    pointer: Pointer
+    zoom: Annotated[float, Field(ge=0.1, le=64, allow_inf_nan=False)] = 1.0
 
 
-class ContentAnswer(_Message):
-    """The person is content with the mask, or gives up."""
+class FinalAnswer(_Message):
+    """The participant accepts the mask, or gives up."""
 
     nonce: Nonce
-    content: bool
+    accepted: bool
     review_ms: Milliseconds
     screens: Annotated[list[ScreenTime], Field(max_length=12)]
     focus_lost: bool
+
+
+Answer = ClickAnswer | RatingAnswer | FinalAnswer

@@ -1,7 +1,7 @@
-"""Simulated people: they open links, agree, look, click and rate through the real server.
+"""Simulated people: they join, look, click, rate and segment through the real server.
 
-For the demonstration, for load and for faults. Where they click is drawn from the click
-model; how they rate follows the mask's IoU, with a strictness of each person's own.
+For the demonstration, for load tests and for the tests of screening. Clicks are drawn from the
+click model; scores follow the IoU of a mask with a strictness of each rater.
 """
 
 from __future__ import annotations
@@ -10,29 +10,45 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import httpx
 import numpy as np
+import sqlalchemy as sa
 
 from segmeter.clickability.prior import prior
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
+from segmeter.study import database as db
 from segmeter.study.running import RunningStudy
+from segmeter.study.server import listening, study_app
 
-__all__ = ["Answering", "SimulatedPerson", "answers_of", "crowd", "draw_clicks"]
+__all__ = [
+    "Answering",
+    "SimulatedPerson",
+    "answers_of",
+    "crowd",
+    "draw_clicks",
+    "fill_with_people",
+]
 
 Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 """From what a browser learns about a trial to the fields of an answer."""
+_AT_ONCE = 4
+_MOST_PEOPLE = 2000
+_ENDED, _BUSY = 423, 429
 
 
 @dataclass
 class SimulatedPerson:
     """Somebody at a browser; every request is timed.
 
-    `persistent` people send again what was not acknowledged, as the page does.
+    `persistent` people send again what was not acknowledged, as the page does. `clicking` says
+    where to click with a model in the loop.
     """
 
     address: str
@@ -41,6 +57,7 @@ class SimulatedPerson:
     token: str = "open"
     device: str = "pc"
     persistent: bool = False
+    clicking: Callable[[dict[str, Any], list[Any], np.random.Generator], Any] | None = None
     seconds: list[float] = field(default_factory=list)
     acknowledged: list[dict[str, Any]] = field(default_factory=list)
 
@@ -52,13 +69,17 @@ class SimulatedPerson:
         )
         self._page = ""
 
-    def join(self) -> None:
-        """Through consent and device to work."""
-        page = self._send("GET", f"/join/{self.token}").text
+    def join(self) -> bool:
+        """Through consent and device to the work page; False if the study has ended."""
+        answer = self._send("GET", f"/join/{self.token}")
+        if answer.status_code == _ENDED:
+            return False
+        page = answer.text
         fields = {"form": _inside(page, r'name="form" value="(\w+)"'), "agreed": "yes"}
         page = self._send("POST", f"/join/{self.token}", data=fields).text
         self._page = _inside(page, r'data-token="(\w+)"')
         self.post("/api/device", {"device": self.device})
+        return True
 
     def batches(self, most: int = 10**6) -> Iterator[dict[str, Any]]:
         """Batches until there are no more, each to be answered before the next."""
@@ -70,8 +91,9 @@ class SimulatedPerson:
 
     def work(self, most: int = 10**6, *, images: bool = True) -> int:
         """Join and answer batch after batch; returns the number of answers."""
-        self.join()
         done = 0
+        if not self.join():
+            return done
         for batch in self.batches(most):
             for trial in batch["trials"]:
                 if not trial["answered"]:
@@ -84,12 +106,24 @@ class SimulatedPerson:
 
     def answer(self, trial: dict[str, Any], images: bool = True) -> None:
         if images:
-            for name in sorted({s["image"] for s in trial["screens"] if "image" in s}):
+            names = {s["image"] for s in trial["screens"] if "image" in s} or {"view-masked"}
+            for name in sorted(names):
                 self._send("GET", f"/images/{trial['id']}/{name}")
+        if self.clicking is not None:
+            self._segment(trial)
         fields = self.answering(trial, self.rng)
         body = {"nonce": secrets.token_hex(8), **fields}
         self.post(f"/api/trials/{trial['id']}", body)
         self.acknowledged.append({"trial": trial["id"], "answer": body})
+
+    def _segment(self, trial: dict[str, Any]) -> None:
+        assert self.clicking is not None
+        masks: list[Any] = []
+        while (click := self.clicking(trial, masks, self.rng)) is not None:
+            y, x, positive = click
+            step = {"number": len(masks) + 1, "x": x, "y": y, "positive": positive}
+            step |= {"user_ms": float(self.rng.lognormal(7.2, 0.4)), "pointer": "mouse"}
+            masks.append(self.post(f"/api/trials/{trial['id']}/steps", step))
 
     def post(self, path: str, body: Any) -> Any:
         headers = {"x-segmeter-token": self._page}
@@ -106,13 +140,16 @@ class SimulatedPerson:
                 time.sleep(0.05)
                 continue
             self.seconds.append(time.perf_counter() - start)
-            if answer.status_code >= 400:
+            if answer.status_code == _BUSY and self.persistent:
+                time.sleep(0.5)
+                continue
+            if answer.status_code >= 400 and answer.status_code != _ENDED:
                 raise SegmeterError(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
             return answer
 
 
 def draw_clicks(mask: Mask, many: int, rng: np.random.Generator) -> list[tuple[float, float]]:
-    """Points from the click model, spread evenly inside the pixels that were drawn."""
+    """Points from the click model, uniform inside the pixels that were drawn."""
     map = prior(mask)
     sums = np.cumsum(map.weights.ravel(), dtype=np.float64)
     places = np.searchsorted(sums, rng.random(many) * sums[-1], side="right")
@@ -123,11 +160,20 @@ def draw_clicks(mask: Mask, many: int, rng: np.random.Generator) -> list[tuple[f
 
 
 def answers_of(study: RunningStudy, careless: float = 0.03) -> Answering:
-    """How people answer this study; it may look up what a browser never learns.
+    """How people answer this study; a `careless` share of clicks falls anywhere.
 
-    A `careless` share of people's clicks falls anywhere.
+    Simulated people may look up what a browser never learns.
     """
-    return _rating(study) if study.plan.kind == "rate" else _clicking(study, careless)
+    kinds = {"rate": _rating(study), "interact": _accepting}
+    return kinds.get(study.plan.kind) or _clicking(study, careless)
+
+
+def _screens(trial: dict[str, Any], rng: np.random.Generator) -> list[dict[str, float]]:
+    shift = rng.normal(0, 4, len(trial["screens"]))
+    return [
+        {"planned_ms": 1000 * s["seconds"], "true_ms": 1000 * s["seconds"] + float(ms)}
+        for s, ms in zip(trial["screens"][:-1], shift[:-1], strict=True)
+    ]
 
 
 def _clicking(study: RunningStudy, careless: float) -> Answering:
@@ -136,7 +182,7 @@ def _clicking(study: RunningStudy, careless: float) -> Answering:
         y, x = draw_clicks(_mask(study, trial["id"]), 1, rng)[0]
         if rng.random() < careless:
             y, x = rng.random() * height, rng.random() * width
-        shift = rng.normal(0, 4, len(trial["screens"]))
+        device = _device(study, trial["id"])
         return {
             "x": float(np.clip(x, 0, width - 1e-6)),
             "y": float(np.clip(y, 0, height - 1e-6)),
@@ -145,12 +191,9 @@ def _clicking(study: RunningStudy, careless: float) -> Answering:
             "shown_width": float(width),
             "shown_height": float(height),
             "pixel_ratio": 1.0,
-            "pointer": "mouse",
+            "pointer": "touch" if device == "mobile" else "mouse",
             "latency_ms": float(rng.lognormal(6.8, 0.4)),
-            "screens": [
-                {"planned_ms": 1000 * s["seconds"], "true_ms": 1000 * s["seconds"] + float(ms)}
-                for s, ms in zip(trial["screens"][:-1], shift[:-1], strict=True)
-            ],
+            "screens": _screens(trial, rng),
             "focus_lost": bool(rng.random() < 0.01),
             "blocked_clicks": 0,
         }
@@ -168,10 +211,52 @@ def _rating(study: RunningStudy) -> Answering:
         shown = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
         iou = ground_truth.overlap(shown) / max(1, (ground_truth | shown).area)
         score = 1 + 9 * iou**1.5 + own + rng.normal(0, 0.8)
+        score = int(np.clip(round(score), 1, 10))
         seconds = float(rng.lognormal(3.0, 0.5))
-        return {"score": int(np.clip(round(score), 1, 10)), "seconds": seconds}
+        return {"score": score, "seconds": seconds, "pointer": "mouse", "focus_lost": False}
 
     return answer
+
+
+def _accepting(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    review = float(rng.lognormal(6.5, 0.3))
+    screens = _screens(trial, rng)
+    return {"accepted": True, "review_ms": review, "screens": screens, "focus_lost": False}
+
+
+def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
+    """Where people click with a model in the loop: in the largest error, until it is `good`."""
+
+    def click(trial: dict[str, Any], masks: list[Any], rng: np.random.Generator) -> Any:
+        row = _task(study, trial["id"])
+        ground_truth = study.stimuli.shown(row["scene"]).targets[row["target"]].mask
+        shown = (
+            Mask.empty(ground_truth.shape) if not masks else _decoded(masks[-1], ground_truth.shape)
+        )
+        union = (ground_truth | shown).area
+        if len(masks) >= study.plan.design.rounds or ground_truth.overlap(shown) >= good * union:
+            return None
+        missing, extra = ground_truth - shown, shown - ground_truth
+        positive = missing.area >= extra.area
+        y, x = draw_clicks(missing if positive else extra, 1, rng)[0]
+        height, width = ground_truth.shape
+        return min(max(y, 0.0), height - 1e-6), min(max(x, 0.0), width - 1e-6), positive
+
+    return click
+
+
+def _decoded(given: dict[str, Any], shape: tuple[int, ...]) -> Mask:
+    """The mask as a browser draws it."""
+    bits = np.zeros(given["height"] * given["width"], dtype=bool)
+    place = 0
+    for k, length in enumerate(given["runs"]):
+        bits[place : place + length] = bool(k % 2)
+        place += length
+    whole = np.zeros(shape, dtype=bool)
+    top, left = given["top"], given["left"]
+    rows, columns = slice(top, top + given["height"]), slice(left, left + given["width"])
+    whole[rows, columns] = bits.reshape(given["height"], given["width"])
+    return Mask.of(whole)
 
 
 def _mask(study: RunningStudy, trial: str) -> Mask:
@@ -180,29 +265,61 @@ def _mask(study: RunningStudy, trial: str) -> Mask:
 
 
 def _task(study: RunningStudy, trial: str) -> Any:
-    import sqlalchemy as sa
-
-    from segmeter.study import tables as t
-
     asked = (
-        sa.select(t.tasks)
-        .join(t.trials, t.trials.c.task == t.tasks.c.id)
-        .where(t.trials.c.id == trial)
+        sa.select(db.tasks)
+        .join(db.trials, db.trials.c.task == db.tasks.c.id)
+        .where(db.trials.c.id == trial)
     )
-    with study.ledger.protocol() as connection:
+    with study.database.reading() as connection:
         return connection.execute(asked).mappings().one()
 
 
-def crowd(
-    address: str, study: RunningStudy, seed: int = 0, most_batches: int = 3
-) -> Iterator[SimulatedPerson]:
+def _device(study: RunningStudy, trial: str) -> str:
+    asked = (
+        sa.select(db.people.c.device)
+        .join(db.batches, db.batches.c.person == db.people.c.id)
+        .join(db.trials, db.trials.c.batch == db.batches.c.id)
+        .where(db.trials.c.id == trial)
+    )
+    with study.database.reading() as connection:
+        return str(connection.execute(asked).scalar_one())
+
+
+def crowd(address: str, study: RunningStudy, seed: int = 0) -> Iterator[SimulatedPerson]:
     """People without end, devices in turn."""
     answering = answers_of(study)
-    devices = study.plan.devices
+    clicking = segmenting_of(study) if study.plan.kind == "interact" else None
+    devices = study.plan.design.devices
     for number in range(10**6):
         rng = generator(seed, "person", number)
         device = devices[number % len(devices)]
-        yield SimulatedPerson(address, answering, rng, device=device)
+        yield SimulatedPerson(address, answering, rng, device=device, clicking=clicking)
+
+
+def fill_with_people(study: RunningStudy, seed: int = 0, batches: int = 3) -> tuple[int, int]:
+    """Send people until every cell is full; returns people and answers.
+
+    Simulated people do not wait for screens to pass: a plan for them leaves the flags `clock` and
+    `too_fast` out of `validity.exclude`.
+    """
+    people = answers = 0
+    with listening(study_app(study, limited=False)) as address:
+        coming = crowd(address, study, seed)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            while not _full(study):
+                if people >= _MOST_PEOPLE:
+                    raise BadInput("2000 people did not fill the study; its rules drop too much")
+                some = list(islice(coming, 2 * _AT_ONCE))
+                answers += sum(pool.map(lambda person: person.work(batches), some))
+                people += len(some)
+    return people, answers
+
+
+def _full(study: RunningStudy) -> bool:
+    c = db.cells.c
+    lacking = sa.select(sa.func.count()).where(c.valid < c.wanted, c.device != "tester")
+    with study.database.reading() as connection:
+        return not connection.execute(lacking).scalar_one()
 
 
 def _inside(text: str, pattern: str) -> str:

@@ -1,91 +1,383 @@
-"""The plan of a study: one TOML file that says what people will see and what is wanted."""
+"""The plan of a study: one TOML file with everything that is decided before the study begins."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.seeds import fingerprint
-from segmeter.study.modes import BUILT_IN, Mode, Screen, read_mode
-from segmeter.study.plan_parts import Masks, Rating, Validity
-from segmeter.study.plan_tables import PlanTable
+from segmeter.study.modes import BUILT_IN, Mode, Screen
 
-__all__ = ["KINDS", "Plan", "parse_plan", "read_plan"]
+__all__ = [
+    "ANSWER_FLAGS",
+    "CONSENT_SECTIONS",
+    "KINDS",
+    "PERSON_FLAGS",
+    "Masks",
+    "Plan",
+    "Question",
+    "Recruiting",
+    "Reference",
+    "Texts",
+    "Validity",
+    "near",
+    "parse_plan",
+    "read_plan",
+]
 
-KINDS = ("clicks", "clicks-round2", "rate", "interact")
-_DEVICES = ("pc", "mobile")
+Kind = Literal["clicks", "clicks-round2", "rate", "interact"]
+KINDS: tuple[str, ...] = get_args(Kind)
+AnswerFlag = Literal[
+    "late", "left_page", "too_fast", "clock", "unseen", "wrong_device", "shown_again", "no_click"
+]
+ANSWER_FLAGS: tuple[str, ...] = get_args(AnswerFlag)
+PersonFlag = Literal["flagged", "checks", "straight_lining", "speeding", "disagrees"]
+PERSON_FLAGS: tuple[str, ...] = get_args(PersonFlag)
+CONSENT_SECTIONS = ("voluntary", "data", "leaving")
+"""Built-in sections of the consent page; each stays unless the plan replaces it."""
 _LARGEST_FILE = 1 << 20
-_TEXTS = ("title", "welcome", "consent", "pay", "contact")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything about a study that is decided before it begins.
+def near(name: str, known: Any) -> str:
+    """`"; did you mean 'x'?"` for the nearest known name, or nothing.
 
-    `conditions` are what is compared: display modes, mask sources or models. `text` is the
-    file itself, and `hash` its fingerprint, which stands beside every answer.
+    >>> near("clikcs", ["clicks", "rate"]), near("zebra", ["clicks"])
+    ("; did you mean 'clicks'?", '')
+    """
+    found = suggestion(name, known)
+    return f";{found}" if found else ""
+
+
+def _known(name: str, known: list[str]) -> str:
+    """A suggestion, or else the list of known names."""
+    return near(name, known) or f"; known: {', '.join(known)}"
+
+
+def _by_language(value: Any) -> Any:
+    """A plain text holds for every language."""
+    return {"": value} if isinstance(value, str) else value
+
+
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise ValueError(f"'{twice[0]}' is listed twice")
+    return names
+
+
+def _printable(text: str) -> str:
+    if any(ord(c) < 32 and c not in "\n\t" for c in text):
+        raise ValueError("control characters are not allowed")
+    return text
+
+
+def _whole(low: int, high: int) -> Any:
+    return Field(strict=True, ge=low, le=high)
+
+
+def _number(low: float, high: float) -> Any:
+    return Field(strict=True, ge=low, le=high, allow_inf_nan=False)
+
+
+Text = Annotated[str, Field(max_length=20_000), AfterValidator(_printable)]
+Line = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_printable)]
+Names = Annotated[tuple[Name, ...], AfterValidator(_unique)]
+Texts = Annotated[dict[str, Text], BeforeValidator(_by_language)]
+"""`{language: text}`; the language `""` holds for all."""
+Share = Annotated[float, _number(0, 1)]
+Flag = Annotated[bool, Field(strict=True)]
+Device = Literal["pc", "mobile"]
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(_Table):
+    """`[data]`: which images and targets are shown."""
+
+    dataset: Line = "mini"
+    scenes: Names = ()
+    targets: Names = ()
+    largest_side: Annotated[int, _whole(64, 8192)] = 2048
+
+
+class Quota(_Table):
+    """At most `people` participants who answered a question in this way."""
+
+    question: Id
+    answer: Name
+    people: Annotated[int, _whole(0, 100_000)]
+
+
+class Design(_Table):
+    """`[design]`: conditions, sizes, and who gets what.
+
+    `assignment` decides which condition a participant of a between-subject study gets: `random`
+    (rarest condition first, ties by lot), `blocked` (every block of as many participants as there
+    are conditions has each once, in random order) or `latin-square` (rows of a balanced square;
+    within subjects it orders the conditions).
     """
 
-    text: str
-    kind: str
-    title: str
-    dataset: str
-    modes: tuple[Mode, ...]
-    per_cell: int
-    seed: int = 0
-    scenes: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    largest_side: int = 2048
-    people: str = "between"
-    devices: tuple[str, ...] = _DEVICES
-    batch: int = 10
-    batches_per_person: int = 0
-    lease_minutes: float = 30.0
-    open_to_all: bool = False
-    languages: tuple[str, ...] = ("en", "de")
-    words: str = ""
-    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    descriptions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    validity: Validity = field(default_factory=Validity)
-    masks: tuple[Masks, ...] = ()
-    best_below: float = 0.95
-    rating: Rating = field(default_factory=Rating)
-    models: tuple[str, ...] = ()
-    rounds: int = 20
-    folder: Path = Path()
+    modes: Names = ()
+    models: Names = ()
+    per_cell: Annotated[int, _whole(1, 1000)] = 1
+    people: Literal["between", "within"] = "between"
+    assignment: Literal["random", "blocked", "latin-square"] = "random"
+    devices: Annotated[tuple[Device, ...], Field(min_length=1), AfterValidator(_unique)] = (
+        "pc",
+        "mobile",
+    )
+    batch: Annotated[int, _whole(1, 100)] = 10
+    batches_per_person: Annotated[int, _whole(0, 10_000)] = 0
+    start_minutes: Annotated[float, _number(0.01, 60)] = 4.0
+    lease_minutes: Annotated[float, _number(0.01, 24 * 60)] = 15.0
+    open_to_all: Flag = False
+    best_below: Share = 0.95
+    rounds: Annotated[int, _whole(1, 100)] = 20
+    practice: Names = ()
+    checks: Names = ()
+    quotas: tuple[Quota, ...] = ()
 
-    @property
+
+class Validity(_Table):
+    """`[validity]`: which answers and which participants count; nothing is ever deleted.
+
+    Attributes
+    ----------
+    radius
+        Share of the image's diagonal by which a click may miss its target.
+    batch_minimum
+        Clicks of a batch that must lie on their targets (without the radius); None: 7 of 10.
+    late_ms
+        A screen may miss its planned duration by so much.
+    least_seconds
+        An answer that took the server less than this between two requests is too fast; None:
+        2 s for ratings, the timed screens for clicks.
+    least_latency_ms
+        A click sooner after the screens is too fast to be a reaction.
+    checks
+        Share of answers to known masks or targets that must be right, in a batch and over a person.
+    practice_tries
+        Failed practice rounds after which a participant is screened out.
+    exclude
+        Flags for which an answer does not count.
+    exclude_people
+        Flags for which a participant's answers are left out of analyses.
+    flagged_share, straight_share, least_agreement, speed_share
+        Limits of the flags of a person: see `segmeter.study.screening`.
+    """
+
+    radius: Share = 0.01
+    batch_minimum: Annotated[int, _whole(0, 100)] | None = None
+    late_ms: Annotated[float, _number(1, 10_000)] = 50.0
+    least_seconds: Annotated[float, _number(0, 3600)] | None = None
+    least_latency_ms: Annotated[float, _number(0, 10_000)] = 100.0
+    checks: Share = 0.5
+    practice_tries: Annotated[int, _whole(1, 100)] = 3
+    exclude: tuple[AnswerFlag, ...] = ANSWER_FLAGS  # type: ignore[assignment]  # the same words
+    exclude_people: tuple[PersonFlag, ...] = PERSON_FLAGS  # type: ignore[assignment]  # the same
+    flagged_share: Share = 0.5
+    straight_share: Share = 0.9
+    least_agreement: Annotated[float, _number(-1, 1)] = 0.25
+    speed_share: Share = 0.25
+
+
+class Masks(_Table):
+    """One table of `[[masks]]`: the ground truth, a round of a run, or a folder of PNG files."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_printable)]
+    source: Literal["ground_truth", "run", "folder"] = "ground_truth"
+    run: Line = ""
+    model: Line = ""
+    round: Annotated[int, _whole(1, 1000)] = 1
+    folder: Line = ""
+    rated: Flag = True  # false: only for practice and checks
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.source == "run" and not (self.run and self.model):
+            raise ValueError("masks of a run need 'run' and 'model'")
+        if self.source == "folder" and not self.folder:
+            raise ValueError("'folder' is missing: the folder with the PNG files")
+        return self
+
+
+class Reference(_Table):
+    """One table of `[[rating.training]]` or `[[rating.gold]]`: a mask with known scores."""
+
+    scene: Name
+    target: Line = ""
+    masks: Name
+    low: Annotated[int, _whole(1, 10)] = 1
+    high: Annotated[int, _whole(1, 10)] = 10
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("'low' is above 'high'")
+        return self
+
+    def passes(self, score: int) -> bool:
+        return self.low <= score <= self.high
+
+
+class Rating(_Table):
+    """`[rating]`: how masks are rated."""
+
+    prompt: Literal["point", "box"] = "point"
+    overlap: Share = 0.1
+    pilot: Annotated[int, _whole(1, 50)] = 1
+    spot_checks: Share = 0.05
+    least_area: Annotated[int, _whole(0, 10**8)] = 576
+    pass_mark: Share = 0.8
+    training: tuple[Reference, ...] = ()
+    gold: tuple[Reference, ...] = ()
+
+
+class Question(_Table):
+    """One table of `[[questions]]`.
+
+    `answers` are shown in the participant's language and exported by their `name`s; answers named
+    in `screen_out` end the participation.
+    """
+
+    name: Id
+    text: Texts
+    when: Literal["before", "after"] = "before"
+    kind: Literal["single", "multiple", "likert", "scale", "text", "number"] = "single"
+    answers: dict[Id, Texts] = {}
+    low: Texts = {}
+    high: Texts = {}
+    steps: Annotated[int, _whole(2, 101)] = 7
+    optional: Flag = False
+    screen_out: Names = ()
+
+    @model_validator(mode="after")
+    def _has_answers(self) -> Self:
+        if self.kind in ("single", "multiple") and len(self.answers) < 2:
+            raise ValueError('\'answers\' needs at least two, such as { yes = "Yes", no = "No" }')
+        for name in self.screen_out:
+            if name not in self.answers:
+                raise ValueError(f"'screen_out' names '{name}', which is none of the answers")
+        return self
+
+
+class Recruiting(_Table):
+    """`[recruiting]`: the platform that participants come from, and its codes."""
+
+    platform: Literal["none", "prolific", "mturk", "sona", "other"] = "none"
+    id_parameter: Line = ""
+    completion_code: Line = ""
+    screen_out_code: Line = ""
+    quota_full_code: Line = ""
+    return_url: Line = ""
+
+
+class Plan(_Table):
+    """A study's plan; `text` is the file itself and `hash` its fingerprint."""
+
+    kind: Kind
+    title: Annotated[str, Field(max_length=200), AfterValidator(_printable)] = "A study"
+    seed: Annotated[int, _whole(0, 2**31)] = 0
+    languages: Annotated[Names, Field(min_length=1)] = ("en", "de")
+    words: Line = ""
+    data: Data = Data()
+    design: Design = Design()
+    validity: Validity = Validity()
+    rating: Rating = Rating()
+    recruiting: Recruiting = Recruiting()
+    texts: dict[
+        Literal[
+            "title", "welcome", "consent", "voluntary", "data", "leaving", "pay", "contact",
+            "debriefing",
+        ],
+        Texts,
+    ] = {}  # fmt: skip
+    consent_boxes: tuple[Texts, ...] = ()
+    descriptions: dict[Name, Texts] = {}
+    mode: tuple[Mode, ...] = ()
+    masks: tuple[Masks, ...] = ()
+    questions: tuple[Question, ...] = ()
+    questionnaires: Annotated[tuple[Literal["nasa-tlx"], ...], AfterValidator(_unique)] = ()
+    text: Annotated[str, Field(exclude=True)] = ""
+    folder: Annotated[Path, Field(exclude=True)] = Path()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        _check(self)
+        return self
+
+    @cached_property
     def hash(self) -> str:
         return fingerprint("study plan", self.text, size=8)
 
+    @cached_property
+    def modes(self) -> tuple[Mode, ...]:
+        """The display modes in use."""
+        if self.kind == "rate":
+            return (Mode(name="rate", screens=(Screen(show="image"),)),)
+        own = {mode.name: mode for mode in self.mode}
+        known = {**BUILT_IN, **own}
+        named = self.design.modes or tuple(own) or ("Object_CutOut",)
+        for name in named:
+            if name not in known:
+                raise ValueError(f"design.modes: no mode '{name}'{_known(name, list(known))}")
+        return tuple(known[name] for name in named)
+
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What is compared: modes, masks to rate, or models."""
+        """What is compared: display modes, sources of masks, or models."""
         if self.kind == "rate":
-            return tuple(masks.name for masks in self.masks)
+            return tuple(masks.name for masks in self.masks if masks.rated)
         if self.kind == "interact":
-            return self.models
+            return self.design.models
         return tuple(mode.name for mode in self.modes)
 
     @property
     def fixed(self) -> bool:
-        """Whether a person keeps to one condition."""
-        return self.people == "between" and self.kind != "rate"
+        """Whether a participant keeps to one condition."""
+        return self.design.people == "between" and self.kind != "rate"
 
     @property
     def clicks(self) -> bool:
         return self.kind in ("clicks", "clicks-round2")
 
     @property
-    def cell_devices(self) -> tuple[str, ...]:
-        """Devices that are counted apart; ratings are not."""
-        return ("any",) if self.kind == "rate" else self.devices
+    def batch_minimum(self) -> int:
+        """Clicks of a full batch that must lie on their targets."""
+        given = self.validity.batch_minimum
+        if given is not None:
+            return given
+        return -(-7 * self.design.batch // 10) if self.clicks else 0
 
-    def mode(self, condition: str) -> Mode:
+    @property
+    def least_seconds(self) -> float:
+        """The shortest plausible time for one rating."""
+        given = self.validity.least_seconds
+        return (2.0 if self.kind == "rate" else 0.0) if given is None else given
+
+    @property
+    def has_practice(self) -> bool:
+        return bool(self.rating.training or self.design.practice)
+
+    def mode_of(self, condition: str) -> Mode:
         """The screens that belong to a condition."""
         if self.clicks:
             return next(mode for mode in self.modes if mode.name == condition)
@@ -93,7 +385,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check a plan; the first fault is said in one sentence."""
+    """Read and check a plan; the first error is reported in one sentence."""
     if not path.is_file():
         raise NotFound(f"no plan '{path}'; 'segmeter study new' writes one")
     if path.stat().st_size > _LARGEST_FILE:
@@ -106,109 +398,86 @@ def read_plan(path: Path) -> Plan:
 
 
 def parse_plan(text: str, folder: Path) -> Plan:
-    """A plan from its text; `folder` is where the files it names lie."""
+    """A plan from its text; relative paths in it start at `folder`."""
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"the plan is not TOML: {error}") from None
-    plan = _read(PlanTable(table, "the plan"), text, folder)
-    _check(plan)
-    return plan
-
-
-def _read(top: PlanTable, text: str, folder: Path) -> Plan:
-    """Every value of a plan with its default and its range."""
-    kind = top.choice("kind", KINDS)
-    data, design = top.part("data"), top.part("design")
-    modes = _modes(top.tables("mode"), design, kind)
-    batch = design.whole("batch", 10, 1, 100)
-    plan = Plan(
-        text=text,
-        kind=kind,
-        title=top.words("title", "A study", 200),
-        seed=top.whole("seed", 0, 0, 2**31),
-        dataset=data.words("dataset", "mini", 500),
-        scenes=data.names("scenes"),
-        targets=data.names("targets"),
-        largest_side=data.whole("largest_side", 2000 if kind == "rate" else 2048, 64, 8192),
-        descriptions=_texts(top.part("descriptions"), None),
-        modes=modes,
-        per_cell=design.whole("per_cell", 1, 1, 1000),
-        people=design.choice("people", ("between", "within"), "between"),
-        devices=_devices(design),
-        batch=batch,
-        batches_per_person=design.whole("batches_per_person", 0, 0, 10_000),
-        lease_minutes=design.number("lease_minutes", 30.0, 0.01, 24 * 60),
-        open_to_all=design.flag("open_to_all", False),
-        best_below=design.number("best_below", 0.95, 0.0, 1.0),
-        rounds=design.whole("rounds", 20, 1, 100),
-        models=design.names("models"),
-        languages=top.names("languages") or ("en", "de"),
-        words=top.words("words", "", 500),
-        texts=_texts(top.part("texts"), _TEXTS),
-        validity=Validity.read(top.part("validity"), kind, batch),
-        masks=tuple(map(Masks.read, top.tables("masks"))),
-        rating=Rating.read(top.part("rating")),
-        folder=folder,
-    )
-    for part in (top, data, design):
-        part.done()
-    return plan
+    for name in ("text", "folder"):
+        if name in table:
+            raise BadInput(f"the plan: unknown key '{name}'")
+    try:
+        return Plan.model_validate({**table, "text": text, "folder": folder})
+    except ValidationError as error:
+        raise BadInput(_sentence(error.errors()[0])) from None
 
 
 def _check(plan: Plan) -> None:
-    """What only the parts together can get wrong."""
-    if plan.kind in ("rate", "clicks-round2") and not plan.masks:
-        raise BadInput(f"a plan of kind '{plan.kind}' needs [[masks]]: whose masks are shown")
-    if plan.kind == "interact" and not plan.models:
-        raise BadInput("a plan of kind 'interact' needs design.models, such as [\"mobile-sam\"]")
+    """Rules that involve several tables; raises ValueError, as pydantic expects."""
+    if plan.kind in ("rate", "clicks-round2") and not any(m.rated for m in plan.masks):
+        raise ValueError(f"kind '{plan.kind}' needs [[masks]]: whose masks are shown")
+    if plan.kind == "interact" and not plan.design.models:
+        raise ValueError("kind 'interact' needs design.models, such as [\"mobile-sam\"]")
     if plan.kind == "clicks-round2" and any(m.source == "ground_truth" for m in plan.masks):
-        raise BadInput(
-            "clicks-round2 asks for mistakes; masks with source 'ground truth' have none"
-        )
-    names = [*plan.conditions]
-    if len(set(names)) != len(names):
-        raise BadInput("two conditions have the same name; rename one")
-    for name, references in plan.rating.known.items():
-        for reference in references:
-            if reference.masks not in plan.conditions:
-                raise BadInput(
-                    f"[[rating.{name}]] names masks '{reference.masks}', which [[masks]] lacks"
+        raise ValueError("clicks-round2 shows errors; masks with source 'ground truth' have none")
+    assert plan.modes
+    named = [masks.name for masks in plan.masks]
+    for names in (named, [question.name for question in plan.questions]):
+        if len(set(names)) != len(names):
+            raise ValueError("two tables have the same name; rename one")
+    if plan.validity.batch_minimum and plan.validity.batch_minimum > plan.design.batch:
+        raise ValueError("validity.batch_minimum is larger than design.batch")
+    for where in ("training", "gold"):
+        for reference in getattr(plan.rating, where):
+            if reference.masks not in named:
+                raise ValueError(
+                    f"[[rating.{where}]] names masks '{reference.masks}', which [[masks]] lacks"
                 )
-
-
-def _modes(tables: Sequence[Mapping[str, Any]], design: PlanTable, kind: str) -> tuple[Mode, ...]:
-    own = {mode.name: mode for mode in map(read_mode, tables)}
-    known = {**BUILT_IN, **own}
-    if kind == "rate":
-        return (Mode("rate", (Screen("image", None, False),)),)
-    named = design.names("modes") or (tuple(own) or ("Object_CutOut",))
-    for name in named:
-        if name not in known:
-            raise BadInput(
-                f"design.modes: there is no mode '{name}';{suggestion(name, known)}"
-                f" there are {', '.join(known)}, or write a [[mode]]"
+    questions = {question.name: question for question in plan.questions}
+    for quota in plan.design.quotas:
+        if quota.question not in questions or quota.answer not in questions[quota.question].answers:
+            raise ValueError(
+                f"design.quotas: no question '{quota.question}' with the answer '{quota.answer}'"
             )
-    return tuple(known[name] for name in named)
 
 
-def _devices(design: PlanTable) -> tuple[str, ...]:
-    devices = design.names("devices") or _DEVICES
-    for device in devices:
-        if device not in _DEVICES:
-            raise BadInput(f"design.devices are pc and mobile, not '{device}'")
-    return devices
+def _sentence(error: Mapping[str, Any]) -> str:
+    """A pydantic error as one sentence: where, what, and the nearest known word."""
+    *parents, last = error["loc"] or ("",)
+    tables = [str(part) for part in parents if isinstance(part, str) and part != "[key]"]
+    where = f"[{'.'.join(tables)}]" if tables else "the plan"
+    if isinstance(last, int):
+        where, last = f"{where} {last + 1}", tables[-1] if tables else ""
+    given, kind, context = error.get("input"), error["type"], error.get("ctx", {})
+    shown = f"not {given!r}"[:120]
+    if kind == "missing":
+        choices = f"; one of {', '.join(KINDS)}" if last == "kind" else ""
+        return f"{where}: '{last}' is missing{choices}"
+    if kind == "extra_forbidden":
+        known = _fields(parents)
+        return f"{where}: unknown key '{last}'{_known(str(last), known)}"
+    if kind == "literal_error":
+        words = [word.strip(" '") for word in context["expected"].replace(" or ", ",").split(",")]
+        name = tables[-1] if last == "[key]" else last
+        return f"{where}: '{name}' is one of {', '.join(words)}, {shown}{near(str(given), words)}"
+    if kind == "value_error":
+        reason = str(context["error"])
+        if not error["loc"]:
+            return reason
+        return f"{where}: {reason}" if f"[{last}]" in where else f"{where} '{last}': {reason}"
+    message = error["msg"].removeprefix("Input ").replace("\n", " ")
+    return f"{where}: '{last}' {message}, {shown}"
 
 
-def _texts(part: PlanTable, known: Sequence[str] | None) -> dict[str, dict[str, str]]:
-    """`{name: {language: text}}`; a plain text stands for every language."""
-    found = {}
-    for name, value in part.table.items():
-        if known is not None and name not in known:
-            raise BadInput(f"[texts]: there is no '{name}'; there are {', '.join(known)}")
-        versions = {"": value} if isinstance(value, str) else value
-        texts = versions.values() if isinstance(versions, dict) else [None]
-        if not all(isinstance(text, str) and len(text) < 20_000 for text in texts):
-            raise BadInput(f'{part.where}: \'{name}\' is a text, or {{ en = "...", de = "..." }}')
-        found[name] = dict(versions)
-    return found
+def _fields(parents: list[Any]) -> list[str]:
+    """Known keys of the table that a path of pydantic leads to."""
+    model: type[BaseModel] = Plan
+    for part in parents:
+        field = model.model_fields.get(part) if isinstance(part, str) else None
+        if field is None:
+            continue
+        inner = [field.annotation, *get_args(field.annotation)]
+        found = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
+        model = found[0] if found else model
+    hidden = {"text", "folder"} if model is Plan else set()
+    return sorted(set(model.model_fields) - hidden)

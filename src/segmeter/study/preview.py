@@ -1,4 +1,4 @@
-"""Preview: what people will see, as images on one page, before anybody is invited."""
+"""Preview of a plan: the screens that participants will see, and what the plan lacks."""
 
 from __future__ import annotations
 
@@ -9,56 +9,67 @@ import numpy as np
 
 from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
-from segmeter.study.drawing import VIEWS, told
+from segmeter.study.drawing import VIEWS, text_screen
 from segmeter.study.modes import Mode
-from segmeter.study.plan import Plan
+from segmeter.study.plan import CONSENT_SECTIONS, Plan
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.tasks import Task, cells_of, tasks_of
 
-__all__ = ["preview_page"]
+__all__ = ["plan_warnings", "preview_page"]
 
 _EXAMPLES = 3
 
 
 def preview_page(plan: Plan, stimuli: Stimuli) -> str:
-    """The plan as a page: what is asked for, and the screens of a few targets."""
+    """The plan as a page: the design, and the screens of a few targets."""
     tasks = tasks_of(plan, stimuli)
     wanted = sum(count for _, _, count in cells_of(plan, tasks))
     facts = [
         f"kind {plan.kind}",
-        f"data set {plan.dataset}",
+        f"data set {plan.data.dataset}",
         f"{len({(task.scene, task.target) for task in tasks})} targets",
         f"{wanted} answers wanted",
         f"plan {plan.hash}",
     ]
     sections = [_design(plan, tasks, wanted), *_shows(plan, stimuli, tasks)]
-    return render(Page(plan.title, "What people will see", facts, sections))
+    return render(Page(plan.title, "What participants will see", facts, sections))
 
 
 def _design(plan: Plan, tasks: list[Task], wanted: int) -> Section:
     columns = (Column("condition"), Column("targets", digits=0), Column("screens"))
     rows = []
     for name in plan.conditions:
-        count = sum(task.condition == name for task in tasks)
-        rows.append((name, count, _told(plan.mode(name)) if plan.kind != "rate" else "five views"))
-    batches = -(-wanted // plan.batch)
-    note = Note(f"{wanted} answers are about {batches} batches of {plan.batch}.")
-    missing = [Note(text, "warning") for text in _missing(plan)]
-    return Section("Design", "", [Table("design", columns, rows), note, *missing])
+        count = sum(task.condition == name and task.role == "main" for task in tasks)
+        rows.append(
+            (name, count, _screens(plan.mode_of(name)) if plan.kind != "rate" else "five views")
+        )
+    batches = -(-wanted // plan.design.batch)
+    note = Note(f"{wanted} answers are about {batches} batches of {plan.design.batch}.")
+    warnings = [Note(text, "warning") for text in plan_warnings(plan)]
+    return Section("Design", "", [Table("design", columns, rows), note, *warnings])
 
 
-def _missing(plan: Plan) -> Iterator[str]:
-    """What people would look for and not find; a study can begin without it."""
-    for name, why in (("consent", "a general text stands in"), ("contact", "nobody is named")):
-        if name not in plan.texts:
-            yield f"`[texts]` has no `{name}`: {why}."
-    for name, versions in {**plan.texts, **plan.descriptions}.items():
+def plan_warnings(plan: Plan) -> Iterator[str]:
+    """What a plan lacks or replaces; a study can begin all the same."""
+    if "consent" not in plan.texts:
+        yield "`[texts]` has no `consent`: the consent page does not say what the study is about."
+    if "contact" not in plan.texts:
+        yield "`[texts]` has no `contact`: participants do not learn who runs the study."
+    for name in CONSENT_SECTIONS:
+        if name in plan.texts:
+            yield f"`[texts] {name}` replaces a built-in section of the consent; is it complete?"
+    for name, versions in (*plan.texts.items(), *plan.descriptions.items()):
         lacking = [each for each in plan.languages if each not in versions]
         if lacking and "" not in versions:
-            yield f"`{name}` is not written in {', '.join(lacking)}: another language is shown."
+            yield f"`{name}` has no text in {', '.join(lacking)}: another language is shown."
+    recruiting = plan.recruiting
+    if recruiting.platform != "none" and not recruiting.completion_code:
+        yield f"`[recruiting]`: {recruiting.platform} needs a `completion_code`."
+    if plan.kind == "rate" and not plan.rating.gold:
+        yield "`[[rating.gold]]` is empty: careless raters are found by speed and agreement only."
 
 
-def _told(mode: Mode) -> str:
+def _screens(mode: Mode) -> str:
     timed = [f"{screen.show} {screen.seconds:g} s" for screen in mode.screens if screen.seconds]
     return ", ".join([*timed, "answer"])
 
@@ -77,12 +88,12 @@ def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:
         images = [_image(stimuli.image(*parts, view), title) for title, view in shown]
         return Gallery(images, f"{task.scene}/{task.target}")
     images = []
-    for number, screen in enumerate(plan.mode(task.condition).screens, 1):
+    for number, screen in enumerate(plan.mode_of(task.condition).screens, 1):
         seconds = "until the answer" if screen.seconds is None else f"{screen.seconds:g} s"
         caption = f"{number}. {screen.show}, {seconds}"
         if screen.show == "text":
             label = stimuli.label(task.scene, task.target, plan.languages[0])
-            images.append(Illustration(told(label), f"{caption}: **{label}**"))
+            images.append(Illustration(text_screen(label), f"{caption}: **{label}**"))
         else:
             images.append(_image(stimuli.image(*parts, screen.show), caption))
     return Gallery(images, f"{task.scene}/{task.target}")

@@ -1,4 +1,4 @@
-"""Progress: how far a study is, cell by cell, as the conductor sees it."""
+"""Progress of a study, cell by cell, as the conductor sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from segmeter.study import tables as t
+from segmeter.study import database as db
 from segmeter.study.drawing import encoded
 from segmeter.study.stimuli import Stimuli
 
@@ -20,7 +20,7 @@ __all__ = ["Progress", "heat_image", "heat_targets", "is_shown", "progress"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Counts of a study; `cells` by condition and device, `dropped` the last batches that were."""
+    """Counts of a study; `cells` by condition and device, `dropped` the last dropped batches."""
 
     state: str
     people: int
@@ -36,15 +36,15 @@ class Progress:
 
 
 def progress(connection: sa.Connection) -> Progress:
-    """Where the study stands now."""
+    """The current counts."""
     cells = _cells(connection)
-    states = sa.select(t.batches.c.state, sa.func.count()).group_by(t.batches.c.state)
+    states = sa.select(db.batches.c.state, sa.func.count()).group_by(db.batches.c.state)
     batches = {row[0]: row[1] for row in connection.execute(states)}
-    used = sa.select(sa.func.count()).where(t.invitations.c.person.is_not(None))
-    made = sa.select(sa.func.count()).select_from(t.invitations)
+    used = sa.select(sa.func.count()).where(db.invitations.c.person.is_not(None))
+    made = sa.select(sa.func.count()).select_from(db.invitations)
     return Progress(
-        state=connection.execute(sa.select(t.study.c.state)).scalar_one(),
-        people=_one(connection, sa.select(sa.func.count()).select_from(t.people)),
+        state=connection.execute(sa.select(db.study.c.state)).scalar_one(),
+        people=_one(connection, sa.select(sa.func.count()).select_from(db.people)),
         working=batches.get("open", 0),
         wanted=sum(cell["wanted"] for cell in cells),
         valid=sum(cell["valid"] for cell in cells),
@@ -60,11 +60,11 @@ def progress(connection: sa.Connection) -> Progress:
 def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, Any]]:
     """The targets with the most clicks so far."""
     asked = (
-        sa.select(t.tasks.c.scene, t.tasks.c.target, sa.func.count().label("clicks"))
-        .join(t.trials, t.trials.c.task == t.tasks.c.id)
-        .where(t.trials.c.answered.is_not(None))
-        .group_by(t.tasks.c.scene, t.tasks.c.target)
-        .order_by(sa.func.count().desc(), t.tasks.c.scene, t.tasks.c.target)
+        sa.select(db.tasks.c.scene, db.tasks.c.target, sa.func.count().label("clicks"))
+        .join(db.trials, db.trials.c.task == db.tasks.c.id)
+        .where(db.trials.c.answered.is_not(None))
+        .group_by(db.tasks.c.scene, db.tasks.c.target)
+        .order_by(sa.func.count().desc(), db.tasks.c.scene, db.tasks.c.target)
         .limit(most)
     )
     return [dict(row) for row in connection.execute(asked).mappings()]
@@ -72,18 +72,20 @@ def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, An
 
 def is_shown(connection: sa.Connection, scene: str, target: str) -> bool:
     """Whether the study has such a target at all."""
-    asked = sa.select(t.tasks.c.id).where(t.tasks.c.scene == scene, t.tasks.c.target == target)
+    asked = sa.select(db.tasks.c.id).where(db.tasks.c.scene == scene, db.tasks.c.target == target)
     return connection.execute(asked).first() is not None
 
 
 def heat_image(connection: sa.Connection, stimuli: Stimuli, scene: str, target: str) -> bytes:
-    """A target's clicks as warmth over the image, and each click as a dot."""
+    """A target's clicks as a heat map over the image, with each click as a dot."""
+    last = db.latest_answers()
     asked = (
-        sa.select(t.trials.c.answer)
-        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-        .where(t.tasks.c.scene == scene, t.tasks.c.target == target, t.trials.c.answer != "")
+        sa.select(last.c.body)
+        .join(db.trials, db.trials.c.id == last.c.trial)
+        .join(db.tasks, db.tasks.c.id == db.trials.c.task)
+        .where(db.tasks.c.scene == scene, db.tasks.c.target == target)
     )
-    answers = [json.loads(text) for text in connection.execute(asked).scalars()]
+    answers = [json.loads(text)["given"] for text in connection.execute(asked).scalars()]
     shown = stimuli.shown(scene)
     heat: npt.NDArray[np.float32] = np.zeros(shown.size, dtype=np.float32)
     spots = [(int(each["y"]), int(each["x"])) for each in answers if "x" in each]
@@ -104,10 +106,10 @@ def heat_image(connection: sa.Connection, stimuli: Stimuli, scene: str, target: 
 
 
 def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
-    c = t.cells.c
+    c = db.cells.c
     asked = (
         sa.select(
-            t.tasks.c.condition,
+            db.tasks.c.condition,
             c.device,
             sa.func.count().label("targets"),
             sa.func.sum(c.wanted).label("wanted"),
@@ -116,47 +118,37 @@ def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
             sa.func.min(c.valid).label("least"),
             sa.func.max(c.valid).label("most"),
         )
-        .join(t.tasks, t.tasks.c.id == c.task)
-        .group_by(t.tasks.c.condition, c.device)
-        .order_by(t.tasks.c.condition, c.device)
+        .join(db.tasks, db.tasks.c.id == c.task)
+        .group_by(db.tasks.c.condition, c.device)
+        .order_by(db.tasks.c.condition, c.device)
     )
     return [dict(row) for row in connection.execute(asked).mappings()]
 
 
 def _dropped(connection: sa.Connection) -> list[dict[str, Any]]:
-    b = t.batches.c
+    b = db.batches.c
     asked = sa.select(b.person, b.device, b.condition, b.state, b.reason, b.closed)
     asked = asked.where(b.state.in_(["dropped", "returned"])).order_by(b.closed.desc()).limit(20)
     return [dict(row) for row in connection.execute(asked).mappings()]
 
 
 def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
-    """Median seconds that an answer took, by condition."""
-    clicking = _clicking_ms(connection)
+    """Median seconds per answer, by condition: latency of clicks, else the server's time."""
+    last = db.latest_answers()
     asked = (
-        sa.select(t.tasks.c.condition, t.trials.c.id, t.trials.c.answer)
-        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-        .where(t.trials.c.answer != "")
+        sa.select(db.tasks.c.condition, last.c.body)
+        .join(db.trials, db.trials.c.id == last.c.trial)
+        .join(db.tasks, db.tasks.c.id == db.trials.c.task)
     )
     found: dict[str, list[float]] = {}
-    for condition, trial, text in connection.execute(asked):
-        answer = json.loads(text)
-        waited_ms = answer.get("latency_ms", answer.get("review_ms", 0.0))
-        seconds = answer.get("seconds", (waited_ms + clicking.get(trial, 0.0)) / 1000)
-        found.setdefault(condition, []).append(seconds)
+    for condition, text in connection.execute(asked):
+        body = json.loads(text)
+        ms = body["given"].get("latency_ms", body["server"]["total_ms"])
+        found.setdefault(condition, []).append(ms / 1000)
     return [
         {"condition": name, "answers": len(values), "median": float(np.median(values))}
         for name, values in sorted(found.items())
     ]
-
-
-def _clicking_ms(connection: sa.Connection) -> dict[str, float]:
-    """How long each trial with a model in the loop took until its last mask was there."""
-    found: dict[str, float] = {}
-    for trial, text in connection.execute(sa.select(t.steps.c.trial, t.steps.c.step)):
-        step = json.loads(text)
-        found[trial] = found.get(trial, 0.0) + step["user_ms"] + step["answer_ms"]
-    return found
 
 
 def _one(connection: sa.Connection, asked: Any) -> int:

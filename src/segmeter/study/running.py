@@ -1,191 +1,425 @@
-"""A running study: who may do what next, and what is kept of it."""
+"""A running study: who may do what next, and what is stored."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import threading
 import time
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.study import lookups
-from segmeter.study import tables as t
-from segmeter.study.assignment import assign, choose_condition, give_back_late
-from segmeter.study.batch_views import batch_view
-from segmeter.study.closing import close_batch
-from segmeter.study.flagging import Answer, answer_flags
-from segmeter.study.ledger import Ledger
-from segmeter.study.lookups import Row, hashed
-from segmeter.study.plan import Plan
-from segmeter.study.plan_changes import begin_or_go_on, revalidate
-from segmeter.study.plan_parts import Validity
-from segmeter.study.refusals import Refused
+from segmeter.study import database as db
+from segmeter.study import records
+from segmeter.study.assignment import assign, choose_condition, offer, unproven_batches
+from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
+from segmeter.study.plan import Plan, Validity
+from segmeter.study.questionnaires import questions_of
+from segmeter.study.records import Refused, Row, hashed
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import answer_flags
 
 __all__ = ["OPEN", "RunningStudy"]
 
 OPEN = "open"
 """The token of a study that anybody may join."""
+_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
+_HELD_BY_ONE_ADDRESS = 3
+_LEAVE_SECONDS = 120.0
+_MOST_REMEMBERED = 200_000
+_VIEWS_TO_SEE = "view-masked"
+
+
+def new_code() -> str:
+    """A participant's code: 60 random bits that can be read out, such as `7KQ2-M4XR-9TBA`."""
+    letters = [secrets.choice(_ALPHABET) for _ in range(12)]
+    return "-".join("".join(letters[k : k + 4]) for k in (0, 4, 8))
 
 
 class RunningStudy:
-    """A plan, its stimuli and its ledger."""
+    """A plan, its stimuli and its database."""
 
-    def __init__(self, plan: Plan, stimuli: Stimuli, ledger: Ledger) -> None:
+    def __init__(self, plan: Plan, stimuli: Stimuli, database: db.Database) -> None:
         self.plan = plan
         self.stimuli = stimuli
-        self.ledger = ledger
-        begin_or_go_on(ledger, plan, stimuli)
+        self.database = database
+        self._started = time.time()
+        self._lock = threading.Lock()
+        self._fetched: dict[str, set[str]] = {}
+        self._holders: dict[str, str] = {}
+        with database.writing() as connection:
+            records.begin_or_resume(connection, plan, stimuli)
+
+    # The study as a whole
 
     def state(self) -> str:
         """`open`, `paused` or `closed`."""
-        with self.ledger.protocol() as connection:
-            return str(connection.execute(sa.select(t.study.c.state)).scalar_one())
+        with self.database.reading() as connection:
+            return str(connection.execute(sa.select(db.study.c.state)).scalar_one())
 
     def set_state(self, state: str) -> None:
         if state not in ("open", "paused", "closed"):
             raise Refused(422, "a study is open, paused or closed")
-        with self.ledger.writing() as work:
-            work.record("state", {"state": state})
-
-    def invite(self, many: int, role: str = "person", label: str = "") -> list[str]:
-        """New single-use tokens; only their hashes are kept."""
-        tokens = [secrets.token_urlsafe(24) for _ in range(many)]
-        with self.ledger.writing() as work:
-            ids = [hashed(token) for token in tokens]
-            work.record("invited", {"ids": ids, "role": role, "label": label})
-        return tokens
-
-    def may_join(self, token: str) -> bool:
-        """Whether a link still opens the door."""
-        if token == OPEN:
-            return self.plan.open_to_all
-        with self.ledger.protocol() as connection:
-            found = lookups.invitation(connection, token)
-        return found is not None and found["person"] is None
-
-    def join(self, token: str, language: str) -> str:
-        """Take somebody in who has consented; returns their new session token."""
-        self.check_open()
-        session, person = secrets.token_urlsafe(32), secrets.token_urlsafe(12)
-        with self.ledger.writing() as work:
-            invitation, role = "", "person"
-            if token != OPEN or not self.plan.open_to_all:
-                found = lookups.invitation(work.connection, token)
-                if found is None or found["person"] is not None:
-                    raise Refused(403, "this link is not valid any more")
-                invitation, role = found["id"], found["role"]
-            body = {"session": hashed(session), "invitation": invitation, "role": role}
-            work.record("joined", {**body, "language": language, "plan": self.plan.hash}, person)
-        return session
-
-    def person(self, session: str) -> Row | None:
-        """Whose session this is."""
-        with self.ledger.protocol() as connection:
-            return lookups.person(connection, session)
-
-    def choose_device(self, person: Row, device: str) -> None:
-        """Keep what the person works with, and a condition for newcomers."""
-        if device not in self.plan.devices:
-            raise Refused(422, "this study does not take part on such a device")
-        with self.ledger.writing() as work:
-            body: dict[str, Any] = {"device": device}
-            if self.plan.fixed and person["condition"] is None:
-                body["condition"] = choose_condition(work.connection, self.plan, device)
-            work.record("settled", body, person["id"])
-
-    def choose_language(self, person: Row, language: str) -> None:
-        """Keep the language that a person reads."""
-        if language != person["language"]:
-            with self.ledger.writing() as work:
-                work.record("settled", {"language": language}, person["id"])
-
-    def batch(self, person: Row) -> dict[str, Any] | None:
-        """The person's open batch, or the next one; None when there is nothing left."""
-        self.check_open()
-        if person["device"] is None:
-            raise Refused(409, "say first what you work with")
-        with self.ledger.protocol() as connection:
-            open = lookups.open_batch(connection, person["id"])
-        if open is None:
-            with self.ledger.writing() as work:
-                give_back_late(work)
-                open = lookups.open_batch(work.connection, person["id"])
-                open = open or assign(work, self.plan, person)
-        if open is None:
-            return None
-        with self.ledger.protocol() as connection:
-            return batch_view(connection, self.plan, self.stimuli, open, person["language"])
-
-    def trial(self, person: Row, trial: str) -> Row:
-        """A trial of the person's own; others do not exist for them."""
-        with self.ledger.protocol() as connection:
-            return lookups.own_trial(connection, person["id"], trial)
-
-    def answer(self, person: Row, trial: str, given: Answer) -> dict[str, Any]:
-        """Keep an answer; the same answer sent again is acknowledged again."""
-        self.check_open()
-        task = self.trial(person, trial)
-        flags = answer_flags(self.plan, self.stimuli, task, given)
-        body: dict[str, Any] = {"trial": trial, "answer": given.model_dump(), "flags": flags}
-        with self.ledger.writing() as work:
-            new = self._is_new(work.connection, person, trial, given)
-            if new:
-                known = task["task_role"] in ("training", "gold")
-                pending = self.plan.clicks or known
-                body |= {"counts": None if pending else 1, "plan": self.plan.hash}
-                body["deadline"] = time.time() + 60 * self.plan.lease_minutes
-                work.record("answered", body, person["id"])
-            left = lookups.left(work.connection, task["batch"])
-            if new and not left and self.plan.kind != "rate":
-                batch = lookups.own_batch(work.connection, person["id"], task["batch"])
-                close_batch(work, self.plan, batch)
-        return {"left": left}
-
-    def finish(self, person: Row, batch: str) -> dict[str, Any]:
-        """End a batch of ratings; until then scores may be changed."""
-        with self.ledger.writing() as work:
-            found = lookups.own_batch(work.connection, person["id"], batch)
-            if found["state"] == "open":
-                if lookups.left(work.connection, batch):
-                    raise Refused(409, "some of this batch is still without an answer")
-                close_batch(work, self.plan, found)
-        return {"passed": self._passed(person["id"]) if found["role"] == "training" else None}
-
-    def withdraw(self, person: str) -> bool:
-        return self.ledger.withdraw(person)
-
-    def revalidate(self, rules: Validity) -> int:
-        """Run other rules over all finished batches; returns how many trials changed."""
-        return revalidate(self.ledger, replace(self.plan, validity=rules), self.stimuli)
+        with self.database.writing() as connection:
+            connection.execute(sa.update(db.study).values(state=state))
 
     def check_open(self) -> None:
         """Refuse work while the study is paused or closed."""
-        if self.state() != "open":
-            raise Refused(423, "the study is paused or closed")
+        state = self.state()
+        if state != "open":
+            raise Refused(423, f"the study is {state}")
+
+    def revalidate(self, rules: Validity) -> int:
+        """Apply other rules to all finished batches; returns how many trials changed."""
+        plan = self.plan.model_copy(update={"validity": rules})
+        with self.database.writing() as connection:
+            return records.revalidate(connection, plan, self.stimuli)
+
+    def withdraw(self, code: str) -> bool:
+        """Delete everything about the participant with this code; False if there is none."""
+        letters = "".join(c for c in code.upper() if c in _ALPHABET)
+        return self.database.withdraw("-".join(letters[k : k + 4] for k in (0, 4, 8)))
+
+    # Joining
+
+    def invite(self, many: int, role: str = "person", label: str = "") -> list[str]:
+        """New single-use tokens; only their hashes are stored."""
+        tokens = [secrets.token_urlsafe(24) for _ in range(many)]
+        rows = [
+            {"id": hashed(token), "role": role, "label": label, "made": time.time()}
+            for token in tokens
+        ]
+        with self.database.writing() as connection:
+            connection.execute(sa.insert(db.invitations), rows)
+        return tokens
+
+    def may_join(self, token: str) -> bool:
+        """Whether a link is valid and unused."""
+        if token == OPEN:
+            return self.plan.design.open_to_all
+        with self.database.reading() as connection:
+            found = records.invitation(connection, token)
+        return found is not None and found["person"] is None
+
+    def join(self, token: str, language: str, platform: Mapping[str, str] | None = None) -> str:
+        """Enrol somebody who has consented; returns their new session token."""
+        self.check_open()
+        session, person = secrets.token_urlsafe(32), new_code()
+        ids = dict(platform or {})
+        own = next(iter(ids.values()), None)
+        with self.database.writing() as connection:
+            role, label, invitation = "person", "", None
+            if token != OPEN or not self.plan.design.open_to_all:
+                invitation = records.invitation(connection, token)
+                if invitation is None or invitation["person"] is not None:
+                    raise Refused(403, "this link is not valid any more")
+                role, label = invitation["role"], invitation["label"]
+            known = sa.select(db.people.c.id).where(db.people.c.platform_id == own)
+            if own and connection.execute(known).first() is not None:
+                raise Refused(409, "you have taken part in this study already")
+            most = sa.select(sa.func.coalesce(sa.func.max(db.people.c.number), -1))
+            number = 1 + int(connection.execute(most).scalar_one())
+            row = {"id": person, "number": number, "session": hashed(session), "role": role}
+            row |= {"label": label, "language": language, "joined": time.time(), "state": ""}
+            row |= {"passed": False, "platform": json.dumps(ids), "platform_id": own}
+            connection.execute(sa.insert(db.people), {**row, "plan": self.plan.hash})
+            if invitation is not None:
+                used = sa.update(db.invitations).where(db.invitations.c.id == invitation["id"])
+                connection.execute(used.values(person=person))
+        return session
+
+    def person(self, session: str) -> Row | None:
+        """The participant of a session."""
+        asked = sa.select(db.people).where(db.people.c.session == hashed(session))
+        with self.database.reading() as connection:
+            return connection.execute(asked).mappings().first()
+
+    def choose_device(self, person: Row, device: str) -> None:
+        """Store the device, and a condition for newcomers."""
+        if device not in self.plan.design.devices:
+            raise Refused(422, "this study is not for this kind of device")
+        change: dict[str, Any] = {"device": device}
+        with self.database.writing() as connection:
+            if self.plan.fixed and person["condition"] is None:
+                change["condition"] = choose_condition(connection, self.plan, device)
+            records.update_person(connection, person["id"], **change)
+
+    def choose_language(self, person: Row, language: str) -> None:
+        if language != person["language"]:
+            with self.database.writing() as connection:
+                records.update_person(connection, person["id"], language=language)
+
+    # Questionnaires
+
+    def open_questions(self, person: Row, when: str) -> list[Any]:
+        """The questions of a page that this participant has not answered."""
+        asked = sa.select(db.responses.c.question).where(db.responses.c.person == person["id"])
+        with self.database.reading() as connection:
+            given = set(connection.execute(asked).scalars())
+        wanted = questions_of(self.plan, when)
+        return [] if any(q.name in given for q in wanted) else wanted
+
+    def respond(self, person: Row, values: Mapping[str, str]) -> None:
+        """Store answers to a questionnaire, and screen out by them and by quotas."""
+        rows = [
+            {"person": person["id"], "question": name, "at": time.time(), "value": value}
+            for name, value in values.items()
+        ]
+        with self.database.writing() as connection:
+            state = self._screened(connection, values)
+            if rows:
+                connection.execute(sa.insert(db.responses), rows)
+            if state:
+                records.update_person(connection, person["id"], state=state)
+
+    def _screened(self, connection: sa.Connection, values: Mapping[str, str]) -> str:
+        for question in self.plan.questions:
+            chosen = values.get(question.name, "").split(";")
+            if any(name in question.screen_out for name in chosen):
+                return "screened_out"
+        r = db.responses.c
+        for quota in self.plan.design.quotas:
+            if quota.answer not in values.get(quota.question, "").split(";"):
+                continue
+            same = (r.question == quota.question) & r.value.in_([quota.answer])
+            asked = sa.select(sa.func.count(sa.distinct(r.person))).join(
+                db.people, db.people.c.id == r.person
+            )
+            have = connection.execute(asked.where(same, db.people.c.state == "")).scalar_one()
+            if have >= quota.people:
+                return "quota_full"
+        return ""
+
+    # Work
+
+    def offer(self, person: Row, address: str = "") -> dict[str, Any]:
+        """What there is for a participant now; nothing is reserved."""
+        self.check_open()
+        with self.database.reading() as connection:
+            own = records.open_batch(connection, person["id"])
+            if own is not None:
+                many = [row["answered"] for row in records.trials_of(connection, own)]
+                return {"state": "work", "count": len(many), "training": False}
+            ignored = [*self._ignored(connection, address), *records.late_batches(connection)]
+            return offer(connection, self.plan, person, ignored)
+
+    def batch(self, person: Row, address: str = "") -> dict[str, Any] | None:
+        """The participant's open batch, or a newly reserved one; None if there is none now."""
+        self.check_open()
+        if person["device"] is None:
+            raise Refused(409, "choose a device first")
+        with self.database.writing() as connection:
+            records.return_late(connection, self.plan)
+            batch = records.open_batch(connection, person["id"])
+            if batch is not None:
+                records.show_again(connection, self.plan, batch)
+            else:
+                ignored = self._ignored(connection, address)
+                batch = assign(connection, self.plan, person, ignored)
+                if batch is not None:
+                    with self._lock:
+                        self._holders[batch] = address
+        if batch is None:
+            return None
+        with self.database.reading() as connection:
+            return self._batch_view(connection, batch, person["language"])
+
+    def leave(self, person: Row, batch: str) -> None:
+        """The page was closed: the batch goes back soon unless it is opened again."""
+        with self.database.writing() as connection:
+            found = records.own_batch(connection, person["id"], batch)
+            if found["state"] == "open":
+                soon = min(found["deadline"], time.time() + _LEAVE_SECONDS)
+                records.update_batch(connection, batch, deadline=soon)
+
+    def trial(self, person: Row, trial: str) -> Row:
+        """A trial of the participant's own; others do not exist for them."""
+        with self.database.reading() as connection:
+            return records.own_trial(connection, person["id"], trial)
+
+    def note_fetched(self, trial: str, name: str) -> None:
+        """Remember that an image was sent, for the flag `unseen`."""
+        with self._lock:
+            if len(self._fetched) > _MOST_REMEMBERED:
+                self._fetched.clear()
+                self._started = time.time()
+            self._fetched.setdefault(trial, set()).add(name)
+
+    def answer(self, person: Row, trial: str, given: Answer) -> dict[str, Any]:
+        """Store an answer; the same answer sent again is acknowledged again."""
+        self.check_open()
+        now, task = time.time(), self.trial(person, trial)
+        self._check_answer(task, given)
+        with self.database.writing() as connection:
+            if self._is_new(connection, person, trial, given):
+                body = {"given": given.model_dump()}
+                body["server"] = self._observed(connection, person, task, now)
+                flags = answer_flags(self.plan, self.stimuli, task, body)
+                records.store_answer(connection, self.plan, trial, body, flags, now)
+                if not records.left(connection, task["batch"]) and self.plan.kind != "rate":
+                    batch = records.own_batch(connection, person["id"], task["batch"])
+                    records.close(connection, self.plan, batch)
+            left = records.left(connection, task["batch"])
+            row = records.own_trial(connection, person["id"], trial)
+        found: dict[str, Any] = {"left": left}
+        if task["task_role"] == "training":
+            found |= self._feedback(task, json.loads(row["flags"]))
+        return found if left or self.plan.kind == "rate" else found | self._after(person)
+
+    def finish(self, person: Row, batch: str) -> dict[str, Any]:
+        """End a batch of ratings; until then scores may be changed."""
+        with self.database.writing() as connection:
+            found = records.own_batch(connection, person["id"], batch)
+            if found["state"] == "open":
+                if records.left(connection, batch):
+                    raise Refused(409, "some masks of this batch have no score yet")
+                records.close(connection, self.plan, found)
+        return self._after(person)
+
+    def end(self, person: Row) -> None:
+        """The participant is done; refused before anything was handed in."""
+        with self.database.writing() as connection:
+            b = db.batches.c
+            done = sa.select(sa.func.count()).where(b.person == person["id"], b.role == "main")
+            many = connection.execute(done.where(b.state.in_(["done", "dropped"]))).scalar_one()
+            if not many:
+                raise Refused(409, "finish a round first")
+            if person["finished"] is None:
+                records.update_person(connection, person["id"], finished=time.time())
+
+    def _after(self, person: Row) -> dict[str, Any]:
+        """What follows a batch: `passed` (of practice), and what there is to do next."""
+        with self.database.reading() as connection:
+            asked = sa.select(db.people).where(db.people.c.id == person["id"])
+            now = connection.execute(asked).mappings().one()
+            last = sa.select(db.batches.c.role, db.batches.c.state).where(
+                db.batches.c.person == person["id"]
+            )
+            role, state = connection.execute(
+                last.order_by(db.batches.c.opened.desc()).limit(1)
+            ).one()
+            if now["state"]:
+                return {"passed": False, "next": now["state"]}
+            offered = offer(connection, self.plan, now)["state"]
+        return {"passed": state == "done" if role == "training" else None, "next": offered}
+
+    def _ignored(self, connection: sa.Connection, address: str) -> list[str]:
+        """Unproven reservations of other addresses that hold very many of them."""
+        with self._lock:
+            holders = dict(self._holders)
+        unproven = [batch for batch in unproven_batches(connection) if batch in holders]
+        held = Counter(holders[batch] for batch in unproven)
+        crowded = {name for name, many in held.items() if many > _HELD_BY_ONE_ADDRESS}
+        return [batch for batch in unproven if holders[batch] in crowded - {address}]
+
+    def _batch_view(self, connection: sa.Connection, batch: str, language: str) -> dict[str, Any]:
+        """What a browser learns about a batch: no names of models, scenes or targets."""
+        rows = records.trials_of(connection, batch)
+        role = sa.select(db.batches.c.role).where(db.batches.c.id == batch)
+        training = connection.execute(role).scalar_one() == "training"
+        trials = [self._trial_view(connection, row, language) for row in rows]
+        return {"batch": batch, "training": training, "trials": trials}
+
+    def _trial_view(self, connection: sa.Connection, row: Row, language: str) -> dict[str, Any]:
+        height, width = self.stimuli.shown(row["scene"]).size
+        view: dict[str, Any] = {
+            "id": row["id"],
+            "answered": row["answered"] is not None,
+            "width": width,
+            "height": height,
+            "part": row["part"],
+            "screens": [],
+        }
+        if self.plan.kind == "rate":
+            kept = records.stored(connection, row["id"])
+            view["score"] = None if kept is None else kept["given"]["score"]
+            return view
+        if self.plan.kind == "interact":
+            view["clicks"] = [
+                {"x": s["shown_x"], "y": s["shown_y"], "positive": s["positive"]}
+                for s in records.steps_of(connection, row["id"])
+            ]
+        for number, screen in enumerate(self.plan.mode_of(row["condition"]).screens):
+            shown: dict[str, Any] = {"seconds": screen.seconds, "blocked": screen.blocked}
+            if screen.show == "text":
+                shown["text"] = self.stimuli.label(row["scene"], row["target"], language)
+            else:
+                shown["image"] = "image" if screen.show == "image" else str(number)
+            view["screens"].append(shown)
+        return view
+
+    def _check_answer(self, task: Row, given: Answer) -> None:
+        """Refuse what no page of this study would send."""
+        if isinstance(given, RatingAnswer):
+            return
+        planned = [screen.seconds for screen in self.plan.mode_of(task["condition"]).screens[:-1]]
+        claimed = [screen.planned_ms for screen in given.screens]
+        if len(claimed) != len(planned) or any(
+            abs(ms - 1000 * (s or 0)) > 0.5 for ms, s in zip(claimed, planned, strict=True)
+        ):
+            raise Refused(422, "the screens are not those of the plan")
+        if isinstance(given, ClickAnswer):
+            height, width = self.stimuli.shown(task["scene"]).size
+            if (given.natural_width, given.natural_height) != (width, height):
+                raise Refused(422, "the image's size is not the one that was shown")
+            slack = 0.02 * max(height, width)
+            if not -slack <= given.x <= width + slack or not -slack <= given.y <= height + slack:
+                raise Refused(422, "the click lies outside the image")
 
     def _is_new(self, connection: sa.Connection, person: Row, trial: str, given: Answer) -> bool:
-        """Whether an answer may be kept now; False for a repeated message."""
-        row = lookups.own_trial(connection, person["id"], trial)
+        """Whether an answer may be stored now; False for a repeated message."""
+        row = records.own_trial(connection, person["id"], trial)
         if row["answered"] is not None:
-            kept = json.loads(row["answer"])
-            if kept["nonce"] == given.nonce:
-                if kept != given.model_dump():
+            kept = records.stored(connection, trial)
+            assert kept is not None
+            if kept["given"]["nonce"] == given.nonce:
+                if kept["given"] != given.model_dump():
                     raise Refused(409, "this answer was given before, and differently")
                 return False
             if self.plan.kind != "rate":
-                raise Refused(409, "this trial has been answered")
-        if row["state"] != "open":
-            raise Refused(410, "this batch is over")
-        if row["deadline"] < time.time():
+                raise Refused(409, "this trial has been answered, perhaps in another tab")
+        if row["state"] != "open" or row["deadline"] < time.time():
             raise Refused(410, "the time for this batch is over")
-        if self.plan.kind != "rate" and lookups.first_open(connection, row["batch"]) != trial:
+        if self.plan.kind != "rate" and records.first_open(connection, row["batch"]) != trial:
             raise Refused(409, "trials are answered in their order")
         return True
 
-    def _passed(self, person: str) -> bool:
-        with self.ledger.protocol() as connection:
-            asked = sa.select(t.people.c.passed).where(t.people.c.id == person)
-            return bool(connection.execute(asked).scalar())
+    def _observed(
+        self, connection: sa.Connection, person: Row, task: Row, now: float
+    ) -> dict[str, Any]:
+        """What the server itself knows about an answer."""
+        steps = records.steps_of(connection, task["id"], all_kinds=True)
+        since = records.last_answer(connection, task["batch"])
+        last = max([since, *(step["at"] for step in steps)])
+        with self._lock:
+            fetched = self._fetched.get(task["id"], set())
+        wanted = self._images_of(task)
+        unseen = task["opened"] > self._started and not wanted <= fetched
+        return {
+            "ms": round(1000 * (now - last), 1),
+            "total_ms": round(1000 * (now - since), 1),
+            "clock": any(step["clock"] for step in steps),
+            "steps": sum(step["kind"] == "step" for step in steps),
+            "unseen": unseen,
+            "shown_again": task["shown_again"],
+            "device": person["device"],
+        }
+
+    def _images_of(self, task: Row) -> set[str]:
+        if self.plan.kind == "rate":
+            return {_VIEWS_TO_SEE}
+        screens = self.plan.mode_of(task["condition"]).screens
+        shown = [(str(k), screen.show) for k, screen in enumerate(screens)]
+        names = {"image" if show == "image" else k for k, show in shown if show != "text"}
+        return names
+
+    def _feedback(self, task: Row, flags: Mapping[str, Any]) -> dict[str, Any]:
+        """After a practice trial: whether it was right, and for ratings the reference."""
+        found: dict[str, Any] = {"right": flags["right"]}
+        if self.plan.kind == "rate":
+            reference = self.plan.rating.training[task["task_place"]]
+            found |= {"low": reference.low, "high": reference.high}
+        return found

@@ -1,13 +1,13 @@
-"""Segmenting with a model in the loop: a person's clicks step a session on the server.
+"""Segmenting with a model in the loop: a participant's clicks drive a session on the server.
 
-Every step is in the ledger before its mask leaves, so after a crash a session is stepped
-again through the same clicks and goes on. How good a mask is never leaves the server.
+Every step is stored before its mask is sent, so a session continues after a crash by replaying
+its clicks. Scores of masks never leave the server.
 """
 
 from __future__ import annotations
 
-import json
 import threading
+import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.runtime.devices import has_cuda
-from segmeter.study import tables as t
-from segmeter.study.lookups import Row
-from segmeter.study.messages import StepAsk
-from segmeter.study.refusals import Refused
+from segmeter.study import database as db
+from segmeter.study.messages import Step
+from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store_step
 from segmeter.study.running import RunningStudy
+from segmeter.study.validity import CLOCK_SLACK_MS
 
 __all__ = ["MEASURES", "Segmenting", "run_lengths", "scene_point"]
 
@@ -41,7 +41,7 @@ _AHEAD = 2
 
 @dataclass(slots=True)
 class _Open:
-    """The object that a person is at; `turn` keeps their clicks one after the other."""
+    """A participant's session with one object; `turn` serialises its clicks."""
 
     trial: str
     session: Session
@@ -49,72 +49,94 @@ class _Open:
 
 
 class Segmenting:
-    """Models that have looked at scenes, and the sessions of people who click on them."""
+    """Models, encoded scenes, and the sessions of participants who click on them."""
 
     def __init__(self, study: RunningStudy, weights: Path | None = None) -> None:
-        # One thread, as in a run: the same digits, and threads that wait for each other cost
-        # a busy server five times as much (485 for 105 ms per click, perf/study_interact.py).
+        # One thread, as in a run: the same digits, and less contention on a busy server
+        # (105 instead of 485 ms per click, perf/study_interact.py).
         steady_arithmetic(threads=1)
         self._study = study
+        self._judge = judge_by(MEASURES)  # imports the measures before there are several threads
         self._models: dict[str, Model] = {
-            name: catalogue.models.make(name, weights=weights) for name in study.plan.models
+            name: catalogue.models.make(name, weights=weights) for name in study.plan.design.models
         }
         self._encoded_scenes: OrderedDict[tuple[str, str], EncodedScene] = OrderedDict()
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._books = threading.Lock()
-        # Networks answer one at a time. On a processor nobody's click waits for a look, which
-        # takes ten times as long; on a GPU looks are short, and captured graphs want it alone.
+        # One prediction at a time. On a CPU predictions do not wait for encoding, which takes ten
+        # times as long; on a GPU encoding is short, and captured graphs need the device alone.
         self._answering = threading.Lock()
         self._looking = self._answering if has_cuda() else threading.Lock()
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encode-ahead")
 
     def prepare(self, batch: str, place: int = 0) -> None:
-        """Look at a batch's next scenes while the person still looks or reads."""
+        """Encode a batch's next scenes while the participant is still looking or reading."""
         self._ahead.submit(self._encode_ahead, batch, place)
 
-    def step(self, person: Row, trial: str, request: StepAsk) -> dict[str, Any]:
-        """Answer a click with a mask; the same click again with the same mask."""
+    def step(self, person: Row, trial: str, request: Step) -> dict[str, Any]:
+        """Reply to a click with a mask; a repeated message gets the same mask again."""
         self._study.check_open()
-        task = self._study.trial(person, trial)
+        now, task = time.time(), self._study.trial(person, trial)
         self._check(task, request)
         open = self._open_at(trial, task)
         with open.turn:
             session = open.session
+            if request.undo:
+                return self._undo(open, task, request)
             if request.number <= len(session.rounds):
                 return self._repeat(session, task, request)
             if request.number != len(session.rounds) + 1:
-                raise Refused(409, "clicks come in their order")
+                raise Refused(409, "clicks are sent in their order")
             click = Click(self._point(task, request), request.positive)
             with self._answering:
                 made = session.step(click, seconds_user=request.user_ms / 1000)
-            body = {"trial": trial, "number": request.number, "step": _kept(made, request)}
             try:
-                with self._study.ledger.writing() as work:
-                    work.record("stepped", body, person["id"])
+                with self._study.database.writing() as connection:
+                    ms = server_ms_since_last(connection, task, now)
+                    store_step(connection, self._study.plan, task, "step", _kept(made, request, ms))
             except BaseException:
-                self._forget(task["batch"])  # what is not kept did not happen
+                self._forget(task["batch"])  # a step that is not stored did not happen
                 raise
         if request.number == 1:
             self.prepare(task["batch"], task["place"] + 1)
         return self._encoded_of(task, made)
 
-    def _check(self, task: Row, request: StepAsk) -> None:
+    def _undo(self, open: _Open, task: Row, request: Step) -> dict[str, Any]:
+        """Take back the last click; sent again, it changes nothing more."""
+        standing = len(open.session.rounds)
+        if request.number not in (standing, standing + 1):
+            raise Refused(409, "only the last click can be taken back")
+        if request.number == standing:
+            with self._study.database.writing() as connection:
+                now = time.time()
+                ms = server_ms_since_last(connection, task, now)
+                late = request.user_ms > ms + CLOCK_SLACK_MS
+                body = {"number": request.number, "user_ms": request.user_ms, "clock": late}
+                store_step(connection, self._study.plan, task, "undo", body)
+            encoded = self._encoded(task["source"], task["scene"])
+            open.session = self._replayed(task["id"], task, encoded)
+        rounds = open.session.rounds
+        if rounds:
+            return self._encoded_of(task, rounds[-1])
+        return {"number": 0, "top": 0, "left": 0, "height": 0, "width": 0, "runs": []}
+
+    def _check(self, task: Row, request: Step) -> None:
         if task["state"] != "open" or task["answered"] is not None:
             raise Refused(410, "this object is finished")
-        if request.number > self._study.plan.rounds:
+        if request.number > self._study.plan.design.rounds:
             raise Refused(409, "there are no clicks left for this object")
         height, width = self._study.stimuli.shown(task["scene"]).size
         if not (0 <= request.x < width and 0 <= request.y < height):
             raise Refused(422, "the click lies outside the image")
 
-    def _point(self, task: Row, request: StepAsk) -> tuple[float, float]:
+    def _point(self, task: Row, request: Step) -> tuple[float, float]:
         shown = self._study.stimuli.shown(task["scene"])
         return scene_point(request.y, request.x, shown.size, shown.scene.shape)
 
-    def _repeat(self, session: Session, task: Row, request: StepAsk) -> dict[str, Any]:
+    def _repeat(self, session: Session, task: Row, request: Step) -> dict[str, Any]:
         made = session.rounds[request.number - 1]
         if made.prompts != (Click(self._point(task, request), request.positive),):
-            raise Refused(409, "this click was made before, and elsewhere")
+            raise Refused(409, "this click was made before at another place")
         return self._encoded_of(task, made)
 
     def _encoded_of(self, task: Row, made: Round) -> dict[str, Any]:
@@ -122,13 +144,13 @@ class Segmenting:
         return {"number": made.number, **run_lengths(shown.fitted(made.mask))}
 
     def _open_at(self, trial: str, task: Row) -> _Open:
-        """The person's session with this object; of each person one is held."""
+        """The participant's session with this object; one is kept per batch."""
         batch = task["batch"]
         with self._books:
             found = self._open.get(batch)
         if found is None or found.trial != trial:
             encoded = self._encoded(task["source"], task["scene"])
-            made = _Open(trial, self._stepped_again(trial, task, encoded))
+            made = _Open(trial, self._replayed(trial, task, encoded))
             with self._books:
                 found = self._open.get(batch)
                 if found is None or found.trial != trial:
@@ -144,15 +166,14 @@ class Segmenting:
         with self._books:
             self._open.pop(batch, None)
 
-    def _stepped_again(self, trial: str, task: Row, encoded: EncodedScene) -> Session:
-        """The trial's session, through the clicks that the ledger has of it."""
+    def _replayed(self, trial: str, task: Row, encoded: EncodedScene) -> Session:
+        """The trial's session, brought to its stored clicks."""
         scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
-        session = Session(scene, encoded, target, judge=judge_by(MEASURES))
-        asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial)
-        with self._study.ledger.protocol() as connection:
-            rows = connection.execute(asked.order_by(t.steps.c.number)).scalars().all()
-        for step in map(json.loads, rows):
+        session = Session(scene, encoded, target, judge=self._judge)
+        with self._study.database.reading() as connection:
+            steps = steps_of(connection, trial)
+        for step in steps:
             click = Click((step["y"], step["x"]), step["positive"])
             with self._answering:
                 session.step(click, seconds_user=step["user_ms"] / 1000)
@@ -163,14 +184,14 @@ class Segmenting:
 
     def _encode_ahead(self, batch: str, place: int) -> None:
         asked = (
-            sa.select(t.tasks.c.source, t.tasks.c.scene)
-            .join(t.trials, t.trials.c.task == t.tasks.c.id)
-            .where(t.trials.c.batch == batch, t.trials.c.place >= place)
-            .where(t.trials.c.answered.is_(None))
-            .order_by(t.trials.c.place)
+            sa.select(db.tasks.c.source, db.tasks.c.scene)
+            .join(db.trials, db.trials.c.task == db.tasks.c.id)
+            .where(db.trials.c.batch == batch, db.trials.c.place >= place)
+            .where(db.trials.c.answered.is_(None))
+            .order_by(db.trials.c.place)
             .limit(_AHEAD)
         )
-        with self._study.ledger.protocol() as connection:
+        with self._study.database.reading() as connection:
             wanted = connection.execute(asked).all()
         for model, scene in wanted:
             self._encoded(model, scene)
@@ -219,8 +240,8 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
     return {**box, "runs": [int(n) for n in runs]}
 
 
-def _kept(made: Round, request: StepAsk) -> dict[str, Any]:
-    """What the ledger keeps of a step."""
+def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
+    """What is stored of a step."""
     (click,) = made.prompts
     assert isinstance(click, Click)
     return {
@@ -230,11 +251,14 @@ def _kept(made: Round, request: StepAsk) -> dict[str, Any]:
         "shown_y": request.y,
         "shown_x": request.x,
         "user_ms": request.user_ms,
-        "answer_ms": 1000 * made.seconds_predict,
+        "server_ms": round(server_ms, 1),
+        "clock": request.user_ms > server_ms + CLOCK_SLACK_MS,
+        "model_ms": 1000 * made.seconds_predict,
         "pointer": request.pointer,
+        "zoom": request.zoom,
         "scores": made.scores,
         "model_score": made.model_score,
-        "candidate": made.mask_index,
+        "mask_index": made.mask_index,
         "mask_fed_back": made.mask_fed_back,
         "mask": made.mask.to_coco()["counts"],
     }

@@ -1,9 +1,15 @@
-"""The server: a study as a web application, for people and for its conductor."""
+"""The server: a study as a web application, from a plan file to a listening socket."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,58 +17,70 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.runtime.roots import Roots
 from segmeter.study import conduct_routes, joining_routes, work_routes
-from segmeter.study.gate import Gate
-from segmeter.study.guards import Limiter, Shield
-from segmeter.study.refusals import Refused
-from segmeter.study.rendering import Pages
+from segmeter.study.database import Database
+from segmeter.study.guards import Gate, Limits, Shield
+from segmeter.study.plan import Plan
+from segmeter.study.records import Refused
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
-from segmeter.study.site import Site
+from segmeter.study.site import Pages, Site
+from segmeter.study.stimuli import Stimuli
 
-__all__ = ["create_app"]
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = ["default_url", "listening", "open_study", "serve", "settings", "study_app"]
 
 _STATIC = Path(__file__).parent / "static"
-# A person makes a few requests per second at most, and a batch of images at once.
-_PER_SECOND, _BURST = 20.0, 150
-# An address may be that of a whole class.
-_PER_ADDRESS, _ADDRESS_BURST = 400.0, 4000
-# What a refusal says to people; anything else is a fault.
-_SAID = {403: "stale", 404: "missing", 409: "over", 410: "over", 423: "paused", 429: "busy"}
+# What participants read for a refusal; anything else is a fault.
+_SHOWN = {
+    403: "stale", 404: "missing", 409: "elsewhere", 410: "over", 423: "paused", 429: "busy",
+}  # fmt: skip
 
 
-def create_app(
+def default_url(plan: Path) -> str:
+    """The database beside a plan: `PLAN.db`."""
+    return f"sqlite:///{plan.resolve().with_suffix('')}.db"
+
+
+def open_study(plan: Plan, url: str, roots: Roots | None = None) -> RunningStudy:
+    """Begin a study, or continue it."""
+    return RunningStudy(plan, Stimuli(plan, roots), Database(url))
+
+
+def study_app(
     study: RunningStudy,
-    *,
     password: str | None = None,
-    segmenting: Segmenting | None = None,
+    *,
+    weights: Path | None = None,
     limited: bool = True,
+    behind: bool = False,
 ) -> FastAPI:
     """The application of a running study.
 
     Parameters
     ----------
     password
-        Opens the conductor's pages; a random one that nobody knows closes them.
-    segmenting
-        The models in the loop, for a study of kind `interact`.
+        Opens the conductor's pages; without one they stay closed.
+    weights
+        Where the weights of a model in the loop are.
     limited
-        Whether each client may only make so many requests; load tests take it off.
+        Whether rates are limited; `behind` whether a reverse proxy is trusted.
     """
     app = FastAPI(title="segmeter study", docs_url=None, redoc_url=None, openapi_url=None)
-    door = Limiter(0.2, 10) if limited else None
-    secret = study.ledger.secret()
-    gate = Gate(secret, password or secrets.token_urlsafe(32), door)
-    app.state.site = Site(study, Pages(study.plan), gate, door, segmenting, secret)
+    limits = Limits() if limited else None
+    secret = study.database.secret()
+    tries = None if limits is None else limits.tries
+    gate = Gate(secret, password or secrets.token_urlsafe(32), tries)
+    loop = Segmenting(study, weights) if study.plan.kind == "interact" else None
+    app.state.site = Site(study, Pages(study.plan), gate, limits, loop, secret, behind, {})
     for routes in (joining_routes, work_routes, conduct_routes):
         app.include_router(routes.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    if limited:
-        sessions, addresses = Limiter(_PER_SECOND, _BURST), Limiter(_PER_ADDRESS, _ADDRESS_BURST)
-        app.add_middleware(Shield, sessions=sessions, addresses=addresses)
-    else:
-        app.add_middleware(Shield, sessions=None)
+    app.add_middleware(Shield, limits=limits)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _missing)
@@ -78,7 +96,7 @@ def _refused(request: Request, error: Exception) -> Response:
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     where = [".".join(map(str, each["loc"][1:])) for each in error.errors()[:5]]
-    return _complaint(request, Refused(422, f"not as it should be: {', '.join(where)}"))
+    return _complaint(request, Refused(422, f"invalid fields: {', '.join(where)}"))
 
 
 def _missing(request: Request, error: Exception) -> Response:
@@ -92,7 +110,7 @@ def _fault(request: Request, error: Exception) -> Response:
 
 
 def _complaint(request: Request, refused: Refused) -> Response:
-    """A page where somebody follows a link or sends a form, else a short JSON; never a trace."""
+    """A page for browsers that follow a link or send a form, JSON for scripts; never a trace."""
     site: Site = request.app.state.site
     status = refused.status
     path = request.scope["path"].removeprefix(request.scope["root_path"])
@@ -102,4 +120,67 @@ def _complaint(request: Request, refused: Refused) -> Response:
         return JSONResponse({"error": str(refused)}, status)
     if path.startswith("/conduct"):
         return site.show("refusal.html", request, status=status, why=refused.sentence)
-    return site.message(request, _SAID.get(status, "fault"), site.known(request), status)
+    return site.message(request, _SHOWN.get(status, "fault"), site.known(request), status)
+
+
+def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: str = "") -> None:
+    """Listen until interrupted; `behind` is the address of a trusted reverse proxy."""
+    import uvicorn
+
+    _check_free(host, port)
+    uvicorn.Server(settings(app, host, port, root_path=root_path, behind=behind)).run()
+
+
+def settings(
+    app: FastAPI, host: str, port: int, *, root_path: str = "", behind: str = ""
+) -> uvicorn.Config:
+    """Settings of the HTTP server: trusted proxies, no access log."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        root_path=root_path,
+        proxy_headers=bool(behind),
+        forwarded_allow_ips=behind or None,
+        log_level="warning",
+        access_log=False,  # network addresses are not stored
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        # Longer than participants take: a connection closed under a request would be an error.
+        timeout_keep_alive=120,
+    )
+
+
+def _check_free(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            taken = f"{host}:{port} cannot be used ({error.strerror})"
+            raise BadInput(f"{taken}; choose another --port or --host") from None
+
+
+@contextlib.contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """A server in its own thread on a free port; yields its address."""
+    import uvicorn
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = uvicorn.Config(
+        app, port=port, log_level="warning", access_log=False, timeout_keep_alive=120
+    )
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()

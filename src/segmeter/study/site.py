@@ -1,37 +1,165 @@
-"""The site of a study: what its routes share, and who is asking."""
+"""The site of a study: pages in the participant's language, and who sends a request."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from segmeter.study.gate import Gate
-from segmeter.study.guards import Limiter, signed, signed_by
-from segmeter.study.lookups import Row
-from segmeter.study.refusals import Refused
-from segmeter.study.rendering import Pages
+from segmeter.study.guards import Gate, Limits, address_of, signed, signed_by
+from segmeter.study.modes import Mode, Screen
+from segmeter.study.plan import Plan
+from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
+from segmeter.study.wording import read_words
 
-__all__ = ["COOKIE", "Here", "Site", "image"]
+__all__ = ["COOKIE", "Here", "Pages", "Site", "image_response", "prose"]
 
 COOKIE = "segmeter_session"
 _THIRTY_DAYS = 30 * 24 * 3600
+_LINK = re.compile(r"\[([^\]]{1,200})\]\((https?://[^\s()]{1,500}|mailto:[^\s()]{1,200})\)")
+
+
+def prose(text: str) -> Markup:
+    """Paragraphs, `- ` lists and `[links](https://...)` as HTML; everything else is escaped.
+
+    >>> print(prose("- one\\n- [two](https://x.org)"))
+    <ul><li>one</li><li><a href="https://x.org" rel="noopener">two</a></li></ul>
+    """
+    blocks = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        lines = [line.strip() for line in block.splitlines()]
+        if all(line.startswith("- ") for line in lines):
+            items = "".join(f"<li>{_linked(line[2:])}</li>" for line in lines)
+            blocks.append(f"<ul>{items}</ul>")
+        else:
+            blocks.append(f"<p>{_linked(' '.join(lines))}</p>")
+    return Markup("\n".join(blocks))
+
+
+def _linked(text: str) -> str:
+    found, last = [], 0
+    for match in _LINK.finditer(text):
+        found.append(str(escape(text[last : match.start()])))
+        found.append(f'<a href="{escape(match[2])}" rel="noopener">{escape(match[1])}</a>')
+        last = match.end()
+    return "".join([*found, str(escape(text[last:]))])
+
+
+SCRIPT_WORDS = frozenset(
+    {
+        "look", "ready", "go_on", "go_on_practice", "try_again", "round_done", "round_done_text",
+        "round_last_text", "all_done", "all_done_text", "full", "full_text", "paused",
+        "paused_text", "over", "over_text", "elsewhere", "elsewhere_text", "stale", "stale_text",
+        "fault", "fault_text", "progress", "click_now_first", "click_now_fn", "click_now_fp",
+        "tap_now_first", "tap_now_fn", "tap_now_fp", "training_passed", "training_failed",
+        "training_passed_text", "training_failed_text",
+        "screened_out", "screened_out_text", "feedback_right", "feedback_wrong",
+        "feedback_range", "interact_wait", "interact_correct",
+    }
+)  # fmt: skip
+"""Words that scripts show."""
+
+
+class Pages:
+    """The pages of a plan, in the language that a participant reads."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.words = read_words(plan)
+        self._templates = Environment(
+            loader=PackageLoader("segmeter.study", "pages"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["prose"] = prose
+
+    def language(self, request: Request, chosen: str | None = None) -> str:
+        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
+        asked = [request.query_params.get("language", ""), chosen or ""]
+        accepted = request.headers.get("accept-language", "")[:200].split(",")
+        asked += [part.split(";")[0].strip() for part in accepted]
+        for name in asked:
+            for known in (name, name.split("-")[0]):
+                if known in self.words:
+                    return known
+        return self.plan.languages[0]
+
+    def show(
+        self, name: str, request: Request, language: str, status: int = 200, **more: Any
+    ) -> HTMLResponse:
+        """A page as a response."""
+        words = self.words[language]
+        filled = self._templates.get_template(name).render(
+            plan=self.plan,
+            language=language,
+            languages={code: texts["language"] for code, texts in self.words.items()},
+            w=words,
+            script_words={key: text for key, text in words.items() if key in SCRIPT_WORDS},
+            base=request.scope["root_path"],
+            text=lambda key: self.text(key, language),
+            pick=lambda versions: _pick(versions, language),
+            **more,
+        )
+        return HTMLResponse(filled, status)
+
+    def text(self, name: str, language: str) -> str:
+        """A text of the plan; in another language if this one has none."""
+        return _pick(self.plan.texts.get(name, {}), language)  # type: ignore[call-overload]  # any word
+
+    def steps(self, modes: Sequence[Mode], language: str) -> list[str]:
+        """What happens in a trial, screen by screen; in short if modes are mixed."""
+        words = self.words[language]
+        if len(modes) > 1:
+            return [words["step_mixed"], words["step_ask"]]
+        steps = [
+            words[self._step(screen)].format(seconds=_seconds(screen.seconds or 0, words))
+            for screen in modes[0].screens[:-1]
+        ]
+        return [*steps, words["step_ask"]]
+
+    def _step(self, screen: Screen) -> str:
+        """The word for a screen; a second round shows errors instead of objects."""
+        errors = self.plan.kind == "clicks-round2"
+        shows_mask = screen.show not in ("image", "text")
+        return "step_error" if errors and shows_mask else f"step_{screen.show}"
+
+    def minutes(self, modes: Sequence[Mode]) -> int:
+        """About how long a batch takes, with two seconds for each click."""
+        longest = max(2.0 + mode.seconds for mode in modes)
+        return max(1, math.ceil(longest * self.plan.design.batch / 60))
+
+
+def _pick(versions: Mapping[str, str], language: str) -> str:
+    return versions.get(language) or versions.get("") or next(iter(versions.values()), "")
+
+
+def _seconds(value: float, words: Mapping[str, str]) -> str:
+    return f"{value:g}".replace(".", words["decimal_mark"])
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A study on the web: people are known by their session, pages by a token of it."""
+    """A study on the web; participants are identified by their session, pages by a token of it."""
 
     study: RunningStudy
     pages: Pages
     gate: Gate
-    door: Limiter | None
+    limits: Limits | None
     segmenting: Segmenting | None
     secret: str
+    behind: bool
+    new_links: dict[str, list[str]]
 
     def show(
         self,
@@ -41,23 +169,29 @@ class Site:
         status: int = 200,
         **more: Any,
     ) -> Response:
-        """A page, in the language of the person if there is one."""
+        """A page, in the participant's language if they are known."""
         chosen = None if who is None else str(who["language"])
         language = self.pages.language(request, chosen)
         return self.pages.show(name, request, language, status, **more)
 
     def message(
-        self, request: Request, name: str, who: Row | None = None, status: int = 200
+        self,
+        request: Request,
+        name: str,
+        who: Row | None = None,
+        status: int = 200,
+        *,
+        back: tuple[str, str] = ("", ""),
     ) -> Response:
-        """A page that says one thing: the word `name`, and below it `name_text`."""
-        more = {"title": name, "note": f"{name}_text"}
+        """A page with one message: the word `name`, below it `name_text`, and a code to return."""
+        more = {"title": name, "note": f"{name}_text", "code": back[0], "address": back[1]}
         return self.show("message.html", request, who, status, **more)
 
     def redirect(self, request: Request, path: str) -> RedirectResponse:
         return RedirectResponse(request.scope["root_path"] + path, 303)
 
     def known(self, request: Request) -> Row | None:
-        """Who is asking, if they have joined."""
+        """The participant who sends a request, if they have joined."""
         session = request.cookies.get(COOKIE, "")
         return self.study.person(session) if session else None
 
@@ -68,7 +202,7 @@ class Site:
         return found
 
     def trusted(self, request: Request) -> Row:
-        """A person whose page holds the token of their session."""
+        """A participant whose page holds the token of their session."""
         found = self.person(request)
         given = request.headers.get("x-segmeter-token", "")
         if not signed_by(self.secret, given, "page", request.cookies.get(COOKIE, "")):
@@ -78,11 +212,14 @@ class Site:
     def page_token(self, request: Request) -> str:
         return signed(self.secret, "page", request.cookies.get(COOKIE, ""))
 
-    def knock(self, request: Request) -> None:
-        """Doors open slowly: nobody tries codes by the thousand."""
-        host = request.client.host if request.client else ""
-        if self.door is not None and not self.door.allows(host):
-            raise Refused(429, "too many attempts; wait a little")
+    def limit_tries(self, request: Request) -> None:
+        """Slow down whoever tries codes, links or passwords."""
+        if self.limits is not None and not self.limits.tries.allows(address_of(request)):
+            raise Refused(429, "too many attempts; wait a moment")
+
+    def limit_joins(self, request: Request) -> None:
+        if self.limits is not None and not self.limits.joins.allows(address_of(request)):
+            raise Refused(429, "too many people are joining from here; wait a moment")
 
     def keep_session(self, request: Request, answer: Response, session: str) -> None:
         answer.set_cookie(
@@ -103,7 +240,7 @@ def _cookie_path(request: Request) -> str:
     return request.scope["root_path"] or "/"
 
 
-def image(raw: bytes, **headers: str) -> Response:
+def image_response(raw: bytes, **headers: str) -> Response:
     """A PNG or JPEG file as a response."""
     kind = "image/jpeg" if raw[:2] == b"\xff\xd8" else "image/png"
     return Response(raw, media_type=kind, headers=headers)

@@ -1,16 +1,17 @@
-"""Stimuli: the images that people are shown, made by the server and cut from real scenes.
+"""Stimuli: the images that participants see, rendered by the server from scenes and masks.
 
-Images larger than the plan allows are shrunk once, with their masks; every coordinate of
-the study then refers to the shown size. File names of the data never leave the server.
+Images larger than the plan allows are shrunk once, with their masks; all coordinates of a study
+refer to the shown size. File names of the data never leave the server.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -21,13 +22,13 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Scene, Target
+from segmeter.datasets.image_files import image_size
+from segmeter.datasets.mask_files import object_in, told_from
 from segmeter.runtime.roots import Roots
 from segmeter.study import drawing
-from segmeter.study.mask_sources import MaskFolder, RunMasks, open_masks
-from segmeter.study.plan import Plan
-from segmeter.study.plan_tables import near
+from segmeter.study.plan import Masks, Plan, near
 
-__all__ = ["Shown", "Stimuli"]
+__all__ = ["MaskFolder", "RunMasks", "Shown", "Stimuli", "dataset_spec"]
 
 Made = TypeVar("Made")
 _KEPT_BYTES = 256 << 20
@@ -36,7 +37,7 @@ _KEPT_SCENES = 32
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A scene as it is shown: pixels `(H, W, 3)` and the masks of its targets, shrunk alike."""
+    """A scene as shown: pixels `(H, W, 3)` and the masks of its targets, shrunk alike."""
 
     scene: Scene
     pixels: npt.NDArray[np.uint8]
@@ -65,29 +66,29 @@ class Stimuli:
     @cached_property
     def sources(self) -> dict[str, RunMasks | MaskFolder]:
         found = [masks for masks in self.plan.masks if masks.source != "ground_truth"]
-        return {masks.name: open_masks(masks, self.plan.folder) for masks in found}
+        return {masks.name: _open_masks(masks, self.plan.folder) for masks in found}
 
     def targets(self) -> list[tuple[str, str]]:
-        """Every target that the plan shows: scene and target."""
+        """All `(scene, target)` that the plan shows."""
         known = self.dataset.scenes()
-        for scene in self.plan.scenes:
+        for scene in self.plan.data.scenes:
             if scene not in known:
                 hint = near(scene, known)
                 raise BadInput(f"[data] scenes: the data set has no scene '{scene}'{hint}")
-        found: dict[tuple[str, str], bool] = {}  # and whether words are missing for it
+        found: dict[tuple[str, str], bool] = {}  # and whether its description is missing
         names: set[str] = set()
-        for scene in self.plan.scenes or known:
+        for scene in self.plan.data.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
             if not isinstance(loaded, Image):
-                raise BadInput(f"'{loaded.name}' is a volume; people are shown images only")
-            shrink = min(1.0, self.plan.largest_side / max(loaded.shape))
+                raise BadInput(f"'{loaded.name}' is a volume; studies show images only")
+            shrink = min(1.0, self.plan.data.largest_side / max(loaded.shape))
             for target in loaded.targets:
                 names |= {target.id, f"{scene}/{target.id}"}
                 if self._wanted(scene, target, shrink):
-                    told = self._described(scene, target.id, "en") or target.label
-                    found[scene, target.id] = not told
+                    text = self._described(scene, target.id, "en") or target.label
+                    found[scene, target.id] = not text
         self._check_named(names)
-        self._check_references(known)
+        self._check_known(known)
         self._check_described([key for key, bare in found.items() if bare])
         return list(found)
 
@@ -120,9 +121,9 @@ class Stimuli:
         return None if found is None else shown.fitted(found)
 
     def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
-        """For a second round: of each kind of error the source whose mask is best, not too good.
+        """For a second round: `(part, source)` of the mask to show for each kind of error.
 
-        The mask of highest IoU not above `best_below` that has such an error (RClicks).
+        It is the mask of highest IoU not above `best_below` that has such an error (RClicks).
         """
         ground_truth = self.shown(scene).targets[target].mask
         best: dict[str, tuple[float, str]] = {}
@@ -135,7 +136,7 @@ class Stimuli:
                 ("fn", ground_truth - prediction),
                 ("fp", prediction - ground_truth),
             ):
-                if error and score <= self.plan.best_below:
+                if error and score <= self.plan.design.best_below:
                     best[part] = max(best.get(part, (-1.0, "")), (score, masks.name))
         return [(part, source) for part, (_, source) in best.items()]
 
@@ -145,7 +146,7 @@ class Stimuli:
         return self._images.get(key, lambda: self._draw(scene, target, part, source, show))
 
     def prompt(self, scene: str, target: str) -> drawing.Prompted:
-        """What every model was given: the target's most central point, or its box."""
+        """The prompt that every model was given: the target's most central point, or its box."""
         from segmeter.core.prompts import Box
 
         mask = self.shown(scene).targets[target].mask
@@ -170,7 +171,7 @@ class Stimuli:
         if loaded.name not in self._checked:
             loaded.check()
             self._checked.add(loaded.name)
-        pixels = drawing.shrunk(loaded.pixels, self.plan.largest_side)
+        pixels = drawing.shrunk(loaded.pixels, self.plan.data.largest_side)
         size = (pixels.shape[0], pixels.shape[1])
         targets = {}
         for target in loaded.targets:
@@ -184,44 +185,51 @@ class Stimuli:
         return given.get(language) or given.get("") or next(iter(given.values()), "")
 
     def _wanted(self, scene: str, target: Target, shrink: float) -> bool:
-        chosen, name = self.plan.targets, target.id
+        chosen, name = self.plan.data.targets, target.id
         if chosen and name not in chosen and f"{scene}/{name}" not in chosen:
             return False
         least = self.plan.rating.least_area if self.plan.kind == "rate" else 1
         return target.mask.area * shrink**2 >= least
 
     def _check_named(self, known: set[str]) -> None:
-        """Refuse names of targets that the data lacks: what was misspelt would not be shown."""
-        named = {"[data] targets": self.plan.targets, "[descriptions]": self.plan.descriptions}
+        """Refuse names of targets that the data set lacks."""
+        named = {"[data] targets": self.plan.data.targets, "[descriptions]": self.plan.descriptions}
         for where, names in named.items():
             for name in names:
                 if name not in known:
                     hint = near(name, known)
                     raise BadInput(f"{where}: no scene that is shown has a target '{name}'{hint}")
 
-    def _check_references(self, known: Sequence[str]) -> None:
-        """Refuse masks with known answers whose target the data lacks."""
-        for name, references in self.plan.rating.known.items():
-            for each in references:
-                targets = self.dataset.load(each.scene).targets if each.scene in known else ()
-                if each.target not in [target.id for target in targets]:
-                    where = f"'{each.scene}/{each.target}'"
-                    raise BadInput(f"[[rating.{name}]]: the data set has no target {where}")
+    def _check_known(self, known: Sequence[str]) -> None:
+        """Refuse practice and check trials whose target the data set lacks."""
+        named = [
+            (f"[[rating.{where}]]", each.scene, each.target)
+            for where in ("training", "gold")
+            for each in getattr(self.plan.rating, where)
+        ]
+        for where in ("practice", "checks"):
+            for name in getattr(self.plan.design, where):
+                scene, _, target = name.rpartition("/")
+                named.append((f"design.{where}", scene, target))
+        for where, scene, target in named:
+            targets = self.dataset.load(scene).targets if scene in known else ()
+            if target not in [each.id for each in targets]:
+                raise BadInput(f"{where}: the data set has no target '{scene}/{target}'")
 
     def _check_described(self, bare: Sequence[tuple[str, str]]) -> None:
-        """Refuse a plan with a mode that shows words where targets have none."""
-        if not bare or not any(mode.told for mode in self.plan.modes):
+        """Refuse a mode that shows descriptions where targets have none."""
+        if not bare or not any(mode.has_text for mode in self.plan.modes):
             return
         scene, target = bare[0]
-        more = f", nor have {len(bare) - 1} more" if len(bare) > 1 else ""
+        more = f" ({len(bare) - 1} more lack one too)" if len(bare) > 1 else ""
         raise BadInput(
-            f"'{scene}/{target}' has no description, which a mode shows{more}; "
-            "write them under [descriptions] or leave the targets out"
+            f"'{scene}/{target}' has no description, but a mode shows it{more}; "
+            "write it under [descriptions] or leave the target out"
         )
 
 
 class _Kept(Generic[Made]):
-    """The most recently used values, so many of them, or so many bytes."""
+    """A cache of the most recently used values, limited in number and in bytes."""
 
     def __init__(self, many: int, most_bytes: int = 0) -> None:
         self._many, self._most_bytes = many, most_bytes
@@ -234,7 +242,7 @@ class _Kept(Generic[Made]):
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key]
-        made = make()  # outside of the lock: two may make the same, none waits for another's
+        made = make()  # outside the lock: two may make the same value, but none waits
         with self._lock:
             if key not in self._values:
                 self._values[key] = made
@@ -252,14 +260,93 @@ class _Kept(Generic[Made]):
         return len(value) if isinstance(value, bytes) else 0
 
 
-def _open(plan: Plan, roots: Roots) -> Any:
-    spec = Spec.parse(plan.dataset)
+def dataset_spec(plan: Plan) -> Spec:
+    """The plan's data set as `segmeter run` names it; a folder beside the plan by its path."""
+    spec = Spec.parse(plan.data.dataset)
     folder = plan.folder / spec.name
     if folder.is_dir():
-        return catalogue.datasets.make("folder", path=str(folder), **spec.options)
-    return catalogue.datasets.make(spec.name, **{**roots.options(), **spec.options})
+        return Spec("folder", {"path": str(folder), **spec.options})
+    return spec
+
+
+def _open(plan: Plan, roots: Roots) -> Any:
+    spec = dataset_spec(plan)
+    given = {} if spec.name == "folder" else roots.options()
+    return catalogue.datasets.make(spec.name, **{**given, **spec.options})
 
 
 def _iou(ground_truth: Mask, prediction: Mask) -> float:
     union = (ground_truth | prediction).area
     return ground_truth.overlap(prediction) / union if union else 1.0
+
+
+class RunMasks:
+    """Masks that a model predicted in one round of a run.
+
+    If several users took part, the first by name is used.
+    """
+
+    def __init__(self, run: Path, model: str, round: int) -> None:
+        self._masks = _read_run(run, model, round)
+
+    def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
+        """The mask of a target in a scene of this shape."""
+        text = self._masks.get((scene, target))
+        return None if text is None else Mask.decoded(text, shape)
+
+
+class MaskFolder:
+    """PNG files `SCENE_TARGET.png`, or `SCENE.png` for images with one target."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise NotFound(f"[[masks]]: there is no folder '{folder}'")
+        self._folder = folder.resolve()
+
+    def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
+        """The mask in the file; its size must be that of the scene."""
+        for name in (f"{scene}_{target}.png", f"{scene}.png"):
+            path = (self._folder / name).resolve()
+            if path.parent == self._folder and path.is_file():
+                return _read_png(path, shape)
+        return None
+
+
+def _open_masks(masks: Masks, folder: Path) -> RunMasks | MaskFolder:
+    """A source of masks; relative paths start at the plan's folder."""
+    if masks.source == "run":
+        return RunMasks(folder / masks.run, masks.model, masks.round)
+    return MaskFolder(folder / masks.folder)
+
+
+def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
+    """The object in a file: all non-zero values are foreground."""
+    size = image_size(path)
+    if size != shape:
+        found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
+        raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give a mask of that size")
+    kind = told_from([path])
+    return object_in(path, kind if kind in ("soft", "alpha") else "binary", "mask").mask
+
+
+def _read_run(run: Path, model: str, round: int) -> Mapping[tuple[str, str], str]:
+    """Run lengths of every target, of the first protocol and user."""
+    from segmeter.store import Run
+
+    opened = Run.open(run)
+    if "mask" not in opened.sql("select * from rows limit 0").column_names:
+        raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
+    table = opened.sql(
+        """
+        select scene, target, mask from rows
+        where model = $model and round = $round and mask is not null
+        order by protocol, "user", scene, target, dataset
+        """,
+        {"model": model, "round": round},
+    )
+    found: dict[tuple[str, str], str] = {}
+    for row in table.to_pylist():
+        found.setdefault((row["scene"], row["target"]), row["mask"])
+    if not found:
+        raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
+    return found

@@ -1,27 +1,38 @@
-"""Validity: which answers count, by the plan's rules; nothing is ever deleted for it."""
+"""Validity: which answers count, by the plan's rules; nothing is ever deleted.
+
+An answer is stored with what the browser sent (`given`) and what the server observed (`server`):
+`ms` since the last answer or step in the batch, `total_ms` since the last answer, whether an image
+of the trial was never fetched, how often the trial was shown again after a reload, the declared
+device. Flags are computed from both, and again when the rules of the plan change.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 
 from segmeter.core.masks import Mask
 from segmeter.study.plan import Plan
-from segmeter.study.plan_parts import Validity
+from segmeter.study.stimuli import Stimuli
 
-__all__ = ["batch_verdict", "click_flags", "distance_to", "timing_flags"]
+__all__ = ["CLOCK_SLACK_MS", "Conclusion", "answer_flags", "conclude", "counts", "distance_to"]
 
 Flags = dict[str, Any]
+Task = Mapping[str, Any] | sa.RowMapping
+CLOCK_SLACK_MS = 1500.0
+"""How far the browser's clock may run ahead of the server's: network and rounding."""
+_SCREEN_SLACK_MS = 250.0
 
 
 def distance_to(mask: Mask, y: float, x: float) -> float:
-    """How far a point of the image lies from a mask's nearest pixel centre; 0 on the mask.
+    """Distance in pixels from a point to the nearest pixel centre of a mask; 0 on the mask.
 
-    Points are measured from the image's corner, so that pixel `(0, 0)` is the square from
-    0 to 1 and its centre is `(0.5, 0.5)`.
+    Points are measured from the corner of the image: pixel `(0, 0)` is the square from 0 to 1.
 
     >>> distance_to(Mask.box((9, 9), (0, 0), (2, 2)), 0.5, 4.5)
     3.0
@@ -38,47 +49,104 @@ def distance_to(mask: Mask, y: float, x: float) -> float:
     return float(np.sqrt((down * down + across * across).min()))
 
 
-def click_flags(mask: Mask, y: float, x: float, rules: Validity) -> Flags:
-    """Whether a click lies on its target, and if not, whether within the radius of it."""
-    away = distance_to(mask, y, x)
-    radius = rules.radius * math.hypot(*mask.shape)
-    return {"inside": away == 0.0, "near": away <= radius, "distance_px": round(away, 3)}
-
-
-def timing_flags(answer: Mapping[str, Any], rules: Validity) -> Flags:
-    """Whether a screen missed its time, or the page lost the focus."""
-    late = max((abs(s["true_ms"] - s["planned_ms"]) for s in answer["screens"]), default=0.0)
-    return {
-        "late": late > rules.late_ms,
-        "unfocused": bool(answer["focus_lost"]) and rules.focus,
-        "worst_ms": round(late, 3),
+def answer_flags(plan: Plan, stimuli: Stimuli, task: Task, body: Mapping[str, Any]) -> Flags:
+    """Everything that the rules say about one answer; `bad` lists the flags that are raised."""
+    given, server = body["given"], body["server"]
+    found: Flags = {}
+    if "x" in given:
+        mask = stimuli.mask(task["scene"], task["target"], task["part"], task["source"])
+        away = distance_to(mask, given["y"], given["x"])
+        radius = plan.validity.radius * math.hypot(*mask.shape)
+        found |= {"inside": away == 0.0, "near": away <= radius, "distance_px": round(away, 3)}
+    screens = given.get("screens", [])
+    worst = max((abs(s["true_ms"] - s["planned_ms"]) for s in screens), default=0.0)
+    found["worst_ms"] = round(worst, 3)
+    raised = {
+        "late": worst > plan.validity.late_ms,
+        "left_page": bool(given["focus_lost"]),
+        "too_fast": _too_fast(plan, task, given, server),
+        "clock": server["clock"] or _impossible(given, server),
+        "unseen": bool(server["unseen"]),
+        "wrong_device": server["device"] in _NOT_WITH.get(given.get("pointer", ""), ()),
+        "shown_again": bool(server["shown_again"]) and plan.kind != "rate",
+        "no_click": plan.kind == "interact" and not server["steps"],
     }
+    found["bad"] = [name for name, value in raised.items() if value]
+    right = _right(plan, task, given, found)
+    return found if right is None else {**found, "right": right}
 
 
-def batch_verdict(plan: Plan, flags: Sequence[Flags | None]) -> tuple[str, str, list[int]]:
-    """State, reason, and which trials count, of a batch whose trials have these flags.
-
-    The rule of a batch asks for clicks on the target itself, that of one click allows the
-    radius. Ratings of masks with a known answer (`right`) never count themselves.
-    """
-    if not plan.clicks:
-        return _rated_verdict(plan.validity, flags)
-    inside = sum(bool(each and each["inside"]) for each in flags)
-    if inside < min(plan.validity.batch_minimum, len(flags)):
-        reason = f"{inside} of {len(flags)} clicks on the target"
-        return "dropped", reason, [0] * len(flags)
-    return "done", "", [int(_counts(each)) for each in flags]
+_NOT_WITH = {"touch": ("pc",), "mouse": ("mobile",)}
+"""Pointers that contradict a declared device; a pen goes with both."""
 
 
-def _rated_verdict(rules: Validity, flags: Sequence[Flags | None]) -> tuple[str, str, list[int]]:
-    known = [bool(each["right"]) for each in flags if each and "right" in each]
-    if known and sum(known) < rules.gold * len(known):
-        reason = f"{sum(known)} of {len(known)} known masks rated right"
-        return "dropped", reason, [0] * len(flags)
-    return "done", "", [int(each is not None and "right" not in each) for each in flags]
+def _impossible(given: Mapping[str, Any], server: Mapping[str, Any]) -> bool:
+    """Whether the browser claims more time than passed on the server."""
+    shown = sum(screen["true_ms"] for screen in given.get("screens", []))
+    last = given.get("review_ms", 1000 * given.get("seconds", 0.0))
+    if "latency_ms" in given:
+        last = given["latency_ms"] + shown
+    allowed = server["ms"] + CLOCK_SLACK_MS
+    return bool(last > allowed or shown > server["total_ms"] + CLOCK_SLACK_MS)
 
 
-def _counts(flags: Flags | None) -> bool:
-    if flags is None:
+def _too_fast(plan: Plan, task: Task, given: Mapping[str, Any], server: Mapping[str, Any]) -> bool:
+    if server["ms"] < 1000 * plan.least_seconds:
+        return True
+    if plan.kind == "rate":
         return False
-    return bool(flags["near"]) and not flags["late"] and not flags["unfocused"]
+    if given.get("latency_ms", math.inf) < plan.validity.least_latency_ms:
+        return True
+    screens = 1000 * plan.mode_of(task["condition"]).seconds
+    return bool(server["total_ms"] < screens - _SCREEN_SLACK_MS)
+
+
+def _right(plan: Plan, task: Task, given: Mapping[str, Any], found: Flags) -> bool | None:
+    """Whether a practice or check trial was answered right; None for all other trials."""
+    if task["task_role"] == "main":
+        return None
+    if "score" in given:
+        known = plan.rating.training if task["task_role"] == "training" else plan.rating.gold
+        return bool(known[task["task_place"]].passes(given["score"]))
+    return bool(found["inside"]) if "inside" in found else "no_click" not in found["bad"]
+
+
+def counts(plan: Plan, flags: Flags | None) -> bool:
+    """Whether a single answer counts, before the rules about batches."""
+    if flags is None or "right" in flags:
+        return False
+    return flags.get("near", True) and not set(flags["bad"]) & set(plan.validity.exclude)
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What becomes of a batch: its state, why, and for each trial 1 if it counts."""
+
+    state: str
+    reason: str
+    counts: list[int]
+
+
+def conclude(
+    plan: Plan, roles: Sequence[str], flags: Sequence[Flags | None], returned: bool = False
+) -> Conclusion:
+    """Apply the rules about batches; a batch that was given back is judged like any other.
+
+    A batch of clicks needs `batch_minimum` clicks on their targets (without the radius). A batch
+    with checks needs the share `validity.checks` of them right; one whose check was never
+    answered does not count.
+    """
+    state = "returned" if returned else "done"
+    known = [each for each, role in zip(flags, roles, strict=True) if role == "gold"]
+    right = sum(bool(each and each["right"]) for each in known)
+    if known and right < plan.validity.checks * len(known):
+        reason = f"{right} of {len(known)} checks right"
+        return Conclusion("returned" if returned else "dropped", reason, [0] * len(flags))
+    main = [each for each, role in zip(flags, roles, strict=True) if role == "main"]
+    if plan.clicks:
+        inside = sum(bool(each and each["inside"]) for each in main)
+        if inside < min(plan.batch_minimum, len(main)):
+            reason = f"{inside} of {len(main)} clicks on the target"
+            return Conclusion("returned" if returned else "dropped", reason, [0] * len(flags))
+    reason = "timed out" if returned else ""
+    return Conclusion(state, reason, [int(counts(plan, each)) for each in flags])

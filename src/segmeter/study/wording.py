@@ -1,4 +1,4 @@
-"""Wording: what the pages say, in the languages of a plan; each language is one TOML file."""
+"""Wording: the texts of the pages in the languages of a plan, one TOML file per language."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ Words = Mapping[str, str]
 
 
 def read_words(plan: Plan) -> dict[str, Words]:
-    """Words of every language of the plan, the first being the default.
+    """Texts of every language of the plan; the first language is the default.
 
-    A language that does not ship comes from `LANGUAGE.toml` in the plan's folder of `words`;
-    such a file may also replace single words of one that ships.
+    Other languages come from `LANGUAGE.toml` in the plan's folder `words`; such a file may also
+    replace single texts of a built-in language.
     """
     return {language: _language(plan, language) for language in plan.languages}
 
 
 def _language(plan: Plan, language: str) -> Words:
     if not language.replace("-", "").isalnum() or len(language) > 12:
-        raise BadInput(f"languages: '{language}' is no language code such as en or pt-BR")
+        raise BadInput(f"languages: '{language}' is not a language code such as en or pt-BR")
     shipped = _shipped(language)
     own = _own(plan.folder / plan.words / f"{language}.toml") if plan.words else {}
     if not shipped and not own:
         raise NotFound(
-            f"there are no words for the language '{language}'; write {language}.toml "
-            "into a folder and name it as 'words' in the plan"
+            f"no texts for the language '{language}'; write {language}.toml into a folder "
+            "and name the folder as 'words' in the plan"
         )
     base = _shipped("en")
     for name in own:
         if name not in base:
-            raise BadInput(f"{language}.toml: there is no word '{name}'")
+            raise BadInput(f"{language}.toml: unknown text '{name}'")
     missing = [name for name in base if name not in shipped and name not in own]
     if missing:
         raise BadInput(f"{language}.toml has no '{missing[0]}'")

@@ -1,51 +1,94 @@
-"""Routes for people at work: their pages and images, and the answers they send."""
+"""Routes for participants at work: their pages and images, and the answers they send."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Request
+from fastapi import APIRouter, Body, Depends, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 
 from segmeter.study.drawing import VIEWS
-from segmeter.study.lookups import Row
-from segmeter.study.messages import (
-    ClickAnswer,
-    ContentAnswer,
-    DeviceChoice,
-    RatingAnswer,
-    StepAsk,
-)
-from segmeter.study.refusals import Refused
+from segmeter.study.guards import address_of, signed, signed_by
+from segmeter.study.messages import Answer, ClickAnswer, DeviceChoice, FinalAnswer, RatingAnswer
+from segmeter.study.messages import Step as StepMessage
+from segmeter.study.questionnaires import read_answers
+from segmeter.study.records import Refused, Row
+from segmeter.study.recruiting import return_link
 from segmeter.study.running import RunningStudy
-from segmeter.study.site import Here, Site, image
+from segmeter.study.site import COOKIE, Here, Site, image_response
 
 __all__ = ["router"]
 
 router = APIRouter()
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _PAGES = {"rate": "rate.html", "interact": "interact.html"}
-_ANSWERS: dict[str, type[RatingAnswer] | type[ContentAnswer]] = {
+_ANSWERS: dict[str, type[RatingAnswer] | type[FinalAnswer]] = {
     "rate": RatingAnswer,
-    "interact": ContentAnswer,
+    "interact": FinalAnswer,
 }
+
+
+async def _form(request: Request) -> dict[str, list[str]]:
+    """All fields of a form; a name may come several times."""
+    found: dict[str, list[str]] = {}
+    for name, value in (await request.form(max_fields=200)).multi_items():
+        if isinstance(value, str):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+Fields = Annotated[dict[str, list[str]], Depends(_form)]
 
 
 @router.get("/work")
 def work(request: Request, site: Here) -> Response:
-    """The page for what a person does next."""
+    """The page for what a participant does next."""
     who = site.person(request)
     language = request.query_params.get("language", "")
     if language in site.pages.words:
         site.study.choose_language(who, language)
         return site.redirect(request, "/work")
-    if site.study.state() != "open":
-        return site.message(request, "paused", who)
+    if who["state"]:
+        back = return_link(site.study.plan.recruiting, who["state"], who["platform"])
+        return site.message(request, who["state"], who, back=back)
+    if who["finished"] is not None:
+        return site.redirect(request, "/end")
+    state = site.study.state()
+    if state != "open":
+        return site.message(request, "paused" if state == "paused" else "closed", who)
+    if site.study.open_questions(who, "before"):
+        return _questions(site, request, who, "before")
     if who["device"] is None or "device" in request.query_params:
         return site.show("device.html", request, who, page_token=site.page_token(request))
     return _work_page(site, request, who)
+
+
+@router.post("/questions/{when}")
+def respond(request: Request, when: Name, site: Here, fields: Fields) -> Response:
+    who = site.person(request)
+    token = next(iter(fields.get("form", [])), "")
+    if not signed_by(site.secret, token, "questions", request.cookies.get(COOKIE, "")):
+        raise Refused(403, "this form is out of date; load it again")
+    wanted = site.study.open_questions(who, when)
+    values, wrong = read_answers(wanted, fields)
+    if wrong:
+        return _questions(site, request, who, when, fields, wrong)
+    site.study.respond(who, values)
+    return site.redirect(request, "/work" if when == "before" else "/end")
+
+
+@router.get("/end")
+def end(request: Request, site: Here) -> Response:
+    """The last page: questions, then thanks, the completion code and the debriefing."""
+    who = site.person(request)
+    if who["finished"] is None:
+        return site.redirect(request, "/work")
+    if site.study.open_questions(who, "after"):
+        return _questions(site, request, who, "after")
+    code, address = return_link(site.study.plan.recruiting, "completed", who["platform"])
+    return site.show("end.html", request, who, person=who["id"], code=code, address=address)
 
 
 @router.get("/guidelines")
@@ -54,9 +97,10 @@ def guidelines(request: Request, site: Here) -> Response:
 
 
 @router.get("/images/{trial}/{name}")
-def show_image(request: Request, trial: Name, name: Name, site: Here) -> Response:
+def image(request: Request, trial: Name, name: Name, site: Here) -> Response:
     raw = _image(site.study, site.study.trial(site.person(request), trial), name)
-    return image(raw, **{"cache-control": "private, max-age=3600"})
+    site.study.note_fetched(trial, name)
+    return image_response(raw, **{"cache-control": "private, max-age=3600"})
 
 
 @router.post("/api/device")
@@ -65,9 +109,16 @@ def device(request: Request, choice: DeviceChoice, site: Here) -> Response:
     return JSONResponse({})
 
 
+@router.post("/api/offer")
+def offer(request: Request, site: Here) -> Response:
+    """What there is to do; nothing is reserved."""
+    return JSONResponse(site.study.offer(site.trusted(request), address_of(request)))
+
+
 @router.post("/api/batch")
 def batch(request: Request, site: Here) -> Response:
-    given = site.study.batch(site.trusted(request))
+    """Reserve a batch, or give the open one again."""
+    given = site.study.batch(site.trusted(request), address_of(request))
     if site.segmenting is not None and given is not None:
         site.segmenting.prepare(given["batch"])
     return JSONResponse(given)
@@ -76,6 +127,18 @@ def batch(request: Request, site: Here) -> Response:
 @router.post("/api/batches/{batch}/finish")
 def finish(request: Request, batch: Name, site: Here) -> Response:
     return JSONResponse(site.study.finish(site.trusted(request), batch))
+
+
+@router.post("/api/batches/{batch}/leave")
+def leave(request: Request, batch: Name, site: Here) -> Response:
+    site.study.leave(site.trusted(request), batch)
+    return JSONResponse({})
+
+
+@router.post("/api/end")
+def end_study(request: Request, site: Here) -> Response:
+    site.study.end(site.trusted(request))
+    return JSONResponse({})
 
 
 @router.post("/api/trials/{trial}")
@@ -87,7 +150,7 @@ def answer(
 
 
 @router.post("/api/trials/{trial}/steps")
-def step(request: Request, trial: Name, ask: StepAsk, site: Here) -> Response:
+def step(request: Request, trial: Name, ask: StepMessage, site: Here) -> Response:
     who = site.trusted(request)
     if site.segmenting is None:
         raise Refused(404, "this study has no model in the loop")
@@ -97,7 +160,7 @@ def step(request: Request, trial: Name, ask: StepAsk, site: Here) -> Response:
 def _work_page(site: Site, request: Request, who: Row) -> Response:
     plan, pages = site.study.plan, site.pages
     language = pages.language(request, who["language"])
-    modes = [plan.mode(who["condition"])] if who["condition"] else plan.modes
+    modes = [plan.mode_of(who["condition"])] if who["condition"] else plan.modes
     return site.show(
         _PAGES.get(plan.kind, "clicks.html"),
         request,
@@ -106,13 +169,27 @@ def _work_page(site: Site, request: Request, who: Row) -> Response:
         person=who["id"],
         steps=pages.steps(modes, language),
         minutes=pages.minutes(modes),
+        touch=who["device"] == "mobile",
     )
 
 
-def _message(
-    study: RunningStudy, given: dict[str, Any]
-) -> ClickAnswer | RatingAnswer | ContentAnswer:
-    """The answer that this kind of study takes; anything else is refused by its fields."""
+def _questions(
+    site: Site,
+    request: Request,
+    who: Row,
+    when: str,
+    given: dict[str, list[str]] | None = None,
+    wrong: list[str] | None = None,
+) -> Response:
+    token = signed(site.secret, "questions", request.cookies.get(COOKIE, ""))
+    more = {"when": when, "form": token, "given": given or {}, "wrong": wrong or []}
+    questions = site.study.open_questions(who, when)
+    status = 422 if wrong else 200
+    return site.show("questions.html", request, who, status, questions=questions, **more)
+
+
+def _message(study: RunningStudy, given: dict[str, Any]) -> Answer:
+    """The kind of answer that this study takes."""
     try:
         return _ANSWERS.get(study.plan.kind, ClickAnswer).model_validate(given)
     except ValidationError as error:
@@ -130,13 +207,13 @@ def _image(study: RunningStudy, trial: Row, name: str) -> bytes:
 
 
 def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
-    """What a name shows in this trial; None where nothing has that name."""
+    """What a name shows in this trial; None if there is no such image."""
     plan = study.plan
     if plan.kind == "rate":
         return name if name in VIEWS else None
     if not name.isdecimal():
         return name if name == "image" else None
-    screens = plan.mode(trial["condition"]).screens
+    screens = plan.mode_of(trial["condition"]).screens
     number = int(name)
     if number >= len(screens) or screens[number].show == "text":
         return None

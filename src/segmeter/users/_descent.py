@@ -1,4 +1,4 @@
-"""What the attack descends: Dice, the location loss, and Adam's steps."""
+"""Losses of the gradient attack (Dice and location), and Adam's steps."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from segmeter.users.gradient_attack import STEPS, Attempt, Direction, follow
 __all__ = ["Adversaries", "Adversary", "GradientClick", "SearchClick", "attempts_of"]
 
 LATER = SearchGrid(36, 2, 2)
-"""How hard a search looks that stands in for a gradient, after the first round."""
+"""Search grid that replaces the gradient after the first round."""
 
 
 @runtime_checkable

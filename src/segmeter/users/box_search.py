@@ -73,7 +73,7 @@ def search_boxes(
 ) -> BoxesFound:
     """Look for the worst and the best box together, coarse to fine.
 
-    `progress` is told how many boxes were tried; how many it will be is not known before.
+    `progress` is called with the number of boxes tried; the total is not known in advance.
     """
     hunt = _Hunt(encoded, target, ignored, progress)
     hunt.request([(0.0, 0.0, 0.0, 0.0)])
@@ -96,7 +96,7 @@ _STAR = [m for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
 class _Hunt:
-    """What was tried: shifts of top, left, bottom and right in units of the reach."""
+    """Tried boxes as shifts of top, left, bottom and right, in units of the reach."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from segmeter.users.centre_click import TOGETHER, Found, Together, centre_clicks
 __all__ = ["ClickingGroup", "MapSample"]
 
 # The original seeds its generator with this at every image, so that all groups, models and
-# images share the same numbers; a further object of an image goes on with the stream.
+# images share the same numbers; a further object of an image continues the stream.
 _PUBLISHED_SEED = 42
 _PUBLISHED_ROUNDS = 20
 
@@ -143,7 +143,7 @@ def _clicks(
 
 
 def _draw(user: ClickingGroup | MapSample, found: Found, rng: np.random.Generator) -> Draw | None:
-    """What the user wants drawn; None for content."""
+    """The draw that a user wants; None to accept the mask."""
     observation, wish = found.observation, user.wish(found.observation)
     if found.click is None or wish is None:
         return None

@@ -115,7 +115,7 @@ def valid_pixels(observation: Observation, positive: bool) -> Mask:
 
 
 def request_with(observation: Observation, click: Click) -> Request:
-    """What the view would be asked if this were the next click."""
+    """The request if this were the next click."""
     prompts = (*observation.prompts, click)
     state = None if observation.last is None else observation.last.state
     keeps = state is not None and keeps_state(observation.encoded, prompts, observation.protocol)
@@ -123,7 +123,7 @@ def request_with(observation: Observation, click: Click) -> Request:
 
 
 def shown(encoded: EncodedScene, requests: Sequence[Request]) -> list[Mask]:
-    """What the view would show; asks that are the same are asked once."""
+    """Masks that the model would show; equal requests are sent once."""
     keys = [(request.prompts, id(request.state)) for request in requests]
     distinct = dict(zip(keys, requests, strict=True))
     masks = render(encoded, encoded.predict(list(distinct.values())))
@@ -151,7 +151,7 @@ class _Climber:
         return depth_px(~wrong.dense())
 
     def place(self, point: Place) -> Place:
-        """Where a click lands: on the pixel under it in `corrected`, clipped in both protocols."""
+        """Position of a click: rounded to a pixel in `corrected`, clipped in both protocols."""
         if not self.attempt.trials:
             return self.start.point[0], self.start.point[1]
         height, width = self.observation.scene.shape[:2]

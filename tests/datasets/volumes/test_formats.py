@@ -284,7 +284,7 @@ def test_a_detached_nrrd_does_not_reach_elsewhere(tmp_path):
     below.mkdir()
     text = "NRRD0004\ntype: uint8\ndimension: 3\nsizes: 6 7 8\nencoding: raw\ndata file: {}\n\n"
     (below / "a.nhdr").write_text(text.format("../elsewhere"))
-    with pytest.raises(BadInput, match="not in a file beside it"):
+    with pytest.raises(BadInput, match="is not in the same folder"):
         open_stored(below / "a.nhdr")
     (below / "voxels.raw").write_bytes(bytes(range(168)) * 2)
     (below / "b.nhdr").write_text(text.format("voxels.raw"))

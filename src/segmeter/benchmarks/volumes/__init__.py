@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row
+from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row
 from segmeter.core.capabilities import ChoosesUsers, RunsUsersIndependently, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
@@ -62,7 +62,7 @@ class Volumes(Declared):
             rounds=plan.rounds or _ROUNDS,
             protocols=plan.protocols or ("published", "corrected"),
             measures=measures if "dice" in measures else ("dice", *measures),
-            options={"draws": _draws(plan.options)},
+            options=_options(plan.options),
         )
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
@@ -73,6 +73,23 @@ class Volumes(Declared):
         if not found:
             raise BadInput(takes_none(segmenter))
         return found
+
+    def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
+        """As in every benchmark; no limits and no p value below six patients or scans."""
+        from segmeter.benchmarks.volumes.recommendations import without_limits
+        from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
+
+        many: dict[str, set[str]] = {}
+        for group in self.groups(run):
+            many.setdefault(group.dataset, set()).update(group.clusters)
+        found = Declared.differences(self, run, names)
+        return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
+
+    def shown(self, scene: Volume) -> tuple[Any, str]:
+        """A volume as its viewers show it, with its modality and window."""
+        from segmeter.benchmarks.volumes.cases import grey_values
+
+        return grey_values(scene)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""
@@ -108,17 +125,22 @@ class Volumes(Declared):
         return sections(run)
 
 
-def _draws(options: Mapping[str, Any]) -> int:
-    """How often users that draw at random are run in `corrected`."""
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings: draws of random users in `corrected`, and how surfaces are measured."""
+    from segmeter.benchmarks.volumes.judging import Surfaces
+
     if "until" in options:
         raise BadInput(
             "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
             " --user 'scribble-refinement?until_dice=0.9'"
         )
-    other = [name for name in options if name != "draws"]
+    other = [name for name in options if name not in ("draws", "nsd_mm", "convention")]
     if other:
-        raise BadInput(f"benchmark 'volumes' has no setting '{other[0]}'; it has draws")
+        raise BadInput(
+            f"benchmark 'volumes' has no setting '{other[0]}'; it has draws, nsd_mm, convention"
+        )
     draws = options.get("draws", _DRAWS)
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise BadInput(f"--option draws={draws}: draws are a number from 1 on")
-    return draws
+    surfaces = Surfaces.of(options)
+    return {"draws": draws, "nsd_mm": surfaces.nsd_mm, "convention": surfaces.convention}

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.difference_table import difference_section, difference_table
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
+from segmeter.benchmarks.volumes.judging import Surfaces
+from segmeter.benchmarks.volumes.recommendations import against_best, recommendation, seen_as
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
-    GOALS,
+    FEWEST,
     VolumeSessions,
     dice_within,
+    goals_of,
+    never,
     per_case,
     seconds_until,
 )
 from segmeter.benchmarks.volumes.tables import (
-    by_class,
+    by_organ,
     instances,
     label_of,
     leaderboard,
     paper_tables,
+    typed,
+    units_of,
 )
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
@@ -59,17 +66,19 @@ def sections(run: Results) -> list[Section]:
     found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
     numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
     apart = [d for d in benchmark.differences(run) if d.protocol == lead]
+    goals, shown = goals_of(run), Surfaces.of(run.plan.options)
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
         if group.protocol == lead:
             leading.setdefault(group.dataset, []).append(group)
     made = [
-        _results(run, leading, numbers, cards),
+        _results(run, leading, numbers, cards, goals[-1]),
         _against_effort(leading),
-        _equal_effort(leading, numbers),
-        *difference_section(apart, cards, users=label_of, units="patients"),
+        _prompters(leading, cards),
+        _by_organ(found, lead, shown),
+        _equal_effort(leading, numbers, goals),
+        *difference_section(apart, cards, users=typed, units=_units(found)),
         _shaped_like_the_paper(found, run.plan.protocols),
-        _by_class(found),
         _instances(found, numbers),
         _failures(run, leading),
         _scrolled(run, leading),
@@ -91,18 +100,20 @@ def _results(
     leading: dict[str, list[VolumeSessions]],
     numbers: Numbers,
     cards: Mapping[str, Statistic],
+    goal: float,
 ) -> Section:
     blocks: list[Block] = []
     blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
     for dataset, members in leading.items():
         name, title = _stem("volumes", dataset), dataset_label(dataset)
         blocks += [
+            recommendation(members, dataset_label(dataset), goal),
             _answer(members, dataset, numbers),
-            leaderboard(members, numbers, cards, name, title),
+            leaderboard(members, numbers, cards, name, title, goal),
         ]
     text = (
         "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
-        "one. Interactions as printed are the paper's; those per object were really made."
+        f"one. {seen_as(run)}"
     )
     return Section("Results", text, blocks)
 
@@ -114,7 +125,7 @@ def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -
         f"Highest mean Dice within ten interactions on {dataset_label(dataset)}: {few.model} with "
     )
     cheap = (
-        phrase(f"{best}{label_of(few.user)}, ", _percent(few), ".")
+        phrase(f"{best}{typed(few.user)}, ", _percent(few), ".")
         if few.value > 0
         else phrase(f"No prompter costs ten interactions or fewer on {dataset_label(dataset)}.")
     )
@@ -122,7 +133,7 @@ def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -
     mean = float(spent.interactions[:, -1].mean())
     return Answer(
         cheap,
-        f"Highest at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} after "
+        f"Highest at any cost: {most.model} with {typed(most.user)}, {_percent(most)} after "
         f"{mean:.1f} interactions per object.",
     )
 
@@ -139,8 +150,9 @@ def _percent(row: SummaryRow) -> Quantity:
 
 def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     text = (
-        "Each dot is a prompter that speaks once; a staircase is a refinement, which holds its "
-        "Dice until the next answer. Up and to the left is better."
+        "Each dot is a prompter that prompts once; a staircase is a refinement, which keeps its "
+        "Dice until the next prediction. Dots carry the paper's names; colours are models. Up and "
+        "to the left is better."
     )
     charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
     return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
@@ -153,7 +165,7 @@ def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
         once = [g for g in mine if g.interactions[:, -1].mean() == g.interactions[:, 0].mean()]
         if once:
             marks.append(_dots(model, once))
-        marks += [_staircase(g) for g in mine if g not in once]
+        marks += [mark for g in mine if g not in once for mark in _staircase(g)]
     high = max(float(g.interactions[:, -1].mean()) for g in members)
     x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
     return Chart(dataset_label(dataset), x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
@@ -161,11 +173,12 @@ def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
 
 def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
     values = [per_case(g, g.dice[:, -1]) for g in once]
+    known = all(len(set(cases)) >= FEWEST for _, cases in values)
     limits = [
         Resampling(cases, seed=g.dataset).limits(v[:, None])
         for (v, cases), g in zip(values, once, strict=True)
+        if known
     ]
-    known = not any(np.isnan(low).any() for low, _ in limits)
     return Points(
         model,
         [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
@@ -176,24 +189,64 @@ def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
     )
 
 
-def _staircase(group: VolumeSessions) -> Line:
+def _staircase(group: VolumeSessions) -> tuple[Line, Points]:
+    """A refinement in its model's colour, its name at its end."""
     spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
     dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
-    return Line(f"{group.model}, {label_of(group.user)}", spent, dice, role="step")
+    line = Line(group.model, spent, dice, role="step")
+    return line, Points(group.model, spent[-1:], dice[-1:], [label_of(group.user)])
 
 
-def _equal_effort(leading: dict[str, list[VolumeSessions]], numbers: Numbers) -> Section:
+def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Statistic]) -> Section:
+    """Prompters of one model against its best, on the same objects."""
+    blocks: list[Block] = []
+    for dataset, members in leading.items():
+        found = against_best(members, [cards["dice"]])
+        if found:
+            table = difference_table(found, cards, shown=typed, units=units_of(members[0]))
+            blocks.append(replace(table, name=_stem("prompters", dataset)))
+    text = (
+        "The prompter with the highest Dice of each model (first) against its others (second), on "
+        "the same objects; p values are corrected for all prompters of a model (Holm)."
+    )
+    return Section("Prompters compared", text, blocks)
+
+
+def _by_organ(found: Sequence[VolumeSessions], lead: str, surfaces: Surfaces) -> Section:
+    members = [(name, [g for g in groups if g.protocol == lead]) for name, groups in _sets(found)]
+    tables: list[Block] = [by_organ(own, _stem("organs", name)) for name, own in members if own]
+    counted_by = "surface elements by area, as DeepMind's surface-distance"
+    if surfaces.convention == "monai":
+        counted_by = "outermost voxels, as MONAI"
+    text = (
+        f"NSD is at {surfaces.nsd_mm} mm; distances are between {counted_by}. Volumes are of the "
+        "ground truth, errors are predicted less true."
+    )
+    return Section("Results by organ", text, tables)
+
+
+def _units(found: Sequence[VolumeSessions]) -> str:
+    return "patients" if any(units_of(g) == "patients" for g in found) else "scans"
+
+
+def _equal_effort(
+    leading: dict[str, list[VolumeSessions]], numbers: Numbers, goals: Sequence[float]
+) -> Section:
     """Dice for the same number of interactions, prompter by prompter."""
     blocks: list[Block] = []
     for dataset, members in leading.items():
-        shown = [*map(dice_within, BUDGETS), *map(seconds_until, GOALS)]
+        shown = [*map(dice_within, BUDGETS)]
+        shown += [card for goal in goals for card in (seconds_until(goal), never(goal))]
         columns = [Column("prompter"), Column("model")]
         columns += [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
         rows: list[list[Cell]] = []
         for group in members:
             values = [Value.of(numbers[group.key, s.name]) for s in shown]
-            rows.append([Label(label_of(group.user)), group.model, *values])
-        told = "Dice of the last answer that the budget pays for, 0 for none."
+            rows.append([Label(typed(group.user)), group.model, *values])
+        told = (
+            "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
+            "add drawing by hand, slice by slice, where the goal is never reached."
+        )
         caption = f"{dataset_label(dataset)}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
     text = "What every prompter has reached once so many interactions are spent."
@@ -204,12 +257,6 @@ def _shaped_like_the_paper(found: Sequence[VolumeSessions], protocols: Sequence[
     blocks = [block for protocol in protocols for block in paper_tables(found, protocol)]
     text = "Percent Dice. The paper's data sets are named D1 to D8."
     return Section("Beside the paper's tables", text, blocks)
-
-
-def _by_class(found: Sequence[VolumeSessions]) -> Section:
-    tables = [by_class(members, _stem("classes", name)) for name, members in _sets(found)]
-    text = "Mean Dice of the last round for each class by itself; a stronger tint is higher."
-    return Section("Results by class", text, [table for table in tables if table is not None])
 
 
 def _instances(found: Sequence[VolumeSessions], numbers: Numbers) -> Section:

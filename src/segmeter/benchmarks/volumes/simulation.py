@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.benchmarks.volumes.fitting import fitting, repeated, takes_none
 from segmeter.benchmarks.volumes.instances import published_case_dice
-from segmeter.benchmarks.volumes.judging import judge_volume
+from segmeter.benchmarks.volumes.judging import Surfaces, judge_volume
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
@@ -73,7 +72,7 @@ def _played(
     simulated_sessions = [
         SimulatedSession(target, user, protocol) for user in users for target in scene.targets
     ]
-    judge = judge_volume(plan.measures, scene.spacing_mm)
+    judge = judge_volume(plan.measures, scene.spacing_mm, Surfaces.of(plan.options))
     return simulate(scene, seen, simulated_sessions, plan.rounds, judge, seed=plan.seed)
 
 
@@ -92,13 +91,13 @@ def _rows(
         for row, made, work in zip(rows, record.rounds, spent, strict=True):
             yield row | {
                 "cluster": simulated.target.groups.get("patient", scene.id),
-                "voxels": simulated.target.mask.area,
+                "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
                 "predicted_ml": made.mask.area * voxel_ml,
                 "paper_interactions": paper_interactions,
                 "interactions": float(work.interactions),
                 "degrees_of_freedom": float(work.degrees_of_freedom),
-                "effort": json.dumps(asdict(work)),
+                **{f"effort_{name}": float(count) for name, count in asdict(work).items()},
                 "case_dice_published": matched[
                     simulated.user.name, simulated.target.label, made.number
                 ],

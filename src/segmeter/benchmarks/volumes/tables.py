@@ -17,15 +17,31 @@ from segmeter.benchmarks.volumes.paper import (
     paper_rows,
     table_of,
 )
-from segmeter.benchmarks.volumes.statistics import VolumeSessions, dice_within
+from segmeter.benchmarks.volumes.statistics import (
+    FEWEST,
+    VolumeSessions,
+    dice_within,
+    effort_until,
+    never,
+)
 from segmeter.core import catalogue
 from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
+from segmeter.core.wording import counted
 from segmeter.stats.statistics import Statistic
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
-__all__ = ["by_class", "instances", "label_of", "leaderboard", "paper_tables"]
+__all__ = [
+    "by_organ",
+    "few",
+    "instances",
+    "label_of",
+    "leaderboard",
+    "paper_tables",
+    "typed",
+    "units_of",
+]
 
 
 def label_of(user: str) -> str:
@@ -50,28 +66,31 @@ def leaderboard(
     cards: Mapping[str, Statistic],
     name: str,
     title: str,
+    goal: float,
 ) -> Table:
     """Every model and user of one data set, the largest area first."""
     found = sorted(groups, key=lambda g: (-numbers[g.key, "area"].value, g.key))
     shown = [
         cards[name]
         for name in (
-            "interactions", "dof", "seconds", "dice", *found[0].others, dice_within(10).name,
-            "area", "effort-to-80", "never@80",
+            "interactions", "seconds", "dice", "dice-median", "empty", *found[0].others,
+            "volume-error", dice_within(10).name, "area", effort_until(goal).name,
+            never(goal).name,
         )
+        if name in cards and (found[0].key, name) in numbers
     ]  # fmt: skip
     columns = [
         Column("prompter"),
         Column("model"),
-        Column("interactions", "as printed"),
+        Column("paper's name"),
         *(Column(s.title, s.unit, s.digits, better=s.better, plot=s.name == "dice") for s in shown),
     ]
     rows: list[list[Cell]] = [
         [
-            Label(label_of(group.user), protocol=group.protocol),
+            Label(typed(group.user), protocol=group.protocol),
             group.model,
-            group.paper_interactions,
-            *(Value.of(numbers[group.key, s.name]) for s in shown),
+            label_of(group.user),
+            *(Value.of(numbers.get((group.key, s.name))) for s in shown),
         ]
         for group in found
     ]
@@ -79,15 +98,39 @@ def leaderboard(
         name,
         columns,
         rows,
-        f"{title}: {len(groups[0].keys)} objects of {_cases(groups[0])} cases. Dice is "
-        "averaged over the instances of a case, then over cases; intervals resample patients.",
-        "An area is mean Dice over the first 50 interactions, 0 before the first prediction. "
-        "Interactions to 80 % count all that was spent where 80 % was never reached.",
+        f"{title}: {counted(len(groups[0].keys), 'object')} of {_cases(groups[0])}, by falling "
+        f"area. Dice is averaged over the instances of a case, then over cases; {few(groups[0])}",
+        "An area is mean Dice over the first 50 interactions, 0 before the first prediction. An "
+        f"object that never reaches {goal:g} % needs infinitely many interactions (∞); an empty "
+        "mask is infinitely far. A star marks a refinement that gets earlier prompts again.",
     )
 
 
-def _cases(group: VolumeSessions) -> int:
-    return len({scene for scene, _ in group.keys})
+def _cases(group: VolumeSessions) -> str:
+    return counted(len({scene for scene, _ in group.keys}), "case")
+
+
+def units_of(group: VolumeSessions) -> str:
+    """What intervals resample: patients where the data names them, scans otherwise."""
+    named = any(c != scene for (scene, _), c in zip(group.keys, group.clusters, strict=True))
+    return "patients" if named else "scans"
+
+
+def few(group: VolumeSessions) -> str:
+    """How intervals are made, or why there are none."""
+    units, many = units_of(group), len(set(group.clusters))
+    if many < FEWEST:
+        return f"no intervals with {many} {units if many > 1 else units[:-1]}: they need {FEWEST}."
+    return f"95 % intervals are over {many} {units}."
+
+
+def typed(user: str) -> str:
+    """A user's name as one types it after `--user`, without what is the default anyway.
+
+    >>> typed("scribble-refinement?start=box-interpolation&earlier=keep&n=3")
+    'scribble-refinement?start=box-interpolation&n=3'
+    """
+    return user.replace("earlier=keep&", "").removesuffix("&earlier=keep")
 
 
 def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]:
@@ -128,9 +171,7 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
         rows,
         f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
-        "An average needs every data set of the table."
-        if protocol == "corrected"
-        else "An average is over the data sets that are there.",
+        "An average needs every data set of the table.",
     )
 
 
@@ -156,13 +197,14 @@ def _own_rows(
             given = [d for g in members for d in _class_dice(g, step, protocol)]
             row = (published_row if protocol == "published" else sound_row)(given, datasets)
             values = [row.values.get(name) for name in names]
+            whole = not any(v is None or np.isnan(v) for v in values)
             yield [
                 step,
                 label_of(user),
                 model,
                 members[0].paper_interactions,
                 *(None if v is None or np.isnan(v) else v for v in values),
-                None if np.isnan(row.average) else row.average,
+                row.average if whole else None,
             ]
 
 
@@ -196,22 +238,61 @@ def _printed_rows(rows: Sequence[PaperRow], names: Sequence[str]) -> Iterator[li
         ]
 
 
-def by_class(groups: Sequence[VolumeSessions], name: str) -> Table | None:
-    """Dice of each class, where a data set has several."""
+def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
+    """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
+    measures = [m for m in groups[0].others if m in _ORGAN_COLUMNS]
+    columns = [
+        Column("organ"),
+        Column("prompter"),
+        Column("model"),
+        Column("objects", digits=0),
+        Column("Dice", "%, mean", digits=1, better="higher", shade=True, percent=True),
+        Column("Dice", "%, median", digits=1, percent=True),
+        *(_ORGAN_COLUMNS[m] for m in measures),
+        Column("volume", "ml, mean", digits=1),
+        Column("volume error", "ml, mean", digits=1),
+        Column("empty masks", digits=0),
+    ]
     labels = sorted({label for g in groups for label in g.labels})
-    if len(labels) < 2:
-        return None
-    columns = [Column("prompter"), Column("model")]
-    columns += [Column(label or "?", "%", digits=1, shade=True) for label in labels]
-    rows: list[list[Cell]] = []
-    for group in groups:
-        values = 100 * group.dice[:, -1]
-        cells: list[Cell] = [Label(label_of(group.user), protocol=group.protocol), group.model]
-        for label in labels:
-            mine = [v for v, own in zip(values, group.labels, strict=True) if own == label]
-            cells.append(float(np.mean(mine)) if mine else None)
-        rows.append(cells)
-    return Table(name, columns, rows, f"{groups[0].dataset}: Dice of the last round by class.")
+    rows = [_organ_row(g, label, measures) for label in labels for g in groups if label in g.labels]
+    return Table(name, columns, rows, f"{groups[0].dataset}: the last round, organ by organ.")
+
+
+_ORGAN_COLUMNS = {
+    "nsd": Column("NSD", "%, mean", digits=1, better="higher", percent=True),
+    "hd95": Column("HD95", "mm, median", digits=1, better="lower"),
+    "mean-surface-distance": Column("mean distance", "mm, median", digits=2, better="lower"),
+}
+
+
+def _organ_row(group: VolumeSessions, label: str, measures: Sequence[str]) -> list[Cell]:
+    mine = np.array([own == label for own in group.labels])
+    draws = group.repeats or (group,)
+
+    def all_draws(name: str, measure: str = "") -> Any:
+        tables = [getattr(one, name) for one in draws]
+        chosen = [table[measure] if measure else table for table in tables]
+        return np.concatenate([table[mine, -1] for table in chosen])
+
+    dice = all_draws("dice")
+    found: list[Cell] = []
+    for measure in measures:
+        values = all_draws("others", measure)
+        found.append(float(values.mean() if measure == "nsd" else np.median(values)))
+    true, predicted = all_draws("volume_ml"), all_draws("predicted_ml")
+    empty = int((predicted == 0).sum())
+    return [
+        label or "?",
+        Label(typed(group.user), protocol=group.protocol),
+        group.model,
+        int(mine.sum()),
+        float(dice.mean()),
+        float(np.median(dice)),
+        *found,
+        float(true.mean()),
+        float((predicted - true).mean()),
+        empty,
+    ]
 
 
 def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:

@@ -35,7 +35,7 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What the tables say of an error region that nobody published: its size, and three statistics.
+    """Published facts about an unpublished error region: its size, and three statistics.
 
     `nearer` is the ratio of PL1 to clicks by depth and PL1 to uniform clicks: the sides of the
     object, which both are measured in, drop out.

@@ -34,7 +34,7 @@ __all__ = ["Case", "Fit", "Seen", "fit", "hold_out", "read_cases", "read_masks",
 
 # Published click counts over targets: 185 349 first-round clicks, about 48 each.
 CLICKS = 48
-# Clicks beside the object come in clusters of people; this widens their binomial distribution.
+# Clicks that miss the object are clustered by person; this widens their binomial distribution.
 _OVERDISPERSION = 3.0
 _START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
 _NAMES = ("depth", "spread", "sloppy", "jitter")

@@ -54,7 +54,7 @@ class HeldOut:
     """A data set, the fit on the others, and per target what was seen and predicted.
 
     `baselines` hold the mean absolute errors of simpler distributions; `covered` is the share of
-    targets whose PDE lies in the 95 % range that the fit gives for it.
+    targets whose PDE is within the 95 % range that the fit gives for it.
     """
 
     name: str
@@ -179,7 +179,7 @@ def _tested(held: Sequence[HeldOut]) -> str:
             cells = [f"{v:.3f}" for v in (*means, h.correlation(statistic), *errors)]
             lines.append(f"| {words} | {h.name} | {' | '.join(cells)} |")
     shares = ", ".join(f"{h.name} {100 * h.covered:.0f} %" for h in held)
-    lines += ["", f"Targets whose PDE lies in the 95 % range predicted for it: {shares}."]
+    lines += ["", f"Targets whose PDE is within the 95 % range predicted for it: {shares}."]
     return "\n".join([*lines, ""])
 
 

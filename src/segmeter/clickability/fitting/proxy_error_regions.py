@@ -1,4 +1,4 @@
-"""Proxy errors: what real models get wrong, for the error regions that nobody published.
+"""Proxy errors: errors of real models in place of the unpublished error regions.
 
 The study showed people, per target, the best mask of several models that was not yet good;
 those masks are not published. The same choice is made here with models and images at hand.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.clickability.groups import draw_sound
+from segmeter.clickability.groups import draw_corrected
 from segmeter.clickability.prior import prior
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
@@ -61,7 +61,7 @@ def proxy_errors_of(
     found = []
     for target in scene.targets:
         map = prior(target.mask)
-        points = [draw_sound(map, (0.0, 1.0), rng.random(), 0) for _ in range(clicks)]
+        points = [draw_corrected(map, (0.0, 1.0), rng.random(), 0) for _ in range(clicks)]
         requests = [Request((Click(point, True),)) for point in points if point is not None]
         predictions = render(encoded, encoded.predict(requests))
         unfinished = [g for g in predictions if _iou(target.mask, g) <= _GOOD_ENOUGH]

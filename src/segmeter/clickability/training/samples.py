@@ -90,7 +90,7 @@ def split(
 
 
 class TrainingSamples:
-    """Training samples as arrays for the network, framed once and varied anew at every look."""
+    """Training samples as arrays for the network, framed once, augmented at every access."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class TrainingSamples:
 def framed(
     sample: TrainingSample, protocol: ProtocolName, frame: int = FRAME
 ) -> tuple[Letterbox, Floats]:
-    """A training sample's planes `(7, F, F)` and where its image lies in them."""
+    """A training sample's planes `(7, F, F)` and the position of its image in them."""
     image, target, error_region = sample.show()
     shape = (image.shape[0], image.shape[1])
     soft = soft_error_region(error_region, protocol)

@@ -36,7 +36,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What is trained and how; `backbone` is a file of weights trained before."""
+    """Settings of a training; `backbone` is a file of pretrained weights."""
 
     recipe: Recipe
     size: str = "base"
@@ -56,8 +56,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is told after each step: its `loss`, and after an epoch the mean of the epoch's
-    losses and the likeness, as in the history."""
+    """Progress after each step: its `loss`, and after an epoch the mean of the epoch's losses
+    and the likeness, as in the history."""
 
     epoch: int
     step: int
@@ -86,8 +86,8 @@ def train(
 ) -> Path:
     """Train on `learn`, keep the network that is best on `choose`; the path of its weights.
 
-    The folder `out` holds the weights, a history, and the state to resume from; a training
-    that was cut off goes on from there, one that had other settings is refused.
+    The folder `out` holds the weights, a history, and the state to resume from; an interrupted
+    training is resumed, one with other settings is refused.
     """
     out.mkdir(parents=True, exist_ok=True)
     identity = _identity(learn, choose, course)
@@ -252,7 +252,7 @@ def _resume(state: _State, out: Path, identity: str) -> None:
 def _identity(
     learn: Sequence[TrainingSample], choose: Sequence[TrainingSample], course: Course
 ) -> str:
-    """What must be the same for a training to go on: settings, samples and their clicks."""
+    """Key of a training: settings, samples and their clicks must be equal to resume it."""
     names = [(sample.name, len(sample.points)) for sample in (*learn, *choose)]
     settings = {k: v for k, v in asdict(course).items() if k not in ("device", "workers")}
     return fingerprint(json.dumps(settings, sort_keys=True, default=str), names, len(learn))

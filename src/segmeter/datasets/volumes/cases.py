@@ -72,7 +72,7 @@ def modality_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What a data set's own description says: labels by value, regions, channels.
+    """Names from a data set's own description: labels by value, regions, channels.
 
     `prefix` stands before classes without a name, where folders of a collection differ.
     """
@@ -86,7 +86,7 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may choose for all cases of a folder."""
+    """Options for all cases of a folder."""
 
     labelling: Labelling = field(default_factory=Labelling)
     channel: int | str | None = None
@@ -135,14 +135,14 @@ class FileVolume(Volume):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Where one case lies.
+    """Files of one case.
 
     Attributes
     ----------
     images
         A file for each channel, or one with all of them.
     labels
-        Label maps by reader; one with an empty name where nobody says who drew it.
+        Label maps by annotator; the name is empty where the annotator is unknown.
     parts
         Files of one structure each, by name.
     dicom
@@ -353,7 +353,7 @@ def options_of(
     modality: str = "",
     patient: str = "",
 ) -> Options:
-    """What a user wrote, checked."""
+    """Options as given by the user, checked."""
     if grid not in ("affine", "shape"):
         raise BadInput(f"{what}: grid={grid} is neither affine nor shape")
     try:

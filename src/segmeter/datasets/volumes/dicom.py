@@ -38,7 +38,7 @@ _RESCALE = {"Slope": 1, "Intercept": 0}
 
 @dataclass(frozen=True, slots=True)
 class DicomFile:
-    """What the header of one file says; `refers` are the series that a segmentation is of."""
+    """Header of one file; `refers` are the series that a segmentation belongs to."""
 
     path: Path
     series: str

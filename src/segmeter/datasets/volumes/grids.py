@@ -77,7 +77,7 @@ class Grid:
 
     @property
     def code(self) -> str:
-        """Where the file's axes point, such as `LPS`."""
+        """Directions of the file's axes, such as `LPS`."""
         world, flipped = self.axes
         return "".join(("LPI" if f else "RAS")[w] for w, f in zip(world, flipped, strict=True))
 
@@ -106,7 +106,7 @@ class Grid:
         return self.affine @ to_file
 
     def header(self, channels: int = 1) -> Header:
-        """What a scene on this grid says of itself before its voxels are read."""
+        """Header of a scene on this grid."""
         a, b, c, d = ((float(p), float(q), float(r), float(s)) for p, q, r, s in self.scene_affine)
         return Header("volume", self.shape, self.spacing_mm, (a, b, c, d), channels)
 
@@ -154,7 +154,7 @@ class Grid:
         return self.distance_mm(other) <= _SAME * min(self.spacing_mm)
 
     def offset_of(self, other: Grid) -> tuple[int, ...] | None:
-        """Where in this grid's scene `(z, y, x)` another of the same voxels begins, if it does."""
+        """Offset `(z, y, x)` of another grid of the same voxels in this one; else None."""
         between = np.linalg.inv(self.scene_affine) @ other.scene_affine
         low = between[:3, 3].round().astype(int)
         reach = _SAME / max(*other.shape, 1)

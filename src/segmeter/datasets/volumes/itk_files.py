@@ -103,7 +103,7 @@ def itk_grid(image: Any, what: str) -> Grid:
 
 
 def _data_file(path: Path) -> Path:
-    """The file with the voxels: this one, or one beside it."""
+    """The file with the voxels: this one, or one in the same folder."""
     with path.open("rb") as file:
         head = file.read(_HEADER)
     _check_header(path, head)
@@ -111,7 +111,7 @@ def _data_file(path: Path) -> Path:
     name = named[1].decode("utf-8", "replace") if named else "LOCAL"
     data = path if name.upper() == "LOCAL" else path.parent / name
     if data != path and (Path(name).name != name or not data.is_file()):
-        raise BadInput(f"'{path}': its voxels, '{name}', are not in a file beside it")
+        raise BadInput(f"'{path}': its voxel file '{name}' is not in the same folder")
     if packed and int(packed[1]) > data.stat().st_size:
         raise BadInput(f"'{path}' is cut short: {int(packed[1])} packed bytes are not there")
     return data

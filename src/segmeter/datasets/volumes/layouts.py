@@ -34,8 +34,8 @@ _DEEPEST = 8
 
 ADVICE = (
     "lay volumes out as imagesTr and labelsTr (nnU-Net), as CASE/ct.nii.gz with"
-    " CASE/segmentations, as NAME.nii.gz beside NAME_seg.nii.gz, as DICOM series with DICOM-SEG,"
-    " RTSTRUCT or a label map beside them, or list them in a .csv with columns image and label"
+    " CASE/segmentations, as NAME.nii.gz with NAME_seg.nii.gz, as DICOM series with DICOM-SEG,"
+    " RTSTRUCT or a label map, or list them in a .csv with columns image and label"
 )
 
 Cases = dict[str, Case]
@@ -43,7 +43,7 @@ Cases = dict[str, Case]
 
 @dataclass(slots=True)
 class Layout:
-    """What a folder was recognised as; `unused` names what is left out, by reason."""
+    """The recognised layout of a folder; `unused` names what is left out, by reason."""
 
     what: str
     cases: Cases = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Layout:
             self.unused.setdefault(reason, []).extend(names)
 
     def missing(self) -> str:
-        """What is left out and why, in a sentence; empty when everything is used."""
+        """A sentence on what is left out and why; empty when everything is used."""
         return "; ".join(
             f"{counted(len(names), reason.partition(':')[0])} left out{_why(reason)}, the first is"
             f" '{names[0]}'"
@@ -113,7 +113,7 @@ def _collected(folder: Path, depth: int = 0) -> Layout:
         found = reader(folder)
         if found is not None and found.cases:
             return found
-    own = _beside(folder)
+    own = _same_folder(folder)
     below = _folders(folder) if depth < _DEEPEST else []
     inner = {p.name: _collected(p, depth + 1) for p in below if not _is_series(p)}
     own = _merged(own, {name: one for name, one in inner.items() if one.cases or one.unused})
@@ -208,15 +208,15 @@ def _two_folders(folder: Path) -> Layout | None:
     return _paired("images and labels in two folders", folder, images, labels)
 
 
-def _beside(folder: Path) -> Layout:
-    """Labels beside their images."""
+def _same_folder(folder: Path) -> Layout:
+    """Labels and images in one folder."""
     files = _volumes(folder)
     labels = [p for p in files if _is_label(p)]
     images = _images([p for p in files if p not in labels])
     by_image = _by_image(images, labels)
     if len(images) == 1 and len(labels) == 1:
         by_image = {next(iter(images)): {"": labels[0]}}
-    return _paired("labels beside their images", folder, images, by_image)
+    return _paired("labels next to their images", folder, images, by_image)
 
 
 def _is_label(path: Path) -> bool:
@@ -277,7 +277,7 @@ def _readers(labels: Mapping[str, Path]) -> Mapping[str, Path]:
 
 
 def _dicom(folder: Path) -> Layout | None:
-    """Every series below a folder with a segmentation, or with a label map beside it."""
+    """Every series below a folder with a segmentation or a label map."""
     files = [p for p in _files(folder) if not is_volume(p) and is_dicom(p)]
     if not files:
         return None
@@ -428,7 +428,7 @@ def _naming(content: Mapping[str, Any]) -> Naming:
         elif isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
             names[int(value)] = str(name)
     ignore = frozenset(v for v, name in names.items() if name.casefold() == "ignore")
-    if regions:  # a plain value beside them is a region of one
+    if regions:  # a single value among them is a region of one
         regions |= {n: (v,) for v, n in names.items() if v and v not in ignore}
     ordered = sorted(channels.items()) if isinstance(channels, dict) else ()
     return Naming(names, regions, ignore, tuple(str(name) for _, name in ordered))

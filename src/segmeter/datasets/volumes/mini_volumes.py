@@ -1,7 +1,7 @@
 """`mini-volumes`: three small labelled MR volumes that ship inside the package.
 
 Cut-outs around one hippocampus each from the Medical Segmentation Decathlon, CC BY-SA 4.0;
-`mini_volumes.LICENCE.txt` beside the data says where they come from and what was changed.
+`mini_volumes.LICENCE.txt` next to the data states their source and the changes.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ def folder_of_masks(root: Path) -> dict[str, Item]:
 
 
 def ade_png(root: Path) -> dict[str, Item]:
-    """ADE20K: beside `NAME.jpg` its `NAME_seg.png` and `NAME_parts_1.png` and so on.
+    """ADE20K: `NAME.jpg` with `NAME_seg.png`, `NAME_parts_1.png` and so on.
 
-    Red and green say the class, (R // 10) * 256 + G, blue the instance; class 0 is nothing.
+    Red and green encode the class, (R // 10) * 256 + G, blue the instance; class 0 is background.
     Parts are masks of their own.
     """
     found: dict[str, Item] = {}
@@ -89,7 +89,7 @@ def id_png(
 
     An id below 1000 is a class that is not counted (stuff), others are class * 1000 + number.
     Classes that are named in neither list (void) are left out, and so are regions of
-    countable classes that nobody told apart (id below 1000).
+    countable classes without separate instances (id below 1000).
     """
     drawn = _by_name(masks, mask_end)
     read = partial(_id_masks, stuff=dict(stuff), things=dict(things))

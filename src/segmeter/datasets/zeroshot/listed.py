@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a data set is played.
+    """The part of a data set that is used.
 
     Attributes
     ----------

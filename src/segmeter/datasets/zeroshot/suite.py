@@ -1,8 +1,8 @@
 """The suite of 23 data sets by name: a card each, the folder it is looked for in, its reader.
 
-What each set is distributed as stands in its notes; of some it is known only from memory
+The notes of each set describe its files; some layouts are known only from memory
 (`known`, `recalled`, `weak`), so `images` and `annotations` may be given by hand. Counts are
-of what Segment Anything's authors played; their own samples and their blurred faces were
+those of Segment Anything's authors; their own samples and their blurred faces were
 never published, so their numbers cannot be reproduced to the digit.
 """
 

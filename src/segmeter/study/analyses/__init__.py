@@ -1,42 +1,84 @@
-"""Analyses: what a study says, with the papers' formulas and the corrected ones, as a page."""
+"""Analyses: the results of a study as a page, by the papers' formulas and corrected ones."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
 import sqlalchemy as sa
 
-from segmeter.core.sections import Section
+from segmeter.core.sections import Note, Section
 from segmeter.report.page import Page, render
+from segmeter.study.exports import trial_rows
 from segmeter.study.plan import Plan
 from segmeter.study.progress import progress
+from segmeter.study.screening import screen_people
 from segmeter.study.stimuli import Stimuli
 
 __all__ = ["study_page", "study_sections"]
 
 
-def study_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> list[Section]:
-    """All that can be said about a study's answers."""
+def study_sections(
+    connection: sa.Connection,
+    plan: Plan,
+    stimuli: Stimuli,
+    *,
+    simulated: Sequence[str] = (),
+    weights: Path | None = None,
+) -> list[Section]:
+    """All analyses of a study's kind; `simulated` users join those of kind `interact`."""
     if plan.kind == "rate":
         from segmeter.study.analyses.rating import rating_sections
 
         return rating_sections(connection, plan)
     if plan.kind == "interact":
         from segmeter.study.analyses.interacting import interact_sections
+        from segmeter.study.interactions import interactions, simulate_users
 
-        return interact_sections(connection)
+        found = interactions(connection, plan)
+        beside = simulate_users(found, plan, stimuli, simulated, weights) if simulated else []
+        return interact_sections(found, beside, stimuli)
     from segmeter.study.analyses.clicking import click_sections
 
     return click_sections(connection, plan, stimuli)
 
 
-def study_page(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> str:
-    """The study's results as one HTML file."""
+def study_page(
+    connection: sa.Connection,
+    plan: Plan,
+    stimuli: Stimuli,
+    *,
+    simulated: Sequence[str] = (),
+    weights: Path | None = None,
+) -> str:
+    """The results as one HTML file."""
     now = progress(connection)
     facts = [
-        f"{now.people} people",
+        f"{now.people} participants",
         f"{now.valid} of {now.wanted} answers",
-        f"data set {plan.dataset}",
+        f"data set {plan.data.dataset}",
         f"plan {plan.hash}",
+        f"seed {plan.seed}",
     ]
-    kinds = {"rate": "ratings of masks", "interact": "people with a model in the loop"}
+    kinds = {"rate": "ratings of masks", "interact": "segmenting with a model in the loop"}
     subtitle = f"A study with people: {kinds.get(plan.kind, 'where they click')}"
-    return render(Page(plan.title, subtitle, facts, study_sections(connection, plan, stimuli)))
+    sections = study_sections(connection, plan, stimuli, simulated=simulated, weights=weights)
+    sections.append(_exclusions(connection, plan))
+    return render(Page(plan.title, subtitle, facts, sections))
+
+
+def _exclusions(connection: sa.Connection, plan: Plan) -> Section:
+    """Which answers and participants the rules left out."""
+    rows = [row for row in trial_rows(connection, plan) if row["answered"] is not None]
+    flags = Counter(flag for row in rows for flag in row["flag_bad"])
+    screened = screen_people(plan, rows)
+    people = Counter(flag for found in screened.values() for flag in found.flags)
+    excluded = sum(found.excluded for found in screened.values())
+    answers = ", ".join(f"{name} {many}" for name, many in flags.most_common()) or "none"
+    listed = ", ".join(f"{name} {many}" for name, many in people.most_common()) or "none"
+    text = (
+        f"{excluded} of {len(screened)} participants were excluded by rules that do not look at "
+        f"the condition. Flags of participants: {listed}. Flags of {len(rows)} answers: {answers}."
+    )
+    return Section("Exclusions", "", [Note(text)])

@@ -1,10 +1,11 @@
-"""Clicks of a study: counts, display modes, devices, distances to the centre, latency."""
+"""Analysis of clicking: counts, display modes, devices, distances to the centre, latency."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,15 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
+from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, read_clicks
 from segmeter.measures.clicks import Sides
+from segmeter.measures.samples import ceiling, compare_samples
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
 from segmeter.study.exports import export, trial_rows
 from segmeter.study.plan import Plan
+from segmeter.study.screening import excluded_people
 from segmeter.study.stimuli import Stimuli
 
 __all__ = ["centre_distances", "click_sections"]
@@ -45,15 +49,18 @@ _PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 
 def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> list[Section]:
     """The analyses of RClicks and TETRIS on a study's own clicks."""
-    trials = [row for row in trial_rows(connection, plan) if row["answered"] is not None]
-    counted = [row for row in trials if row["counts"]]
+    every = list(trial_rows(connection, plan))
+    excluded = excluded_people(plan, every)
+    trials = [row for row in every if row["answered"] is not None and not row["training"]]
+    counted = [row for row in trials if row["counts"] and row["person"] not in excluded]
     if not counted:
         raise BadInput("no click counts yet: there is nothing to report")
     by_dataset, by_mode = _recorded(connection, plan, stimuli)
     sections = [_counts(plan, trials, counted), _distances(counted, stimuli)]
     if by_mode is not None:
-        sections.append(_modes(by_mode, stimuli))
-    sections.append(_devices(by_dataset, stimuli))
+        sections.append(_modes(plan, by_mode, stimuli))
+    if len(plan.design.devices) > 1:
+        sections.append(_devices(by_dataset, stimuli))
     return [*sections, _images(counted, stimuli)]
 
 
@@ -71,7 +78,7 @@ def centre_distances(rows: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> lis
 def _recorded(
     connection: sa.Connection, plan: Plan, stimuli: Stimuli
 ) -> tuple[Clicks, Clicks | None]:
-    """The study's clicks as everything else would read them from its files."""
+    """The study's clicks, read from exported files as other commands read them."""
     with tempfile.TemporaryDirectory() as folder:
         files = {path.name: path for path in export(connection, plan, stimuli, Path(folder))}
         by_mode = files.get("previews.csv")
@@ -89,12 +96,13 @@ def _counts(
         Column("on the target", "%", 1, percent=True),
         Column("late screens", digits=0),
         Column("page left", digits=0),
+        Column("other flags", digits=0),
         Column("median latency", "s", 2),
         Column("people", digits=0),
     )
     rows: list[tuple[Cell, ...]] = []
     for mode in plan.conditions:
-        for device in plan.devices:
+        for device in plan.design.devices:
             some = [r for r in trials if (r["condition"], r["device"]) == (mode, device)]
             if some:
                 rows.append((mode, device, *_row(some)))
@@ -102,18 +110,16 @@ def _counts(
     dropped = sum(state == "dropped" for state in batches.values())
     people = len({row["person"] for row in trials})
     sentence = (
-        f"**{len(counted)}** of {len(trials)} clicks of {people} people count; "
+        f"**{len(counted)}** of {len(trials)} clicks of {people} participants count; "
         f"{dropped} of {len(batches)} batches were dropped."
     )
     rules = plan.validity
     note = Note(
         f"A click counts if it lies on its target or within {100 * rules.radius:g} % of the "
-        f"diagonal of it, no screen missed its time by more than {rules.late_ms:g} ms, the page "
-        f"was not left, and {rules.batch_minimum} clicks of its batch lie on their targets."
+        f"image's diagonal of it, has no flag ({', '.join(rules.exclude)}), and "
+        f"{plan.batch_minimum} clicks of its batch lie on their targets."
     )
-    return Section(
-        "What was collected", "", [Answer(sentence), Table("counts", columns, rows), note]
-    )
+    return Section("Collected clicks", "", [Answer(sentence), Table("counts", columns, rows), note])
 
 
 def _row(some: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
@@ -121,15 +127,16 @@ def _row(some: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
         len(some),
         sum(row["counts"] for row in some),
         float(np.mean([row["flag_inside"] for row in some])),
-        sum(row["flag_late"] for row in some),
-        sum(row["flag_unfocused"] for row in some),
+        sum("late" in row["flag_bad"] for row in some),
+        sum("left_page" in row["flag_bad"] for row in some),
+        sum(bool(set(row["flag_bad"]) - {"late", "left_page"}) for row in some),
         float(np.median([row["latency_ms"] for row in some])) / 1000,
         len({row["person"] for row in some}),
     )
 
 
 def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
-    """TETRIS: how far people click from where a robot would."""
+    """TETRIS: distance of clicks to the centre click of a simulated user."""
     columns = (
         Column("mode"),
         Column("clicks", digits=0),
@@ -149,11 +156,11 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
     table = Table("distances", columns, rows, "Distance of people's clicks to the centre click")
     note = Note(
         "The centre click is the point farthest from the target's edge; the spread is the farthest "
-        "less the nearest click of a target, on average. Intervals draw images anew. "
-        "TETRIS found a mean above 15 %, and up to half of the diagonal. How much a model's "
-        "IoU differs between people's clicks, `segmeter run tetris --clicks clicks.csv` tells."
+        "minus the nearest click of a target, on average. Intervals resample images. TETRIS found "
+        "a mean above 15 %, and up to half of the diagonal. `segmeter run tetris --clicks "
+        "clicks.csv` reports how much a model's IoU differs between these clicks."
     )
-    return Section("How far from the centre people click", "", [table, note])
+    return Section("Distance to the centre", "", [table, note])
 
 
 def _spread(rows: Sequence[Mapping[str, Any]], away: Sequence[float]) -> float:
@@ -164,13 +171,44 @@ def _spread(rows: Sequence[Mapping[str, Any]], away: Sequence[float]) -> float:
     return float(np.mean([max(each) - min(each) for each in found.values()]))
 
 
-def _modes(clicks: Clicks, stimuli: Stimuli) -> Section:
-    blocks = _similarity(clicks, stimuli, "modes", click_similarity.display_modes)
+def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
+    names = {key.dataset for key, _ in clicks.groups()}
+    known = click_similarity.REFERENCE
+    reference = known if known in names else next(n for n in plan.conditions if n in names)
+    blocks = _similarity(clicks, stimuli, "modes", partial(_against, reference=reference))
     text = (
-        "Each display mode against the text description, which shows nothing of the mask. The "
-        "last rows are people against people within the text description: no mode can come closer."
+        f"Each display mode against {reference}"
+        f"{', which shows nothing of the mask' if reference == known else ''}. The last rows "
+        f"compare two halves of the clicks of {reference}. Halves have half as many clicks, which "
+        "makes PL1 and WD larger: compare modes with halves by the energy distance, which does "
+        "not depend on the number of clicks."
     )
     return Section("Display modes", text, blocks)
+
+
+def _against(
+    clicks: Clicks, sides: Callable[[Key], Sides], protocol: ProtocolName, *, reference: str
+) -> list[click_similarity.Row]:
+    """Each mode against a reference mode, and halves of the reference."""
+    by_mode: dict[str, dict[tuple[str, str], tuple[Key, Any]]] = {}
+    for key, places in clicks.groups():
+        points = clicks.points[places].astype(np.float64)
+        by_mode.setdefault(key.dataset, {})[key.image, key.object] = (key, points)
+    own = by_mode.pop(reference)
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for mode, targets in by_mode.items():
+        for target, (key, points) in targets.items():
+            if target in own:
+                scores = compare_samples(points, own[target][1], sides(key), protocol=protocol)
+                found.setdefault(mode, []).append((target[0], scores))
+    for key, points in own.values():
+        if len(points) >= click_similarity.HALVES:
+            rng = generator("halves", key.dataset, key.full_stem, key.kind)
+            halves = found.setdefault(f"{reference} (halves)", [])
+            halves.append((key.image, ceiling(points, sides(key), rng)))
+    if not found:
+        raise BadInput("no two modes share a target")
+    return click_similarity.summarised(found, ("pl1", "ks", "wd", "energy"))
 
 
 def _devices(clicks: Clicks, stimuli: Stimuli) -> Section:
@@ -180,10 +218,10 @@ def _devices(clicks: Clicks, stimuli: Stimuli) -> Section:
 
 def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[Block]:
     columns = (
-        Column("what"),
+        Column("comparison"),
         Column("PL1", "object sides", 3, plot=True),
         Column("KS", "share alike, %", 1, percent=True),
-        Column("WD", "object sides", 3, plot=True),
+        Column("WD", "object diagonals", 3, plot=True),
         Column("energy", "object sides", 3),
         Column("targets", digits=0),
     )
@@ -200,8 +238,8 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
         rows.append((Label(what, protocol=read), *values, scores["pl1"].keys))
     note = Note(
         "PL1 and WD are distances, lower is more alike; KS is the share of targets on which the "
-        "two samples cannot be told apart; the energy distance is zero on average for samples of "
-        "one distribution. Intervals draw images anew."
+        "two samples do not differ significantly; the energy distance is zero on average for "
+        "samples of one distribution. Intervals resample images."
     )
     return [Table(name, columns, rows), note]
 
@@ -228,10 +266,10 @@ def _images(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
     for row in counted:
         by_target.setdefault((row["scene"], row["target"]), []).append(row)
     most = sorted(by_target.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_SHOWN]
-    images = []
+    shown_images = []
     for (scene, target), rows in most:
         shown = stimuli.shown(scene)
-        images.append(
+        shown_images.append(
             Illustration(
                 shown.pixels,
                 f"**{target}** in {scene}, {len(rows)} clicks",
@@ -240,4 +278,4 @@ def _images(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
                 prompts=[Click((row["y"] - 0.5, row["x"] - 0.5)) for row in rows[:60]],
             )
         )
-    return Section("Where people clicked", "", [Gallery(images)])
+    return Section("Where participants clicked", "", [Gallery(shown_images)])

@@ -1,56 +1,203 @@
-"""People interacting with a model in the loop: clicks to content, final quality, seconds."""
+"""Analysis of interacting with a model: clicks, final quality, seconds, beside simulated users."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput
-from segmeter.core.sections import Answer, Cell, Column, Note, Section, Table, Value
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Click
+from segmeter.core.sections import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Gallery,
+    Illustration,
+    Note,
+    Outline,
+    Section,
+    Table,
+    Value,
+)
 from segmeter.stats.intervals import Resampling
-from segmeter.study.interactions import Interaction, fit_costs, interactions
+from segmeter.study.interactions import Interaction, Simulated, fit_costs
+from segmeter.study.stimuli import Stimuli
 
-__all__ = ["interact_sections"]
+__all__ = ["interact_sections", "paired_differences"]
+
+_AFTER = (1, 3, 5)
+_SHOWN = 8
 
 
-def interact_sections(connection: sa.Connection) -> list[Section]:
-    """How many clicks people needed, how good it got, how long it took."""
-    found = interactions(connection)
-    if not found:
-        raise BadInput("nobody has finished segmenting yet: there is nothing to report")
+def interact_sections(
+    found: Sequence[Interaction], simulated: Sequence[Simulated], stimuli: Stimuli
+) -> list[Section]:
+    """How many clicks participants made, how good the masks got, how long it took."""
+    used = [each for each in found if each.steps]
+    if not used:
+        raise BadInput("no session counts yet: there is nothing to report")
+    sections = [_summary(used)]
+    if simulated:
+        sections.append(_beside(used, simulated))
+    return [*sections, _images(used, simulated, stimuli)]
+
+
+def _summary(found: Sequence[Interaction]) -> Section:
     columns = (
         Column("model"),
         Column("sessions", digits=0),
-        Column("clicks to content", digits=2, better="lower", plot=True),
+        Column("participants", digits=0),
+        Column("clicks", "accepted masks", 2, better="lower", plot=True),
         Column("final IoU", digits=3, better="higher", plot=True),
-        Column("seconds of the person", digits=1, better="lower", plot=True),
-        Column("content", "%", 0, percent=True),
+        Column("IoU, resampling participants", "95 %", 3),
+        Column("seconds", digits=1, better="lower", plot=True),
+        Column("accepted", "%", 0, percent=True),
     )
     models = sorted({each.model for each in found})
-    rows = [_row(name, [e for e in found if e.model == name and e.steps]) for name in models]
+    rows = [_row(name, [each for each in found if each.model == name]) for name in models]
+    accepted = [len(each.steps) for each in found if each.accepted]
     costs = fit_costs(found)
-    sentence = f"People were content after **{np.mean([len(e.steps) for e in found]):.1f}** clicks."
-    told = {name: f"{price.value:.2f} s" for name, price in costs.prices.items()}
-    finding = f", finding the object {told['locate']} more" if "locate" in told else ""
+    prices = {name: f"{price.value:.2f} s" for name, price in costs.prices.items()}
+    locate = f", finding the object {prices['locate']} more" if "locate" in prices else ""
+    sentence = (
+        f"Participants accepted a mask after **{np.mean(accepted):.1f}** clicks on average"
+        f" ({len(accepted)} of {len(found)} sessions)."
+        if accepted
+        else f"All {len(found)} sessions ended with giving up."
+    )
     note = Note(
-        f"A click takes {told['click']}{finding}, and agreeing {told.get('review', '0 s')} (means "
-        f"of {costs.steps['click']} clicks of {costs.annotators} people, pauses left out); "
-        "`segmeter study costs` writes them as a cost model. Intervals draw images anew."
+        f"A click takes {prices['click']}{locate}, and accepting {prices.get('review', '0 s')} "
+        f"(means of {costs.steps['click']} clicks of {costs.annotators} participants, pauses left "
+        "out); `segmeter study costs` writes them as a cost model. Intervals resample images "
+        "unless stated otherwise."
     )
     table = Table("interactions", columns, rows)
-    return [Section("Segmenting with a model", "", [Answer(sentence), table, note])]
+    return Section("Segmenting with a model", "", [Answer(sentence), table, note])
 
 
-def _row(name: str, some: list[Interaction]) -> tuple[Cell, ...]:
-    drawn = Resampling([each.scene for each in some], seed=name)
-    seconds = [
-        (sum(s["user_ms"] + s["answer_ms"] for s in e.steps) + e.review_ms) / 1000 for e in some
-    ]
-    columns = (
-        [float(len(each.steps)) for each in some],
-        [each.steps[-1]["scores"]["iou"] for each in some],
-        seconds,
+def _row(name: str, some: Sequence[Interaction]) -> tuple[Cell, ...]:
+    def interval(some: Sequence[Interaction], values: list[float], by: str = "scene") -> Value:
+        if not some:
+            return Value(None)
+        return Value.of(Resampling([getattr(e, by) for e in some], seed=name).interval(values))
+
+    accepted = [each for each in some if each.accepted]
+    final = [each.iou_after(len(each.steps)) for each in some]
+    return (
+        name,
+        len(some),
+        len({each.person for each in some}),
+        interval(accepted, [float(len(each.steps)) for each in accepted]),
+        interval(some, final),
+        interval(some, final, "person"),
+        interval(some, [each.seconds for each in some]),
+        float(np.mean([each.accepted for each in some])),
     )
-    values = [drawn.interval(column) for column in columns]
-    cells = [Value(each.value, each.low, each.high) for each in values]
-    return (name, len(some), *cells, float(np.mean([each.content for each in some])))
+
+
+def paired_differences(
+    found: Sequence[Interaction], simulated: Sequence[Simulated], user: str, clicks: int
+) -> tuple[list[str], list[float], list[float]]:
+    """Scene, participants' mean IoU and the simulated user's IoU of every shared object."""
+    people: dict[tuple[str, str, str], list[float]] = {}
+    for each in found:
+        key = (each.model, each.scene, each.target)
+        people.setdefault(key, []).append(each.iou_after(clicks))
+    robot = {
+        (each.model, each.scene, each.target): each.iou_after(clicks)
+        for each in simulated
+        if each.user == user
+    }
+    common = sorted(people.keys() & robot.keys())
+    means = [float(np.mean(people[key])) for key in common]
+    return [key[1] for key in common], means, [robot[key] for key in common]
+
+
+def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Section:
+    columns = (
+        Column("simulated user"),
+        Column("after clicks", digits=0),
+        Column("objects", digits=0),
+        Column("participants", "mean IoU", 3, plot=True),
+        Column("simulated", "mean IoU", 3, plot=True),
+        Column("difference", "95 %, paired by object", 3, plot=True),
+        Column("Wilcoxon p"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for user in dict.fromkeys(each.user for each in simulated):
+        for clicks in _AFTER:
+            scenes, people, robot = paired_differences(found, simulated, user, clicks)
+            drawn = Resampling(scenes, seed=(user, clicks))
+            gaps = np.subtract(people, robot)
+            values = [drawn.interval(each) for each in (people, robot, gaps.tolist())]
+            cells = [Value.of(each) for each in values]
+            rows.append((user, clicks, len(scenes), *cells, _wilcoxon(people, robot)))
+    note = Note(
+        "Every object counts once: the mean over its participants against the simulated user's "
+        "session with the same model. After a session has ended its last mask is carried forward. "
+        "Intervals resample images."
+    )
+    return Section(
+        "Participants and simulated users on the same objects",
+        "",
+        [Table("simulated-users", columns, rows), note],
+    )
+
+
+def _wilcoxon(first: Sequence[float], second: Sequence[float]) -> str:
+    from scipy import stats
+
+    gaps = np.subtract(first, second)
+    if len(gaps) < 2 or not gaps.any():
+        return "–"
+    p = float(stats.wilcoxon(gaps).pvalue)
+    return f"{p:.1e}" if p < 0.001 else f"{p:.3f}"
+
+
+def _images(
+    found: Sequence[Interaction], simulated: Sequence[Simulated], stimuli: Stimuli
+) -> Section:
+    """Final masks of participants and simulated users with their clicks."""
+    images: list[Illustration] = []
+    robots = {(each.model, each.scene, each.target): each for each in simulated}
+    shown: set[tuple[str, str, str]] = set()
+    for each in found:
+        key = (each.model, each.scene, each.target)
+        if key in shown or len(shown) >= _SHOWN:
+            continue
+        shown.add(key)
+        scene = stimuli.shown(each.scene).scene
+        ground_truth = next(t.mask for t in scene.targets if t.id == each.target)
+        mask = Mask.from_coco({"size": list(scene.shape), "counts": each.steps[-1]["mask"]})
+        clicks = [Click((s["y"], s["x"]), s["positive"]) for s in each.steps]
+        iou = each.iou_after(len(each.steps))
+        caption = f"**{each.target}** in {each.scene}: {each.person}, {each.model}, IoU {iou:.3f}"
+        images.append(_illustration(scene, ground_truth, mask, clicks, caption))
+        if key in robots:
+            record = robots[key].record.rounds[len(each.steps) - 1]
+            prompts = [
+                p
+                for made in robots[key].record.rounds[: len(each.steps)]
+                for p in made.prompts
+                if isinstance(p, Click)
+            ]
+            caption = f"the same: {robots[key].user}, IoU {record.scores['iou']:.3f}"
+            images.append(_illustration(scene, ground_truth, record.mask, prompts, caption))
+    blocks: list[Block] = [Gallery(images)]
+    return Section("Final masks", "", blocks)
+
+
+def _illustration(
+    scene: object, ground_truth: Mask, mask: Mask, clicks: Sequence[Click], caption: str
+) -> Illustration:
+    pixels = scene.pixels  # type: ignore[attr-defined]  # studies show images only
+    return Illustration(
+        pixels,
+        caption,
+        size=pixels.shape[:2],
+        outlines=[Outline(ground_truth, "ground_truth"), Outline(mask, "prediction")],
+        prompts=list(clicks),
+    )

@@ -1,8 +1,8 @@
-"""Ratings of a study: means, paired comparisons, agreement, checks, time."""
+"""Analysis of ratings: means, comparisons of models, agreement, checks, time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -23,80 +23,85 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.stats.agreement import krippendorff_alpha, pilot_sd
+from segmeter.stats.agreement import alpha_interval, intraclass, pilot_sd
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 from segmeter.stats.ratings import (
+    Contrast,
     RatingDifference,
-    clustered_difference,
-    rater_adjusted,
+    RatingModel,
+    Ratings,
+    fit_ratings,
     rating_difference,
     rating_summary,
+    resampled_difference,
 )
 from segmeter.study.exports import rating_rows
 from segmeter.study.plan import Plan
 
-__all__ = ["Comparison", "compare_models", "rating_sections"]
+__all__ = ["Comparison", "compare_models", "rating_sections", "ratings_of"]
 
 Rating = Mapping[str, Any]
-_CHECK = 3  # a tester's score so far away flags a job
+_CHECK = 3  # a tester's score so far away marks a mask
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One model against another on the targets that both were rated on."""
+    """One model against another, from all ratings.
 
-    first: str
-    second: str
-    published: RatingDifference
-    clustered: Interval
-    adjusted: float
+    `mixed` is the headline; `paired` compares the means of all ratings of each target.
+    """
+
+    mixed: Contrast
+    paired: RatingDifference
+    by_images: Interval
+    by_raters: Interval
 
     @property
     def name(self) -> str:
-        return f"{self.first} − {self.second}"
+        return f"{self.mixed.first} − {self.mixed.second}"
 
 
-def compare_models(ratings: Sequence[Rating]) -> list[Comparison]:
-    """Every two models, paired by target; of a job rated twice the first rating is taken."""
-    found: dict[str, dict[tuple[str, str], Rating]] = {}
-    for row in sorted(ratings, key=lambda row: float(row["at"])):
-        found.setdefault(row["model"], {}).setdefault((row["scene"], row["target"]), row)
-    compared = []
-    for one, other in combinations(sorted(found), 2):
-        both = sorted(found[one].keys() & found[other].keys())
-        if len(both) < 2:
-            continue
-        pairs = [(found[one][key], found[other][key]) for key in both]
-        compared.append(_compared(one, other, pairs))
-    return compared
-
-
-def _compared(one: str, other: str, pairs: Sequence[tuple[Rating, Rating]]) -> Comparison:
-    first, second = ([pair[k]["score"] for pair in pairs] for k in (0, 1))
-    gaps = [a - b for a, b in zip(first, second, strict=True)]
-    raters = [(a["rater"], b["rater"]) for a, b in pairs]
-    images = [a["scene"] for a, _ in pairs]
-    return Comparison(
-        one,
-        other,
-        rating_difference(first, second),
-        clustered_difference(gaps, images, raters, seed=(one, other)),
-        rater_adjusted(gaps, raters),
+def ratings_of(rows: Sequence[Rating]) -> Ratings:
+    """Rows of an export in the form that the statistics take."""
+    return Ratings(
+        [row["model"] for row in rows],
+        [f"{row['scene']}/{row['target']}" for row in rows],
+        [row["scene"] for row in rows],
+        [row["rater"] for row in rows],
+        [row["score"] for row in rows],
     )
 
 
+def compare_models(rows: Sequence[Rating], model: RatingModel | None = None) -> list[Comparison]:
+    """Every two models that share at least two targets; all ratings are used."""
+    ratings = ratings_of(rows)
+    fitted = model or fit_ratings(ratings)
+    compared = []
+    for one, other in combinations(fitted.models, 2):
+        first, second = ratings.by_target(one), ratings.by_target(other)
+        common = sorted(first.keys() & second.keys())
+        if len(common) < 2:
+            continue
+        paired = rating_difference([first[n] for n in common], [second[n] for n in common])
+        by_images = resampled_difference(ratings, one, other, "images")
+        by_raters = resampled_difference(ratings, one, other, "raters")
+        compared.append(Comparison(fitted.contrast(one, other), paired, by_images, by_raters))
+    return compared
+
+
 def rating_sections(connection: sa.Connection, plan: Plan) -> list[Section]:
-    """The analyses of the SAM supplement, and sounder ones."""
-    rows = list(rating_rows(connection, plan))
+    """The analyses of the SAM supplement, and a mixed-effects model of all ratings."""
+    rows = [row for row in rating_rows(connection, plan) if not row["excluded"]]
     ratings = [row for row in rows if row["role"] == "person"]
     if not ratings:
-        raise BadInput("nobody has rated anything yet: there is nothing to report")
-    sections = [_means(ratings), _comparisons(ratings)]
+        raise BadInput("no rating counts yet: there is nothing to report")
+    model = fit_ratings(ratings_of(ratings)) if len(ratings) > 2 + len(plan.conditions) else None
+    sections = [_means(ratings, model), _comparisons(ratings, model)]
     return [*sections, _agreement(rows, ratings), _time(ratings)]
 
 
-def _means(ratings: Sequence[Rating]) -> Section:
+def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
     by_model: dict[str, list[int]] = {}
     for row in ratings:
         by_model.setdefault(row["model"], []).append(row["score"])
@@ -104,11 +109,12 @@ def _means(ratings: Sequence[Rating]) -> Section:
     columns = (
         Column("masks of"),
         Column("ratings", digits=0),
-        Column("mean", "1 to 10", 2, better="higher", plot=True),
+        Column("mean", "1 to 10, mixed-effects model", 2, better="higher", plot=True),
+        Column("plain mean", digits=2),
         Column("SD", digits=2),
     )
     rows = [
-        (name, s.count, Value(s.mean, s.mean - s.t_half, s.mean + s.t_half), s.sd)
+        (name, s.count, Value.of(model.mean(name)) if model else Value(s.mean), s.mean, s.sd)
         for name, s in summaries.items()
     ]
     shares = np.array([s.histogram for s in summaries.values()], dtype=float)
@@ -116,23 +122,69 @@ def _means(ratings: Sequence[Rating]) -> Section:
     groups = (("1 to 4", 0, 4), ("5 and 6", 4, 6), ("7 to 9", 6, 9), ("10", 9, 10))
     parts = [Part(name, shares[:, a:b].sum(axis=1)) for name, a, b in groups]
     bars = Bars("Scores", Axis("share of ratings", 0, 1, percent=True), list(summaries), parts)
-    best = max(summaries, key=lambda name: summaries[name].mean)
-    sentence = f"Masks of **{best}** are rated best, {summaries[best].mean:.2f} of 10 on average."
-    note = Note("Means with Student's 95 % interval over ratings, as in the SAM supplement.")
+    means = {name: model.mean(name).value if model else s.mean for name, s in summaries.items()}
+    best = max(means, key=lambda name: means[name])
+    sentence = f"Masks of **{best}** have the highest mean rating, {means[best]:.2f} of 10."
+    note = Note(
+        "Means by the mixed-effects model (95 % interval) allow for strict raters and easy "
+        "targets; differences below come from the same model. The plain mean averages all ratings."
+    )
     return Section("Ratings", "", [Answer(sentence), Table("ratings", columns, rows), bars, note])
 
 
-def _comparisons(ratings: Sequence[Rating]) -> Section:
-    found = compare_models(ratings)
+def _comparisons(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
+    found = compare_models(ratings, model) if model else []
     if not found:
         return Section(
             "Comparisons", "", [Note("No two models share two rated targets.", "warning")]
         )
-    return Section("Comparisons", "", [_published(found), _sound(found)])
+    return Section("Comparisons", "", [_mixed(found), _variances(model), _published(found)])
+
+
+def _mixed(found: Sequence[Comparison]) -> Table:
+    """The headline: all ratings, raters and targets as random effects, Holm's correction."""
+    columns = (
+        Column("first − second"),
+        Column("difference", "95 %, mixed-effects model", 2, plot=True),
+        Column("p", "Holm"),
+        Column("resampling images", "95 %", 2),
+        Column("resampling raters", "95 %", 2),
+        Column("Wilcoxon p", "Holm, targets"),
+        Column("rated above", "%", 1, percent=True),
+        Column("effect size", "dz", 2),
+    )
+    mixed = holm([each.mixed.p for each in found])
+    ranks = holm([each.paired.wilcoxon_p for each in found])
+    rows = [
+        (
+            each.name,
+            Value(each.mixed.value, each.mixed.low, each.mixed.high),
+            _p(p),
+            Value.of(each.by_images),
+            Value.of(each.by_raters),
+            _p(rank),
+            each.paired.above,
+            each.paired.effect,
+        )
+        for each, p, rank in zip(found, mixed, ranks, strict=True)
+    ]
+    note = (
+        "`score ~ model + (1 | rater) + (1 | rater:model) + (1 | target) + (1 | target:model)`, "
+        "REML; t-tests with the smaller of raters and targets, less one, as degrees of freedom. "
+        "The other columns pair the mean of all ratings by target."
+    )
+    return Table("comparisons", columns, rows, "All ratings", note)
+
+
+def _variances(model: RatingModel | None) -> Note:
+    assert model is not None
+    parts = [f"{name} {value:.2f}" for name, value in model.fitted.variances.items()]
+    listed = ", ".join([*parts, f"residual {model.fitted.residual:.2f}"])
+    return Note(f"Variance components: {listed}.")
 
 
 def _published(found: Sequence[Comparison]) -> Table:
-    """The tests of the SAM supplement."""
+    """The tests of the SAM supplement, on the mean of all ratings of a target."""
     columns = (
         Column("first − second"),
         Column("targets", digits=0),
@@ -144,38 +196,10 @@ def _published(found: Sequence[Comparison]) -> Table:
     rows = [
         (each.name, d.count, Value(d.mean, *d.interval), d.t, _p(d.p), _p(d.p_greater))
         for each in found
-        for d in [each.published]
+        for d in [each.paired]
     ]
     title = "As published: paired t-test, paired percentile bootstrap of 10 000 samples"
     return Table("comparisons-published", columns, rows, title)
-
-
-def _sound(found: Sequence[Comparison]) -> Table:
-    """Ordinal and clustered, corrected for all comparisons."""
-    columns = (
-        Column("first − second"),
-        Column("mean difference", "99 %, images and raters drawn anew", 2, plot=True),
-        Column("with rater effects", digits=2),
-        Column("rated above", "%", 1, percent=True),
-        Column("effect size", "d", 2),
-        Column("Wilcoxon p", "Holm"),
-    )
-    corrected = holm([each.published.wilcoxon_p for each in found])
-    rows = [
-        (
-            each.name,
-            Value(each.clustered.value, each.clustered.low, each.clustered.high),
-            each.adjusted,
-            each.published.above,
-            each.published.effect,
-            _p(p),
-        )
-        for each, p in zip(found, corrected, strict=True)
-    ]
-    title = (
-        "Corrected: ordinal test, raters and images as what varies, corrected for all comparisons"
-    )
-    return Table("comparisons-corrected", columns, rows, title)
 
 
 def _p(value: float) -> str:
@@ -183,36 +207,48 @@ def _p(value: float) -> str:
 
 
 def _agreement(rows: Sequence[Rating], ratings: Sequence[Rating]) -> Section:
-    by_job: dict[str, list[int]] = {}
+    by_job: dict[Hashable, list[int]] = {}
     for row in ratings:
         by_job.setdefault(row["job"], []).append(row["score"])
-    blocks: list[Block] = []
     twice = sum(len(scores) > 1 for scores in by_job.values())
+    blocks: list[Block] = []
     if twice:
-        alpha = krippendorff_alpha(by_job)  # type: ignore[arg-type]  # text is hashable
-        spread = pilot_sd(by_job)  # type: ignore[arg-type]  # text is hashable
-        blocks.append(
-            Note(
-                f"{twice} of {len(by_job)} masks were rated more than once. Krippendorff's alpha "
-                f"(ordinal) is **{alpha:.2f}**; the standard deviation within a mask is "
-                f"**{spread:.2f}** on average (0.83 in the pilot of the SAM supplement)."
-            )
+        images = {row["job"]: row["scene"] for row in ratings}
+        alpha = alpha_interval(by_job, clusters=images)
+        text = (
+            f"{twice} of {len(by_job)} masks were rated more than once. Krippendorff's alpha "
+            f"(ordinal) is **{alpha.value:.2f}** ({alpha.low:.2f} to {alpha.high:.2f}, resampling "
+            f"images); the standard deviation within a mask is **{pilot_sd(by_job):.2f}** on "
+            "average (0.83 in the pilot of the SAM supplement)."
         )
+        blocks.append(Note(f"{text} {_intraclass(ratings)}".strip()))
     else:
         blocks.append(Note("No mask was rated twice: agreement is not known.", "warning"))
     blocks.append(Note(_checks(rows, by_job)))
     return Section("Agreement", "", blocks)
 
 
-def _checks(rows: Sequence[Rating], by_job: Mapping[str, Sequence[int]]) -> str:
+def _intraclass(ratings: Sequence[Rating]) -> str:
+    jobs, raters = [row["job"] for row in ratings], [row["rater"] for row in ratings]
+    try:
+        found = intraclass(jobs, raters, [row["score"] for row in ratings])
+    except BadInput:
+        return ""
+    return (
+        f"The intraclass correlation of one rating is **{found.agreement:.2f}** (ICC(2,1), "
+        f"absolute agreement) and {found.consistency:.2f} (ICC(3,1), consistency)."
+    )
+
+
+def _checks(rows: Sequence[Rating], by_job: Mapping[Hashable, Sequence[int]]) -> str:
     checked = [row for row in rows if row["role"] == "tester" and row["job"] in by_job]
     far = [
         row["job"]
         for row in checked
         if any(abs(row["score"] - score) >= _CHECK for score in by_job[row["job"]])
     ]
-    told = f"Testers checked {len(checked)} ratings; {len(far)} lie {_CHECK} or more away"
-    return f"{told}: {', '.join(far[:20])}." if far else f"{told}."
+    text = f"Testers checked {len(checked)} ratings; {len(far)} differ by {_CHECK} or more"
+    return f"{text}: {', '.join(far[:20])}." if far else f"{text}."
 
 
 def _time(ratings: Sequence[Rating]) -> Section:

@@ -1,7 +1,7 @@
 // A clicking trial: timed screens, then one click.
-import { nonce, post, words } from "./server.js";
+import { nonce, pointer, post, verb, words } from "./server.js";
 import { dot, Stage } from "./stage.js";
-import { pause, run } from "./rounds.js";
+import { feedback, pause, run } from "./rounds.js";
 
 const stage = new Stage();
 const ask = document.getElementById("ask");
@@ -21,7 +21,7 @@ await run(async (trial) => {
   const { times, since } = await stage.play(trial.screens);
   open = true;
   stage.place.classList.add("open");
-  ask.textContent = words[`click_now_${trial.part}`];
+  ask.textContent = words[`${verb}_now_${trial.part}`];
   ask.className = "now";
   const event = await pressed;
   const { x, y, shown } = stage.at(event);
@@ -34,7 +34,7 @@ await run(async (trial) => {
     shown_width: shown[0],
     shown_height: shown[1],
     pixel_ratio: devicePixelRatio,
-    pointer: event.pointerType === "touch" || event.pointerType === "pen" ? event.pointerType : "mouse",
+    pointer: pointer(event),
     latency_ms: Math.max(0, event.timeStamp - since),
     screens: times,
     focus_lost: stage.lost,
@@ -44,5 +44,7 @@ await run(async (trial) => {
   stage.draw({ ...trial.screens.at(-1), over: dot(x, y, radius) });
   ask.className = "";
   ask.textContent = "\u00a0";
-  await Promise.all([post(`/api/trials/${trial.id}`, answer), pause(180)]);
+  const [kept] = await Promise.all([post(`/api/trials/${trial.id}`, answer), pause(180)]);
+  await feedback(kept, ask);
+  return kept;
 });

@@ -1,7 +1,7 @@
-// Segmenting with a model in the loop: click, see the mask, go on until content.
-import { nonce, post, words } from "./server.js";
+// Segmenting with a model in the loop: click, see the mask, continue until satisfied.
+import { nonce, pointer, post, verb, words } from "./server.js";
 import { Stage } from "./stage.js";
-import { run } from "./rounds.js";
+import { feedback, run } from "./rounds.js";
 
 const byId = (id) => document.getElementById(id);
 const stage = new Stage();
@@ -15,7 +15,56 @@ function sign(value) {
 }
 byId("add").addEventListener("click", () => sign(true));
 byId("remove").addEventListener("click", () => sign(false));
+
+// Zoom with the wheel, the buttons or two fingers; move with Space and drag, or two fingers.
+let space = false;
+const fingers = new Map();
+stage.canvas.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  stage.zoom(Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
+}, { passive: false });
+function middle() {
+  const box = stage.canvas.getBoundingClientRect();
+  return [box.left + box.width / 2, box.top + box.height / 2];
+}
+byId("zoom-in").addEventListener("click", () => stage.zoom(1.5, ...middle()));
+byId("zoom-out").addEventListener("click", () => stage.zoom(1 / 1.5, ...middle()));
+let gesture = false;  // two fingers were down: neither is a click
+stage.canvas.addEventListener("pointerdown", (event) => {
+  fingers.set(event.pointerId, event);
+  gesture = fingers.size > 1;
+});
+for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
+  stage.canvas.addEventListener(name, (event) => fingers.delete(event.pointerId));
+}
+stage.canvas.addEventListener("pointermove", (event) => {
+  const last = fingers.get(event.pointerId);
+  if (last === undefined) return;
+  fingers.set(event.pointerId, event);
+  if (fingers.size === 2) {
+    const other = [...fingers.values()].find((each) => each.pointerId !== event.pointerId);
+    const apart = (point) => Math.hypot(point.clientX - other.clientX, point.clientY - other.clientY);
+    stage.zoom(apart(event) / Math.max(1, apart(last)), (event.clientX + other.clientX) / 2, (event.clientY + other.clientY) / 2);
+    stage.move((event.clientX - last.clientX) / 2, (event.clientY - last.clientY) / 2);
+  } else if (space) {
+    stage.move(event.clientX - last.clientX, event.clientY - last.clientY);
+  }
+});
+const moving = () => space || gesture;
+let outlined = false;
+byId("outline").addEventListener("click", () => {
+  outlined = !outlined;
+  byId("outline").setAttribute("aria-pressed", String(outlined));
+  stage.redraw();
+});
+
+addEventListener("keyup", (event) => { if (event.key === " ") space = false; });
 addEventListener("keydown", (event) => {
+  if (event.key === " " && document.activeElement?.tagName !== "BUTTON") {
+    space = true;
+    event.preventDefault();
+  }
+  if (event.key === "z" && !byId("undo").disabled) byId("undo").click();
   if (event.key === "x" || event.key === "-") sign(!positive);
   if (event.key === "Enter" && !byId("done").disabled && document.activeElement?.tagName !== "BUTTON") byId("done").click();
 });
@@ -23,8 +72,8 @@ addEventListener("keydown", (event) => {
 // Run lengths, row by row inside the mask's box, become an image to lay over the image.
 function decoded(mask) {
   if (mask.width === 0 || mask.height === 0) return null;
-  const canvas = new OffscreenCanvas(mask.width, mask.height);
   const image = new ImageData(mask.width, mask.height);
+  const edges = new ImageData(mask.width, mask.height);
   const bits = new Uint8Array(mask.width * mask.height);
   let place = 0;
   mask.runs.forEach((length, k) => {
@@ -36,17 +85,21 @@ function decoded(mask) {
     const x = i % mask.width;
     const edge = x === 0 || x === mask.width - 1 || !bits[i - 1] || !bits[i + 1] || !bits[i - mask.width] || !bits[i + mask.width];
     image.data.set(edge ? [255, 255, 255, 255] : [30, 120, 230, 115], 4 * i);
+    if (edge) edges.data.set([255, 255, 255, 255], 4 * i);
   }
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
+  return [image, edges].map((data) => {
+    const canvas = new OffscreenCanvas(mask.width, mask.height);
+    canvas.getContext("2d").putImageData(data, 0, 0);
+    return canvas;
+  });
 }
 
 function layer(mask, clicks) {
-  const image = mask === null ? null : decoded(mask);
+  const images = mask === null ? null : decoded(mask);
   return (context, across, down) => {
-    if (image) {
+    if (images) {
       context.imageSmoothingEnabled = false;
-      context.drawImage(image, mask.left * across, mask.top * down, mask.width * across, mask.height * down);
+      context.drawImage(images[outlined ? 1 : 0], mask.left * across, mask.top * down, mask.width * across, mask.height * down);
     }
     for (const click of clicks) {
       const radius = 6 * devicePixelRatio;
@@ -69,12 +122,14 @@ function layer(mask, clicks) {
   };
 }
 
-function ended() {
+// The next press on a button or on the canvas.
+function pressed() {
   return new Promise((done) => {
     const stop = new AbortController();
-    for (const [id, content] of [["done", true], ["stop", false]]) {
-      byId(id).addEventListener("click", () => { stop.abort(); done({ content }); }, { signal: stop.signal });
+    for (const id of ["done", "stop", "undo"]) {
+      byId(id).addEventListener("click", () => { stop.abort(); done(id); }, { signal: stop.signal });
     }
+    stage.press(moving).then((event) => { stop.abort(); done(event); });
   });
 }
 
@@ -84,45 +139,51 @@ await run(async (trial) => {
   const ask = byId("ask");
   ask.textContent = words.look;
   ask.className = "";
-  byId("done").disabled = byId("stop").disabled = true;
+  const enable = (on) => { for (const id of ["done", "stop", "undo"]) byId(id).disabled = !on; };
+  enable(false);
   stage.place.classList.remove("open");
   stage.show(trial.width, trial.height);
   const { times, since } = await stage.play(trial.screens);
   const image = trial.screens.at(-1);
   stage.place.classList.add("open");
-  const over = ended();
   const clicks = trial.clicks;
   let shown = since;
-  const send = async (click, ms, pointer) => {
-    const mask = await post(`/api/trials/${trial.id}/steps`, {
-      number: clicks.length, x: click.x, y: click.y, positive: click.positive, user_ms: ms, pointer,
-    });
-    stage.draw({ ...image, over: layer(mask, clicks) });
+  const send = async (message) => {
+    const mask = await post(`/api/trials/${trial.id}/steps`, { zoom: stage.scale, ...message });
+    stage.draw({ ...image, over: layer(mask.width ? mask : null, clicks) });
     shown = performance.now();
-    byId("done").disabled = byId("stop").disabled = false;
+    enable(clicks.length > 0);
   };
+  const click = (last, ms, kind) => send({ number: clicks.length, ...last, user_ms: ms, pointer: kind });
   // A page that was loaded again asks for the last mask again.
-  if (clicks.length) await send(clicks.at(-1), 0, "mouse");
-  let content = null;
-  while (content === null) {
-    ask.textContent = clicks.length ? words.interact_correct : words.click_now_first;
+  if (clicks.length) await click(clicks.at(-1), 0, "mouse");
+  let accepted = null;
+  while (accepted === null) {
+    const full = clicks.length >= rounds;
+    ask.textContent = clicks.length ? words.interact_correct : words[`${verb}_now_first`];
     ask.className = "now";
-    const got = await Promise.race([stage.press(), over]);
-    if (!(got instanceof Event)) {
-      content = got.content;
+    const got = await pressed();
+    if (got === "done" || got === "stop") {
+      accepted = got === "done";
       break;
     }
-    const { x, y } = stage.at(got);
-    const right = got.button === 2 || got.shiftKey ? false : positive;
-    if (x < 0 || y < 0 || x >= trial.width || y >= trial.height) continue;
-    clicks.push({ x, y, positive: right });
     ask.textContent = words.interact_wait;
     ask.className = "";
-    const kind = got.pointerType === "touch" || got.pointerType === "pen" ? got.pointerType : "mouse";
-    await send(clicks.at(-1), Math.max(0, got.timeStamp - shown), kind);
-    if (clicks.length >= rounds) content = (await over).content;
+    if (got === "undo") {
+      const number = clicks.length;
+      clicks.pop();
+      await send({ number, undo: true, user_ms: Math.max(0, performance.now() - shown), pointer: "mouse" });
+      continue;
+    }
+    const { x, y } = stage.at(got);
+    if (full || x < 0 || y < 0 || x >= trial.width || y >= trial.height) continue;
+    const right = got.button === 2 || got.shiftKey ? false : positive;
+    clicks.push({ x, y, positive: right });
+    await click(clicks.at(-1), Math.max(0, got.timeStamp - shown), pointer(got));
   }
-  await post(`/api/trials/${trial.id}`, {
-    nonce: nonce(), content, review_ms: Math.max(0, performance.now() - shown), screens: times, focus_lost: stage.lost,
+  const kept = await post(`/api/trials/${trial.id}`, {
+    nonce: nonce(), accepted, review_ms: Math.max(0, performance.now() - shown), screens: times, focus_lost: stage.lost,
   });
+  await feedback(kept, ask);
+  return kept;
 });

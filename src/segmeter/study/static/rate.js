@@ -1,6 +1,6 @@
 // Rating: five views of a mask, one score; the last scores may be changed until the round is handed in.
-import { nonce, imageFile, post, words } from "./server.js";
-import { after, complain, filled, show as section } from "./rounds.js";
+import { imageFile, nonce, pointer, post, words } from "./server.js";
+import { complain, counted, filled, loading, pause, reserved, roundDone, show as section } from "./rounds.js";
 
 const byId = (id) => document.getElementById(id);
 const views = [...document.querySelectorAll("[data-view]")];
@@ -13,6 +13,9 @@ let since = 0;
 let busy = false;
 let open = 0;
 let held = null;
+let lost = false;
+addEventListener("blur", () => { lost = true; });
+document.addEventListener("visibilitychange", () => { if (document.hidden) lost = true; });
 
 // Nobody rates a mask that is not there yet, nor two with one press.
 function wait(value) {
@@ -37,30 +40,44 @@ async function show(number) {
   section("stage");
   wait(true);
   const trial = trials[at];
-  byId("count").textContent = filled(words.progress, { done: at + 1, count: trials.length });
+  counted(at, trials.length);
   for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.score) === trial.score));
   const files = await loaded(trial);
   views.forEach((button, number) => { button.firstElementChild.src = files[number]; });
   await Promise.all(views.map((button) => button.firstElementChild.decode()));
   since = performance.now();
+  lost = false;
   wait(false);
   if (at + 1 < trials.length) loaded(trials[at + 1]).catch(() => {});  // said when it is shown
 }
 
-async function score(value) {
+async function score(value, event) {
   if (busy || byId("stage").hidden || at >= trials.length) return;
   wait(true);
   const trial = trials[at];
   for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.score) === value));
   try {
-    await post(`/api/trials/${trial.id}`, { nonce: nonce(), score: value, seconds: (performance.now() - since) / 1000 });
+    const kept = await post(`/api/trials/${trial.id}`, {
+      nonce: nonce(), score: value, seconds: (performance.now() - since) / 1000, pointer: pointer(event), focus_lost: lost,
+    });
     trial.score = value;
+    if (kept.right !== undefined) await compared(kept);
     if (full.open) full.close();
     loupe.hidden = true;
     await show(at + 1);
   } catch (error) {
     complain(error);
   }
+}
+
+// After a practice mask: the scores that experienced raters give.
+async function compared(kept) {
+  const place = byId("feedback");
+  place.textContent = `${kept.right ? `${words.feedback_right}. ` : ""}${filled(words.feedback_range, kept)}`;
+  place.className = `feedback ${kept.right ? "right" : "wrong"}`;
+  place.hidden = false;
+  await pause(kept.right ? 1500 : 3000);
+  place.hidden = true;
 }
 
 function enlarge(number) {
@@ -72,7 +89,7 @@ function enlarge(number) {
   if (!full.open) full.showModal();
 }
 
-for (const button of buttons) button.addEventListener("click", () => score(Number(button.dataset.score)));
+for (const button of buttons) button.addEventListener("click", (event) => score(Number(button.dataset.score), event));
 views.forEach((button, number) => {
   button.addEventListener("click", () => enlarge(number));
   button.addEventListener("pointerenter", (event) => {
@@ -94,38 +111,28 @@ byId("next").addEventListener("click", () => enlarge(open + 1));
 byId("close").addEventListener("click", () => full.close());
 byId("undo").addEventListener("click", () => show(at - 1).catch(complain));
 byId("back").addEventListener("click", () => show(trials.length - 1).catch(complain));
-byId("again").addEventListener("click", () => location.reload());
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (/^[0-9]$/.test(event.key)) score(event.key === "0" ? 10 : Number(event.key));
+  if (/^[0-9]$/.test(event.key)) score(event.key === "0" ? 10 : Number(event.key), event);
   else if (event.key === "ArrowLeft" && full.open) enlarge(open - 1);
   else if (event.key === "ArrowRight" && full.open) enlarge(open + 1);
   else if (event.key === "Backspace" && at > 0 && !busy && !full.open && !byId("stage").hidden) show(at - 1).catch(complain);
 });
 
 try {
-  const batch = await post("/api/batch");
-  if (batch === null) {
-    after(words.all_done, words.all_done_text);
-  } else {
+  const batch = await reserved();
+  if (batch !== null) {
     trials = batch.trials;
-    byId("practice").hidden = !batch.training;
     const first = Math.max(0, trials.findIndex((trial) => trial.score === null));
-    await loaded(trials[first]);
-    byId("loaded").value = 1;
-    byId("loading").textContent = "";
-    byId("start").disabled = false;
-    byId("start").focus();
-    byId("start").addEventListener("click", () => show(trials.every((t) => t.score !== null) ? trials.length : first).catch(complain));
+    await loading(() => loaded(trials[first]));
     byId("finish").addEventListener("click", async () => {
       try {
-        const { passed } = await post(`/api/batches/${batch.batch}/finish`);
-        if (passed === null) after(words.round_done, words.round_done_text, words.go_on);
-        else after(passed ? words.training_passed : words.training_failed, "", words.go_on);
+        roundDone(await post(`/api/batches/${batch.batch}/finish`));
       } catch (error) {
         complain(error);
       }
     });
+    await show(trials.every((t) => t.score !== null) ? trials.length : first);
   }
 } catch (error) {
   complain(error);

@@ -1,4 +1,4 @@
-// The stage: shows screens for exact times and knows where in the image a pointer is.
+// The stage: shows screens for exact times and maps a pointer to pixels of the image.
 
 const frame = () => new Promise((done) => requestAnimationFrame(done));
 
@@ -12,6 +12,10 @@ export class Stage {
     this.size = [1, 1];
     this.now = null;
     this.lost = false;
+    this.scale = 1;  // zoom, and the image's corner in pixels of the canvas
+    this.corner = [0, 0];
+    // The place changes with the window, and when the line above it wraps.
+    new ResizeObserver(() => { if (!this.section.hidden) { this.fit(); this.redraw(); } }).observe(this.place);
     addEventListener("resize", () => { this.fit(); this.redraw(); });
     addEventListener("blur", () => { this.lost = true; });
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.lost = true; });
@@ -30,7 +34,30 @@ export class Stage {
 
   show(width, height) {
     this.size = [width, height];
+    this.scale = 1;
+    this.corner = [0, 0];
     this.fit();
+  }
+
+  // Zoom by a factor around a point of the canvas (CSS pixels); never smaller than the place.
+  zoom(factor, x, y) {
+    const box = this.canvas.getBoundingClientRect();
+    const before = this.scale;
+    this.scale = Math.min(16, Math.max(1, this.scale * factor));
+    const across = (x - box.left) / box.width;
+    const down = (y - box.top) / box.height;
+    const ratio = this.scale / before;
+    this.corner = [across - (across - this.corner[0]) * ratio, down - (down - this.corner[1]) * ratio];
+    this.move(0, 0);
+  }
+
+  // Move the image by CSS pixels; its edges stay outside.
+  move(x, y) {
+    const box = this.canvas.getBoundingClientRect();
+    const least = 1 - this.scale;
+    const place = [this.corner[0] + x / box.width, this.corner[1] + y / box.height];
+    this.corner = place.map((value) => Math.min(0, Math.max(least, value)));
+    this.redraw();
   }
 
   draw(screen) {
@@ -45,20 +72,26 @@ export class Stage {
     const told = screen !== null && screen.text !== undefined;
     this.told.hidden = !told;
     this.told.textContent = told ? screen.text : "";
+    this.context.save();
+    this.context.translate(this.corner[0] * width, this.corner[1] * height);
     if (screen !== null && screen.bitmap) {
+      this.context.imageSmoothingEnabled = this.scale < 4;
       this.context.imageSmoothingQuality = "high";
-      this.context.drawImage(screen.bitmap, 0, 0, width, height);
+      this.context.drawImage(screen.bitmap, 0, 0, width * this.scale, height * this.scale);
     }
-    if (screen?.over) screen.over(this.context, width / this.size[0], height / this.size[1]);
+    if (screen?.over) screen.over(this.context, this.scale * width / this.size[0], this.scale * height / this.size[1]);
+    this.context.restore();
   }
 
-  // Where a pointer is, in natural pixels of the image: (0, 0) is the corner of its first pixel.
+  // Where a pointer is, in pixels of the image: (0, 0) is the corner of its first pixel.
   at(event) {
     const box = this.canvas.getBoundingClientRect();
+    const across = (event.clientX - box.left) / box.width;
+    const down = (event.clientY - box.top) / box.height;
     return {
-      x: ((event.clientX - box.left) / box.width) * this.size[0],
-      y: ((event.clientY - box.top) / box.height) * this.size[1],
-      shown: [box.width, box.height],
+      x: ((across - this.corner[0]) / this.scale) * this.size[0],
+      y: ((down - this.corner[1]) / this.scale) * this.size[1],
+      shown: [box.width * this.scale, box.height * this.scale],
     };
   }
 
@@ -92,11 +125,11 @@ export class Stage {
       const options = { signal: stop.signal };
       this.canvas.addEventListener("contextmenu", (event) => event.preventDefault(), options);
       this.canvas.addEventListener("pointerdown", (event) => {
-        down = event.isPrimary && !blocked?.() ? event : null;
+        down = event.isPrimary && !blocked?.(event) ? event : null;
       }, options);
       this.canvas.addEventListener("pointerup", (event) => {
         const far = down === null || Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) > 12;
-        if (far || event.pointerId !== down.pointerId) return;
+        if (far || event.pointerId !== down.pointerId || blocked?.(event)) return;
         stop.abort();
         done(down);
       }, options);

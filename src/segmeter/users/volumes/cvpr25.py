@@ -19,7 +19,7 @@ from segmeter.users.volumes.slices import foreground_slices
 
 __all__ = ["MiddleClick", "challenge_box", "click_curve_area", "middle_click"]
 
-# The challenge draws ties with this seed, anew for each click.
+# The challenge draws ties with this seed, set again for each click.
 _TIE_SEED = 42
 _LARGE_VOXELS = 60_000_000
 
@@ -51,7 +51,7 @@ def middle_click(
 
     False negatives and false positives that touch are one part, as in the challenge's
     script; the first in raster order is taken on a tie. Ties of depth are drawn: by the
-    script's own generator, seeded anew each time, unless another is given. Above 6e7 voxels
+    script's own generator, seeded each time, unless another is given. Above 6e7 voxels
     depth is found on every second voxel, as there.
     """
     low, high = joint_box(target, prediction)

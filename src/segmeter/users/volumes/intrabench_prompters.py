@@ -1,4 +1,4 @@
-"""What all prompters of a volume share: users who prompt once, by the names of IntRaBench."""
+"""Shared parts of volume prompters: users who prompt once, with IntRaBench's names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """What a prompter may use: the target, the protocol, draws, and the model's answers."""
+    """Input of a prompter: target, protocol, random draws, and the model's predictions."""
 
     target: Mask
     protocol: ProtocolName
@@ -71,7 +71,7 @@ class Prompter(ABC):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with."""
+        """Options it was made with."""
         own = fields(self)  # type: ignore[arg-type]  # every prompter is a dataclass
         return {f.name: getattr(self, f.name) for f in own}
 
@@ -97,7 +97,7 @@ class Prompter(ABC):
         """Draw what `start` draws, so that a shared stream stands where it would."""
 
     def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        """What a person did for these prompts: a click each, unless a prompter says otherwise."""
+        """Effort of a person for these prompts: one click each unless overridden."""
         return Effort(points=len(prompts), scrolled=slices_scrolled(target))
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
@@ -147,7 +147,7 @@ def prompter(
 
 
 def context_of(observation: Observation, rng: np.random.Generator) -> PromptContext:
-    """What a prompter gets to see of an observation."""
+    """The parts of an observation that a prompter sees."""
     protocol = observation.protocol
     draws, answers = draws_of(protocol, rng), answers_of(observation.encoded)
     return PromptContext(observation.target.mask, protocol, draws, answers)

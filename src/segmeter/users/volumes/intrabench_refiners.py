@@ -1,4 +1,4 @@
-"""Users who go on correcting a volume: IntRaBench's refinements, by name."""
+"""Users who correct a volume over several rounds: IntRaBench's refinements, by name."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ Earlier = Literal["keep", "forget"]
 class Refiner(ABC):
     """Prompts like another user first, then corrects the mask round by round.
 
-    `earlier` tells whether the model gets all prompts so far again (`keep`, the paper's
-    WithPrev) or only the new ones beside its own memory (`forget`, NoPrev). Content when the
+    `earlier` decides whether the model gets all prompts so far again (`keep`, the paper's
+    WithPrev) or only the new ones and its own state (`forget`, NoPrev). Stops when the
     mask is right, when its Dice reaches `until_dice`, or when the prompts so far have fixed
     `until_dof` degrees of freedom; 0 sets no such bound.
     """
@@ -130,7 +130,7 @@ class Refiner(ABC):
 
     @abstractmethod
     def work(self, prompts: Sequence[Prompt]) -> Effort:
-        """What a person did for one correction."""
+        """Effort of a person for one correction."""
 
     def _bounded(self, observation: Observation) -> bool:
         target = observation.target.mask
@@ -207,7 +207,7 @@ class ScribbleRefinement(ScribbleRefiner):
     drawn: Literal["points", "stroke"] = "points"
 
     def __post_init__(self) -> None:
-        Refiner.__post_init__(self)  # super() knows no class that was made anew with slots
+        Refiner.__post_init__(self)  # super() fails in a dataclass with slots
         if self.drawn not in ("points", "stroke"):
             raise BadInput(f"a scribble is drawn as points or as a stroke, not '{self.drawn}'")
 
@@ -273,7 +273,7 @@ def _shared_stream(
     rng: np.random.Generator,
     replay: Callable[[Mask, Draws], object],
 ) -> Draws:
-    """Where the original's one stream stands: after the start and every earlier correction."""
+    """The original's single random stream, advanced past the start and earlier corrections."""
     if observation.protocol == "corrected":
         return FreeDraws(rng)
     draws = PublishedDraws()

@@ -152,7 +152,7 @@ class BoxInterpolation(Prompter):
     repeat: int = 1
 
     def __post_init__(self) -> None:
-        Prompter.__post_init__(self)  # super() knows no class that was made anew with slots
+        Prompter.__post_init__(self)  # super() fails in a dataclass with slots
         if isinstance(self.shaken, bool) or not isinstance(self.shaken, int) or self.shaken < 0:
             raise BadInput(f"boxes are shaken by 0 or more pixels, not {self.shaken!r}")
 

@@ -72,7 +72,7 @@ class CentrePointsPerVolume(Prompter):
     along: Literal["z", "x"] = "z"
 
     def __post_init__(self) -> None:
-        Prompter.__post_init__(self)  # super() knows no class that was made anew with slots
+        Prompter.__post_init__(self)  # super() fails in a dataclass with slots
         if self.along not in ("z", "x"):
             raise BadInput(f"centre points are ordered along z or x, not '{self.along}'")
 
@@ -101,6 +101,6 @@ class Box3d(Prompter):
 
 
 def _clicked(target: Mask, prompts: Sequence[Prompt]) -> Effort:
-    """Points in the whole; nobody scrolls for a single one."""
+    """Points in the whole volume; a single one needs no scrolling."""
     scrolled = slices_scrolled(target) if len(prompts) > 1 else 0
     return Effort(points=len(prompts), scrolled=scrolled)

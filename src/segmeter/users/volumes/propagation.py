@@ -81,7 +81,7 @@ def box_propagation(target: Mask, answers: Answers, protocol: ProtocolName) -> l
 
 
 def stray_box(box: Box, shape: Sequence[int], flipped: Sequence[bool]) -> Box:
-    """Where the original leaves the seed box of a file with flipped axes `(z, y, x)`.
+    """Position of the original's seed box in a file with flipped axes `(z, y, x)`.
 
     It stays in the file's coordinates while all others are in canonical ones. Nothing in
     segmeter uses it; it shows what a published number of such a file rests on.

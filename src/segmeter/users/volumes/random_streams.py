@@ -16,10 +16,10 @@ PUBLISHED_SEED = 1
 
 
 class Draws(Protocol):
-    """What a prompter may draw."""
+    """Random draws of a prompter."""
 
     def restart(self) -> None:
-        """Begin again where the original seeds anew; a free generator goes on."""
+        """Restart where the original sets its seed again; a free generator ignores it."""
         ...
 
     def choose(self, count: int, size: int) -> list[int]:
@@ -50,7 +50,7 @@ class Draws(Protocol):
 class PublishedDraws:
     """The legacy generator of the original: every prompter shares one stream.
 
-    Scribbles start where Python's own generator says, seeded anew each time.
+    Scribbles start at a draw of Python's own generator, seeded each time.
 
     >>> PublishedDraws().choose(10, 3)
     [2, 9, 6]
@@ -113,5 +113,5 @@ class FreeDraws:
 
 
 def draws_of(protocol: ProtocolName, rng: np.random.Generator) -> Draws:
-    """Who draws in a protocol."""
+    """Random draws of a protocol."""
     return PublishedDraws() if protocol == "published" else FreeDraws(rng)

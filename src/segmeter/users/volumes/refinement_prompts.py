@@ -45,7 +45,7 @@ class Correction:
     negative
         Whether false positives were corrected.
     plane
-        Axis and index of the plane a negative stroke lies in.
+        Axis and index of the plane of a negative stroke.
     fallback
         No stroke was possible, and random false positives were clicked.
     """
@@ -60,7 +60,7 @@ class Correction:
 def point_per_wrong_slice(target: Mask, prediction: Mask, draws: Draws) -> list[Click]:
     """One random wrong pixel in each of the target's slices that has any.
 
-    The original seeds anew for every slice, so that one random word decides them all.
+    The original sets its seed for every slice, so that one random word decides them all.
     """
     clicks = []
     for z in foreground_slices(target):

@@ -98,7 +98,7 @@ class EdgeTables(Group):
 
     def _numbers(self, curve: Curve, ois: float) -> tuple[float, ...]:
         if self.protocol == "corrected":
-            return curve.ods.f, ois, curve.sound_ap, curve.sound_r50
+            return curve.ods.f, ois, curve.corrected_ap, curve.corrected_r50
         return curve.ods.f, ois, curve.ap, np.nan if curve.r50 is None else curve.r50
 
 
@@ -115,7 +115,7 @@ def groups(run: Results) -> list[EdgeTables]:
         for tables in load_tables(
             run,
             ["threshold", *_COUNTS],
-            axis="round",
+            axis="threshold",
             by=("dataset", "model", "protocol"),
             unit=("scene",),
         )

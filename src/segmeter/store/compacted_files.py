@@ -1,0 +1,249 @@
+"""Compacted files: the rows of many jobs of one model and data set in one parquet file.
+
+The name of a compacted file contains a digest of its model and data set and one of its content,
+which shows whether it is damaged. The footer has an index: the jobs in the order of their rows,
+each with the time at which it was written and its provenance. No job spans two row groups, so
+damage to a row group affects the jobs of that group only.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from segmeter.core.errors import BadInput
+from segmeter.core.rows import JOB_KEY
+from segmeter.core.seeds import fingerprint
+from segmeter.store.job_files import BAD_FILE, WRITTEN, first_line, provenance_of, written_at
+
+__all__ = [
+    "COMPACTED_NAME",
+    "CompactedFile",
+    "JobRows",
+    "compacted_bytes",
+    "compacted_name",
+    "file_of",
+    "group_rows",
+    "groups_of",
+    "job_of",
+    "jobs_in",
+    "open_bytes",
+    "readable_jobs",
+    "whole",
+]
+
+COMPACTED_NAME = re.compile(r"compacted-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
+"""Model and data set, then content, each as a fingerprint."""
+
+_INDEX = b"segmeter.index"
+_JOB = re.compile(r"[0-9a-f]{20}")
+_GROUP_ROWS = 2048  # rows that damage to one page may cost
+_MOST_INDEX = 32 << 20  # bytes; an honest one has some 40 for each job
+
+
+@dataclass(frozen=True, slots=True)
+class JobRows:
+    """The rows of one job as an Arrow table, whose metadata is its provenance."""
+
+    id: str
+    table: Any
+
+    @property
+    def layout(self) -> Any:
+        """Columns and types, which all jobs of a compacted file share."""
+        return self.table.schema.remove_metadata()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedFile:
+    """The index in the footer of a compacted file."""
+
+    name: str
+    schema: Any
+    jobs: tuple[tuple[str, int], ...]  # with their numbers of rows, in order
+    provenances: Mapping[str, Mapping[str, str]]
+    written: Mapping[str, int]  # when, in nanoseconds since 1970
+
+
+def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
+    """A compacted file of jobs with the same columns, made one row group at a time."""
+    file, index, provenances = io.BytesIO(), [], _Provenances()
+    writer: Any = None
+    for group in _groups(jobs):
+        if writer is None:
+            options = {"compression": "zstd", "write_page_checksum": True}
+            writer = pq.ParquetWriter(file, group[0].layout, **options)
+        table = pa.concat_tables([job.table.replace_schema_metadata() for job in group])
+        writer.write_table(table, row_group_size=max(1, table.num_rows))
+        index += [
+            [
+                job.id,
+                job.table.num_rows,
+                provenances.number(job.table),
+                written_at(job.table.schema),
+            ]
+            for job in group
+        ]
+    said = {"jobs": index, "provenances": provenances.known}
+    writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
+    writer.close()
+    return file.getvalue()
+
+
+def compacted_name(model: str, dataset: str, content: bytes) -> str:
+    """Where a compacted file belongs, by its model and data set and by what it holds."""
+    return f"compacted-{fingerprint(model, dataset, size=6)}-{_digest(content)}.parquet"
+
+
+def whole(name: str, content: bytes) -> bool:
+    """Whether a compacted file holds what it held when it was named."""
+    return name.endswith(f"-{_digest(content)}.parquet")
+
+
+def file_of(source: Any, files: Any = None) -> Any:
+    """A parquet file to read from, pages checked; BadInput if it is none."""
+    try:
+        return pq.ParquetFile(source, filesystem=files, page_checksum_verification=True)
+    except BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
+
+
+def open_bytes(content: bytes) -> Any:
+    """The same for a file that was read."""
+    return file_of(pa.BufferReader(content))
+
+
+def jobs_in(name: str, file: Any) -> CompactedFile:
+    """What a compacted file's footer says, checked; BadInput if it is not what it should be."""
+    held = (file.metadata.metadata or {}).get(_INDEX, b"")
+    try:
+        said = json.loads(held[:_MOST_INDEX])
+        if not all(_is_provenance(provenance) for provenance in said["provenances"]):
+            raise TypeError
+        jobs = tuple((str(job), rows) for job, rows, _, _ in said["jobs"])
+        provenances = {str(job): said["provenances"][number] for job, _, number, _ in said["jobs"]}
+        written = {str(job): int(at) for job, _, _, at in said["jobs"]}
+    except (ValueError, RecursionError, LookupError, TypeError, OverflowError) as error:
+        raise BadInput("it has no index of its jobs") from error
+    wrong = _wrong_index(jobs, file.metadata)
+    if wrong:
+        raise BadInput(f"its index is not true: {wrong}")
+    return CompactedFile(name, file.schema_arrow, jobs, provenances, written)
+
+
+def readable_jobs(compacted: CompactedFile, file: Any) -> Iterator[JobRows]:
+    """The rows of every job whose row group can be read."""
+    for number, inside in enumerate(groups_of(compacted, file)):
+        try:
+            yield from group_rows(compacted, file, number, inside)
+        except BadInput:
+            continue
+
+
+def groups_of(compacted: CompactedFile, file: Any) -> list[list[tuple[str, int]]]:
+    """Which jobs lie in each row group, with their numbers of rows."""
+    waiting = iter(compacted.jobs)
+    sizes = (file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups))
+    return [_next_jobs(waiting, rows) for rows in sizes]
+
+
+def group_rows(
+    compacted: CompactedFile, file: Any, number: int, inside: Sequence[tuple[str, int]]
+) -> list[JobRows]:
+    """The rows of the jobs of one row group; BadInput if it is damaged."""
+    try:
+        table = file.read_row_group(number)
+        table.validate(full=True)
+    except BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
+    found, start = [], 0
+    for job, count in inside:
+        facts = {**compacted.provenances[job], WRITTEN: str(compacted.written[job])}
+        found.append(JobRows(job, table.slice(start, count).replace_schema_metadata(facts)))
+        start += count
+    return found
+
+
+def job_of(table: Any) -> tuple[str, str, str] | None:
+    """Model, data set and scene of rows that belong to one job; none if they belong to several."""
+    if not table.num_rows or not set(JOB_KEY) <= set(table.column_names):
+        return None
+    found = [table[name].unique() for name in JOB_KEY]
+    texts = [v[0].as_py() for v in found if len(v) == 1 and isinstance(v[0].as_py(), str)]
+    return (texts[0], texts[1], texts[2]) if len(texts) == len(JOB_KEY) else None
+
+
+class _Provenances:
+    """Trails, each once: thousands of jobs were played by the same weights and libraries."""
+
+    def __init__(self) -> None:
+        self.known: list[dict[str, str]] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, table: Any) -> int:
+        provenance = provenance_of(table.schema)
+        text = json.dumps(provenance, sort_keys=True)
+        if text not in self._numbers:
+            self._numbers[text] = len(self.known)
+            self.known.append(provenance)
+        return self._numbers[text]
+
+
+def _groups(jobs: Iterable[JobRows]) -> Iterator[list[JobRows]]:
+    """Whole jobs, so many that they make up a row group."""
+    waiting: list[JobRows] = []
+    rows = 0
+    for job in jobs:
+        waiting.append(job)
+        rows += job.table.num_rows
+        if rows >= _GROUP_ROWS:
+            yield waiting
+            waiting, rows = [], 0
+    if waiting:
+        yield waiting
+
+
+def _next_jobs(jobs: Iterator[tuple[str, int]], rows: int) -> list[tuple[str, int]]:
+    """The jobs that lie in a row group of so many rows."""
+    found: list[tuple[str, int]] = []
+    while rows > 0:
+        job, count = next(jobs)
+        found.append((job, count))
+        rows -= count
+    return found
+
+
+def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
+    job_ids = {job for job, _ in jobs}
+    if any(type(rows) is not int or rows < 1 for _, rows in jobs):
+        return "a job has no rows"
+    if len(job_ids) != len(jobs) or any(not _JOB.fullmatch(job) for job, _ in jobs):
+        return "a job is named twice or wrongly"
+    ends = _sums(rows for _, rows in jobs)
+    sizes = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+    if ends[-1:] != [metadata.num_rows] or not set(_sums(sizes)) <= set(ends):
+        return "it counts other rows than there are"
+    return ""
+
+
+def _is_provenance(provenance: Any) -> bool:
+    return isinstance(provenance, Mapping) and all(isinstance(v, str) for v in provenance.values())
+
+
+def _sums(numbers: Iterable[int]) -> list[int]:
+    total, found = 0, []
+    for number in numbers:
+        total += number
+        found.append(total)
+    return found
+
+
+def _digest(content: bytes) -> str:
+    return fingerprint(content)

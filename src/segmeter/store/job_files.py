@@ -1,0 +1,178 @@
+"""Job files: the rows of one job as one parquet file, with declared types, checked when read."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from segmeter.core.errors import BadInput
+from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Kind, Schema
+
+__all__ = [
+    "BAD_FILE",
+    "JOB_FILE_NAME",
+    "WRITTEN",
+    "arrow_type",
+    "decode",
+    "encode",
+    "encode_table",
+    "first_line",
+    "kind_of",
+    "provenance_of",
+    "written_at",
+    "wrong_types",
+]
+
+JOB_FILE_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
+"""Job files are named by their jobs; other files in the folder are ignored."""
+
+WRITTEN = "segmeter.written"
+"""Where the metadata of rows holds when they were written, in nanoseconds since 1970."""
+
+_LARGE = 1 << 20  # bytes; below, threads cost more than they give
+BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
+"""What reading a damaged file can raise."""
+
+
+@cache
+def arrow_type(kind: Kind) -> Any:
+    """How a kind of column is kept."""
+    types = {
+        "text": pa.string(),
+        "integer": pa.int64(),
+        "number": pa.float64(),
+        "flag": pa.bool_(),
+        "integers": pa.list_(pa.int64()),
+        "map": pa.map_(pa.string(), pa.string()),
+        "bytes": pa.binary(),
+    }
+    return types[kind]
+
+
+def encode(
+    rows: Sequence[Mapping[str, Any]],
+    metadata: Mapping[str, str] | None = None,
+    schema: Schema | None = None,
+) -> bytes:
+    """Rows as a parquet file; columns have the declared types, or those that they seem to have.
+
+    Declared columns come first, in their order; one that no row has is left out.
+    """
+    present = list(dict.fromkeys(key for row in rows for key in row))
+    # A benchmark that declares nothing still has the columns of sessions in their types.
+    known = SESSION_ROWS if schema is None else schema
+    declared = {column.name: arrow_type(column.kind) for column in known.columns}
+    names = [n for n in declared if n in present] + [n for n in present if n not in declared]
+    arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
+    now = {WRITTEN: str(time.time_ns())}
+    return encode_table(pa.table(arrays).replace_schema_metadata({**(metadata or {}), **now}))
+
+
+def encode_table(table: Any) -> bytes:
+    """A table, with the provenance in its metadata, as a parquet file."""
+    file = io.BytesIO()
+    compression = {field.name: _compression(field.name, field.type) for field in table.schema}
+    pq.write_table(table, file, compression=compression, write_page_checksum=True)
+    return file.getvalue()
+
+
+def _compression(name: str, type_: Any) -> str:
+    """Compress long texts only: compressed numbers and keys are read half as fast, no smaller.
+
+    Measured on job files of 240 rows: 16 columns in 0.52 ms instead of 0.98, 88 kB either way.
+    """
+    long = kind_of(type_) in ("text", "bytes") and name not in SESSION_KEY
+    return "zstd" if long else "none"
+
+
+def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
+    """The table in a parquet file; BadInput if there is none."""
+    try:
+        source = pa.BufferReader(data)
+        table = pq.read_table(
+            source,
+            columns=columns,
+            page_checksum_verification=True,
+            use_threads=len(data) > _LARGE,
+        )
+        table.validate(full=True)
+    except BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
+    return table
+
+
+def provenance_of(schema: Any) -> dict[str, str]:
+    """What a job file says about where its numbers come from."""
+    raw: Mapping[bytes, bytes] = schema.metadata or {}
+    said = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
+    for name in ("ARROW:schema", WRITTEN):
+        said.pop(name, None)
+    return said
+
+
+def written_at(schema: Any) -> int:
+    """When rows were written; 0 if that is not known."""
+    held = (schema.metadata or {}).get(WRITTEN.encode(), b"")
+    return int(held) if held.isdigit() and len(held) < 20 else 0
+
+
+def kind_of(type_: Any) -> Kind | None:
+    """The kind of column that an Arrow type stands for; none for types that no row has."""
+    t = pa.types
+    if t.is_list(type_) or t.is_large_list(type_):
+        return "integers" if t.is_integer(type_.value_type) else None
+    if t.is_map(type_):
+        texts = kind_of(type_.key_type) == kind_of(type_.item_type) == "text"
+        return "map" if texts else None
+    plain: tuple[tuple[Any, Kind], ...] = (
+        (t.is_string, "text"),
+        (t.is_large_string, "text"),
+        (t.is_boolean, "flag"),
+        (t.is_integer, "integer"),
+        (t.is_floating, "number"),
+        (t.is_binary, "bytes"),
+    )
+    return next((kind for test, kind in plain if test(type_)), None)
+
+
+def wrong_types(found: Any, schema: Schema) -> str:
+    """The first difference between a file's columns and the declared ones, or an empty text."""
+    declared = {column.name: column.kind for column in schema.columns}
+    lost = [name for name in schema.key if name not in found.names]
+    if lost:
+        return f"it has no column '{lost[0]}'"
+    if len(set(found.names)) != len(found.names):
+        return "it has two columns of the same name"
+    for name, type_ in zip(found.names, found.types, strict=True):
+        kind = kind_of(type_)
+        if pa.types.is_null(type_) and name not in schema.key:
+            continue
+        if kind is None or not _fits(kind, declared.get(name, kind)):
+            return f"its column '{name}' holds {type_} where {declared.get(name, 'rows')} belongs"
+    return ""
+
+
+def _fits(kind: Kind, wanted: Kind) -> bool:
+    """Whole numbers do as numbers."""
+    return kind == wanted or (kind == "integer" and wanted == "number")
+
+
+def _array(values: Sequence[Any], type_: Any, name: str) -> Any:
+    if type_ is not None and pa.types.is_map(type_):
+        values = [None if v is None else sorted(dict(v).items()) for v in values]
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"column '{name}' cannot hold what a row has: {error}") from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, short enough for a sentence."""
+    return str(error).strip().split("\n")[0][:200] or type(error).__name__

@@ -1,0 +1,562 @@
+"""Results: a run, or several of one benchmark read as one, as tables that answer SQL.
+
+Reading a run looks names up among what is installed; a file that the run names is never run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
+
+import pyarrow as pa
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.models import ProtocolName
+from segmeter.core.plans import Plan
+from segmeter.core.received import check_data, received
+from segmeter.core.rows import (
+    JOB_KEY,
+    Schema,
+    columns_of_measures,
+    measure_column,
+)
+from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+from segmeter.core.seeds import fingerprint
+from segmeter.runtime.roots import Roots
+from segmeter.store.cache import cached_contents, cached_lines, state_of
+from segmeter.store.folder import RunFolder
+from segmeter.store.places import Address, Place
+from segmeter.store.scanning import (
+    JOB_ROWS,
+    SESSION,
+    Contents,
+    database,
+    error_rows,
+    has_sessions,
+    job_table,
+    quoted,
+    read_contents,
+    rows_query,
+    verify_files,
+)
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Run", "Target", "declared_rows"]
+
+T = TypeVar("T")
+View = Literal["sessions", "rows"]
+Target = tuple[str, str, str]
+"""Data set, scene and target."""
+
+_ROWS = re.compile(r"\brows\b")
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TRIES = 8  # while another process compacts the run
+_TARGET = ("dataset", "scene", "target")
+_SAME_MODEL = ("fingerprint", "source")
+
+
+class Run:
+    """A run to read from: plan, provenance, rows, errors, statistics.
+
+    Several runs of one benchmark can be opened as one. Rows of a model that several of them hold
+    are joined if it is the same model: by the fingerprint of its weights and source, and by the
+    values of sessions that two runs hold, which are taken from the first. Otherwise models get
+    labels with their run, as in `mobile-sam (runs/old)`.
+    """
+
+    def __init__(
+        self,
+        folders: RunFolder | Sequence[RunFolder],
+        roots: Roots | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        trust: bool = False,
+    ) -> None:
+        given = [folders] if isinstance(folders, RunFolder) else list(folders)
+        self.roots = roots or Roots()
+        self.settings: Mapping[str, Any] = settings or {}
+        self.trust = trust
+        self._sources = [_Source(folder, folder.plan) for folder in given]
+        self._joined_plan = _joined([source.plan for source in self._sources])
+        self._targets: frozenset[Target] | None = None
+        self._connections: dict[View, duckdb.DuckDBPyConnection] = {}
+        self._datasets: dict[str, Dataset] = {}
+
+    @classmethod
+    def open(
+        cls,
+        address: Address | Place | Sequence[Address],
+        roots: Roots | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        trust: bool = False,
+    ) -> Self:
+        """Open a run folder, an address such as `s3://bucket/run`, or a list of either.
+
+        `roots` say where its images lie, to show them; `settings` go to the benchmark's
+        statistics, such as the path of a cost model. Only with `trust` may the run name a
+        benchmark or a data set in a Python file, which is then executed.
+        """
+        several = isinstance(address, Sequence) and not isinstance(address, str)
+        addresses = list(cast(Sequence[Address], address)) if several else [address]
+        folders = [RunFolder.existing(one) for one in cast(list[Any], addresses)]
+        return cls(folders, roots, settings, trust=trust)
+
+    def only(self, targets: Collection[Target]) -> Self:
+        """The same run as if it had been run on some of its targets only."""
+        part = type(self)([s.folder for s in self._sources], self.roots, self.settings,
+                          trust=self.trust)  # fmt: skip
+        part._sources, part._datasets = self._sources, self._datasets
+        part._targets = frozenset(targets)
+        part.__dict__["plan"] = self.plan
+        return part
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of a single run, or the first of several."""
+        return self._sources[0].folder
+
+    @property
+    def address(self) -> str:
+        return ", ".join(source.folder.address for source in self._sources)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan; of several runs one that covers them all, with the labels of their models."""
+        if not self._several:
+            return self._sources[0].plan
+        labels = [s.labels.get(str(m), str(m)) for s in self._labelled for m in s.plan.segmenters]
+        named = {str(m): m for s in self._sources for m in s.plan.segmenters}
+        segmenters = tuple(named.get(label, Spec(label)) for label in dict.fromkeys(labels))
+        return replace(self._joined_plan, segmenters=segmenters)
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Commands that worked on the run, and what each model was made of."""
+        models: dict[str, Mapping[str, str]] = {}
+        for source in self._labelled:
+            for name, facts in self._contents(source).models.items():
+                models.setdefault(source.labels.get(name, name), dict(facts))
+        return {"commands": self.commands, "segmenters": models}
+
+    @property
+    def commands(self) -> list[dict[str, Any]]:
+        """Commands that worked on the run, the latest last."""
+        return [entry for source in self._sources for entry in source.folder.provenance]
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Files that are left out, wholly or in part, and why."""
+        return {
+            f"{source.folder.address}/{name}" if self._several else name: why
+            for source in self._sources
+            for name, why in self._contents(source).damaged.items()
+        }
+
+    @cached_property
+    def objects(self) -> View:
+        """The smallest view in which every object of the run has a row."""
+        return "sessions" if has_sessions(self.schema) else "rows"
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        """The benchmark that the run was made by, if it is installed or the run is trusted."""
+        with self._restricted():
+            made: Benchmark = catalogue.benchmarks.make(self._sources[0].plan.benchmark)
+        return made
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns that rows of this run have."""
+        return self._schema(self._sources[0])
+
+    def summary(self) -> list[SummaryRow]:
+        """The benchmark's own summary: every number with its interval; computed once."""
+        rows = self._computed("summary", SummaryRow, lambda: self.benchmark.summary(self))
+        return sorted(rows, key=lambda row: self._place(row.model)) if self._several else rows
+
+    def differences(self) -> list[Difference]:
+        """The benchmark's paired comparisons; computed once."""
+        found = self._computed("differences", Difference, lambda: self.benchmark.differences(self))
+        if not self._several:
+            return found
+        return [d if self._place(d.first) <= self._place(d.second) else d.turned for d in found]
+
+    def sections(self) -> Sequence[Section]:
+        """The sections of the benchmark's report."""
+        return self._guarded(lambda: self.benchmark.sections(self))
+
+    def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
+        """Run a query over the views `rows` and `errors`; `$name` or `?` stand for parameters.
+
+        Where rows are rounds of sessions there is `sessions` too: one row for each, with lists
+        over its rounds; it answers without reading the files again.
+        """
+        view: View = "rows" if _ROWS.search(query) else self.objects
+        given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+        return self._steadily(
+            lambda: self._connected(view).sql(query, params=given or None).to_arrow_table()
+        )
+
+    def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
+        """All rows of one job, masks included, without reading any other."""
+        for source in self._labelled:
+            for name in source.named(model):
+                job = fingerprint(name, dataset, scene, size=10)
+                found = self._steadily(
+                    lambda s=source, j=job: job_table(s.folder, j, self._schema(s))  # type: ignore[misc]  # mypy cannot type a default in a lambda
+                )
+                rows = [] if found is None else found.to_pylist(maps_as_pydicts="lossy")
+                if rows:
+                    return [row | {"model": model} for row in rows if self._has(row)]
+        return []
+
+    def scene(self, dataset: str, scene: str) -> Scene:
+        """A scene of the run, to show; NotFound where the data is not at hand."""
+        return self._guarded(lambda: self._dataset(dataset).load(scene))
+
+    def scenes(self, dataset: str) -> list[str]:
+        """All scenes the plan asks for; NotFound where the data is not at hand."""
+        return self._guarded(lambda: list(self._dataset(dataset).scenes()[: self.plan.limit]))
+
+    def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
+        """One entry per session or object: its key, number of rounds, and every measure at the end.
+
+        Where there is an IoU, `rounds_to_goal` is the first round that reaches `goal` (None if
+        none does) and `best_iou` the highest of all rounds.
+        """
+        known = self.sql("select * from rows limit 0").column_names
+        key = ", ".join(quoted(name) for name in self.schema.key if name != "round")
+        facts = ["min(label) as label"] if "label" in known else []
+        if "round" in self.schema.key:
+            columns = [c for c in map(measure_column, self.plan.measures) if c in known]
+            facts += [f"list({quoted(c)} order by round)[-1] as {quoted(c)}" for c in columns]
+            facts.append("max(round) as rounds")
+            if "iou" in columns:
+                facts.append(f"min(round) filter (iou >= {float(goal)}) as rounds_to_goal")
+                facts.append("max(iou) as best_iou")
+        chosen = ", ".join([key, *facts])
+        rows: list[dict[str, Any]] = self.sql(
+            f"select {chosen} from rows group by {key} order by {key}"
+        ).to_pylist()
+        return rows
+
+    def errors(self) -> list[dict[str, str]]:
+        """The jobs that failed: model, data set, scene and error."""
+        rows: list[dict[str, str]] = self.sql(
+            "select model, dataset, scene, error from errors order by all"
+        ).to_pylist()
+        return rows
+
+    def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
+        """Statistics, sessions or rows as a DataFrame; rows come without masks."""
+        try:
+            import pandas  # type: ignore[import-untyped]  # its stubs are another package
+        except ModuleNotFoundError as error:
+            raise NotFound("to_pandas needs pandas: pip install pandas") from error
+        if what == "summary":
+            return pandas.DataFrame([asdict(row) for row in self.summary()])
+        if what == "sessions":
+            return pandas.DataFrame(self.sessions())
+        known = self.sql("select * from rows limit 0").column_names
+        columns = ", ".join(quoted(name) for name in known if name != "mask")
+        key = ", ".join(map(quoted, self.schema.key))
+        return self.sql(f"select {columns} from rows order by {key}").to_pandas()
+
+    def verify(self) -> dict[str, str]:
+        """Read every file of the run completely; what is wrong, by file."""
+        several = len(self._sources) > 1
+        return {
+            f"{source.folder.address}/{name}" if several else name: why
+            for source in self._sources
+            for name, why in verify_files(source.folder, self._schema(source)).items()
+        }
+
+    def __repr__(self) -> str:
+        models, data = (", ".join(map(str, s)) for s in (self.plan.segmenters, self.plan.datasets))
+        return f"<run of {self.plan.benchmark}: {models} on {data}, in {self.address}>"
+
+    def _repr_html_(self) -> str:
+        """The headline statistics as a small table, for notebooks."""
+        rows = self.summary()
+        known = list(dict.fromkeys(r.measure for r in rows))
+        shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
+        values = {(r.key, r.measure): f"{r.value:.2f}" for r in rows}
+        keys = dict.fromkeys(r.key for r in rows)
+        lines = [("model", "data", "user", "protocol", *shown)]
+        lines += [(*key, *(values.get((key, m), "") for m in shown)) for key in keys]
+        head, *body = (
+            f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in line)}</tr>" for line in lines
+        )
+        heading = head.replace("td>", "th>")
+        return f"<table><thead>{heading}</thead><tbody>{''.join(body)}</tbody></table>"
+
+    def state(self, *, of_settings: bool = True) -> str:
+        """A digest of all that numbers follow from: files, plans, settings, labels, version."""
+        targets = [] if self._targets is None else sorted(self._targets)
+        labels = [sorted(source.labels.items()) for source in self._labelled]
+        folders = [source.folder for source in self._sources]
+        return state_of(folders, self.settings if of_settings else {}, [targets, labels])
+
+    def _computed(self, what: str, kind: type[Any], compute: Callable[[], list[Any]]) -> list[Any]:
+        return self._guarded(lambda: cached_lines(self.state(), what, kind, compute))
+
+    @property
+    def _several(self) -> bool:
+        return len(self._sources) > 1
+
+    def _place(self, model: str) -> int:
+        """The place of a model among those of the runs, in the order in which they were named."""
+        names = [str(spec) for spec in self.plan.segmenters]
+        return names.index(model) if model in names else len(names)
+
+    @contextmanager
+    def _restricted(self) -> Iterator[None]:
+        """While the run is read, names in files are not followed unless it is trusted."""
+        with received(not self.trust):
+            yield
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        with self._restricted():
+            return work()
+
+    def _steadily(self, work: Callable[[], T]) -> T:
+        """Do something on the files of the run; again if another process compacted them."""
+        for _ in range(_TRIES):
+            before = self._listed()
+            try:
+                return work()
+            except _failures() as error:
+                if self._listed() == before:
+                    said = str(error).split("\n")[0]
+                    raise BadInput(f"'{self.address}' cannot answer: {said}") from error
+                self._connections.clear()
+        raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
+
+    def _listed(self) -> list[Any]:
+        return [source.folder.place.files("jobs") for source in self._sources]
+
+    def _dataset(self, name: str) -> Dataset:
+        if name not in self._datasets:
+            found = ((s, d) for s in self._sources for d in s.plan.datasets if str(d) == name)
+            source, spec = next(found, (None, None))
+            if source is None or spec is None:
+                raise NotFound(f"'{self.address}' was not run on a data set '{name}'")
+            made: Dataset = catalogue.datasets.make(spec, **self.roots.options())
+            if spec.options or self.roots.noted:  # a folder that the run names, not the person
+                check_data(source.plan, name, made, source.folder.address)
+            self._datasets[name] = made
+        return self._datasets[name]
+
+    def _has(self, row: Mapping[str, Any]) -> bool:
+        key = (row["dataset"], row["scene"], row.get("target", ""))
+        return self._targets is None or key in self._targets
+
+    def _schema(self, source: _Source) -> Schema:
+        try:
+            declared = declared_rows(self.benchmark)
+        except NotFound:  # rows can be asked for without it
+            declared = None
+        if declared is None:
+            return JOB_ROWS
+        names = [n for n in source.plan.measures if _COLUMN.fullmatch(measure_column(n))]
+        return declared.plus(columns_of_measures(names))
+
+    def _contents(self, source: _Source) -> Contents:
+        """The verified contents of one folder; read once."""
+        if source.contents is None:
+            schema = self._schema(source)
+            state = state_of([source.folder], {}, [schema.name])
+            source.contents = self._steadily(
+                lambda: cached_contents(state, lambda: read_contents(source.folder, schema))
+            )
+        return source.contents
+
+    @property
+    def _labelled(self) -> Sequence[_Source]:
+        """The sources, with labels for models that would be mixed up."""
+        if self._several and not self._sources[0].compared:
+            _label(self._sources, [self._contents(source) for source in self._sources])
+        return self._sources
+
+    def _connected(self, view: View) -> duckdb.DuckDBPyConnection:
+        """A connection with the views; rows, for which files are listed, only if asked for."""
+        if view in self._connections:
+            return self._connections[view]
+        connection = database()
+        if self._targets is not None:
+            rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
+            connection.register("targets_", pa.Table.from_pylist(rows, _texts(_TARGET)))
+        for number, source in enumerate(self._labelled):
+            rows = [{"model": name, "label_": label} for name, label in source.labels.items()]
+            labels = pa.Table.from_pylist(rows, _texts(("model", "label_")))
+            connection.register(f"labels{number}_", labels)
+        for name in dict.fromkeys((self.objects, view)):
+            pieces = [self._piece(connection, name, k) for k in range(len(self._sources))]
+            connection.execute(f"create view {name} as {self._joined(pieces)}")
+        connection.register("errors", self._errors())
+        connection.execute("set lock_configuration = true")
+        self._connections[view] = connection
+        return connection
+
+    def _piece(self, connection: duckdb.DuckDBPyConnection, view: View, number: int) -> str:
+        """The query that gives the rows or sessions of one folder."""
+        source = self._sources[number]
+        contents = self._contents(source)
+        if view == "rows":
+            schema, prefix = self._schema(source), f"run{number}_"
+            return rows_query(connection, source.folder, schema, contents.left_out, prefix)
+        connection.register(f"sessions{number}_", contents.sessions)
+        return f"select * from sessions{number}_"
+
+    def _joined(self, pieces: Sequence[str]) -> str:
+        """One query of all folders, each job from the first that has it, and of some targets."""
+        whole = pieces[0]
+        if self._several:
+            numbered = [
+                f"select * exclude (label_) replace (coalesce(label_, model) as model), "
+                f"{k} as run_ from ({piece}) left join labels{k}_ using (model)"
+                for k, piece in enumerate(pieces)
+            ]
+            names = [n for n in (*JOB_KEY, "user", "protocol") if n in self.schema.names]
+            whole = (
+                f"select * exclude (run_) from ({' union all by name '.join(numbered)}) "
+                f"qualify run_ = min(run_) over (partition by {', '.join(map(quoted, names))})"
+            )
+        if self._targets is None:
+            return whole
+        return f"select * from ({whole}) semi join targets_ using ({', '.join(_TARGET)})"
+
+    def _errors(self) -> pa.Table:
+        """Errors under the labels of their models; of several runs, of jobs that none finished."""
+        tables = []
+        for source in self._labelled:
+            table = error_rows(source.folder)
+            names = [source.labels.get(name, name) for name in table["model"].to_pylist()]
+            place = table.column_names.index("model")
+            tables.append(table.set_column(place, "model", pa.array(names, pa.string())))
+        if not self._several:
+            return tables[0]
+        finished = [(source, source.folder.finished()) for source in self._sources]
+        rows = pa.concat_tables(tables).to_pylist()
+        left = [
+            row
+            for row in rows
+            if not any(
+                fingerprint(name, row["dataset"], row["scene"], size=10) in done
+                for source, done in finished
+                for name in source.named(row["model"])
+            )
+        ]
+        return pa.Table.from_pylist(left, tables[0].schema)
+
+
+class _Source:
+    """One folder of a run: its plan, its verified contents, and the labels of its models."""
+
+    def __init__(self, folder: RunFolder, plan: Plan) -> None:
+        self.folder, self.plan = folder, plan
+        self.contents: Contents | None = None
+        self.labels: dict[str, str] = {}
+        self.compared = False
+
+    def named(self, label: str) -> list[str]:
+        """The names that models with a label have in this folder."""
+        return [n for n in map(str, self.plan.segmenters) if self.labels.get(n, n) == label]
+
+
+def _label(sources: Sequence[_Source], contents: Sequence[Contents]) -> None:
+    """Give labels to models of one name that are different models."""
+    sources[0].compared = True
+    versions: dict[str, list[int]] = {}  # by name: the first run of each version of a model
+    for number, held in enumerate(contents):
+        for name in held.models:
+            firsts = versions.setdefault(name, [])
+            if not any(_same(held, contents[first], name) for first in firsts):
+                firsts.append(number)
+    for source, held in zip(sources, contents, strict=True):
+        for name in held.models:
+            first = next(k for k in versions[name] if _same(held, contents[k], name))
+            alone = len(versions[name]) == 1
+            source.labels[name] = name if alone else f"{name} ({sources[first].folder.address})"
+
+
+def _same(one: Contents, other: Contents, model: str) -> bool:
+    """Whether two runs hold the same version of a model."""
+    if one is other:
+        return True
+    ours, theirs = one.models[model], other.models[model]
+    alike = all(ours.get(what, "") == theirs.get(what, "") for what in _SAME_MODEL)
+    return alike and not _contradict(one, other, model)
+
+
+def _contradict(one: Contents, other: Contents, model: str) -> bool:
+    """Whether two runs hold the same session of a model with other values."""
+    if one.sessions is None or other.sessions is None:
+        return False
+    connection = database()
+    connection.register("one", one.sessions)
+    connection.register("other", other.sessions)
+    shared = set(one.sessions.column_names).intersection(other.sessions.column_names)
+    values = [n for n in sorted(shared) if n not in (*SESSION, "cluster", "outline_px")]
+    steady = [quoted(name) for name in values if not name.startswith("seconds")]
+    differ = " or ".join(f"one.{name} is distinct from other.{name}" for name in steady)
+    key = ", ".join(map(quoted, SESSION))
+    query = f"select 1 from one join other using ({key}) where model = ? and ({differ}) limit 1"
+    return bool(connection.execute(query, [model]).fetchall())
+
+
+def _texts(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a query or a damaged file can raise, with a database or without."""
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        return (pa.ArrowException, OSError)
+    return (duckdb.Error, pa.ArrowException, OSError)
+
+
+def declared_rows(benchmark: object) -> Schema | None:
+    """The schema that a benchmark declares, if it does."""
+    schema = getattr(benchmark, "schema", None)
+    return schema if isinstance(schema, Schema) else None
+
+
+def _joined(plans: Sequence[Plan]) -> Plan:
+    """One plan for several runs; refused where their numbers cannot be compared."""
+    first = plans[0]
+    for other in plans[1:]:
+        for what, many in (("benchmark", "benchmarks"), ("rounds", "rounds"), ("limit", "limits")):
+            one, two = getattr(first, what), getattr(other, what)
+            if one != two:
+                raise BadInput(f"runs of different {many} ({one} and {two}) cannot be compared")
+        for name, digest in other.fingerprints.items():
+            if first.fingerprints.get(name, digest) != digest:
+                raise BadInput(f"the runs used different versions of data set '{name}'")
+    return replace(
+        first,
+        datasets=_specs(spec for p in plans for spec in p.datasets),
+        users=_specs(spec for p in plans for spec in p.users),
+        protocols=cast(
+            tuple[ProtocolName, ...], tuple(dict.fromkeys(r for p in plans for r in p.protocols))
+        ),
+        fingerprints={k: v for p in plans for k, v in p.fingerprints.items()},
+    )
+
+
+def _specs(specs: Any) -> tuple[Spec, ...]:
+    return tuple({str(spec): spec for spec in specs}.values())

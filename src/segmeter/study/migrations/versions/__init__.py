@@ -1,1 +1,0 @@
-"""The migrations, in their order."""

@@ -1,0 +1,120 @@
+"""Power of a study by simulation: how often its analysis would find an effect of a given size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from segmeter.core.errors import BadInput
+from segmeter.core.seeds import generator
+from segmeter.stats.ratings import Ratings, fit_ratings
+from segmeter.study.plan import Plan
+
+__all__ = ["ASSUMED", "Power", "Spread", "power_of", "simulated_answers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard deviations between participants and targets, of their interactions with the
+    condition, and of the rest."""
+
+    person: float
+    target: float
+    person_condition: float
+    target_condition: float
+    rest: float
+
+
+ASSUMED = {
+    "rate": Spread(0.7, 1.2, 0.2, 0.8, 0.9),
+    "clicks": Spread(0.03, 0.06, 0.01, 0.03, 0.08),
+    "clicks-round2": Spread(0.03, 0.06, 0.01, 0.03, 0.08),
+    "interact": Spread(0.30, 0.40, 0.05, 0.20, 0.35),
+}
+"""Assumptions by kind: scores of 1 to 10, distance in diagonals of the target, log seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The share of simulated studies with p < `alpha`, its 95 % interval, and the mean estimate."""
+
+    people: int
+    targets: int
+    answers: int
+    effect: float
+    share: float
+    low: float
+    high: float
+    mean_estimate: float
+
+
+def simulated_answers(
+    plan: Plan, people: int, targets: int, effect: float, spread: Spread, seed: object
+) -> Ratings:
+    """One simulated study with two conditions that differ by `effect`."""
+    rng = generator("power", plan.seed, seed)
+    each = plan.design.batch * max(1, plan.design.batches_per_person)
+    person = rng.normal(0, spread.person, people)
+    target = rng.normal(0, spread.target, targets)
+    person_condition = rng.normal(0, spread.person_condition, (people, 2))
+    target_condition = rng.normal(0, spread.target_condition, (targets, 2))
+    rows: list[tuple[int, int, int, float]] = []
+    for p in range(people):
+        shown = rng.permutation(targets)[: min(each, targets)]
+        for k, t in enumerate(shown.tolist()):
+            condition = p % 2 if plan.fixed else (p + k) % 2
+            value = effect * (condition - 0.5) + person[p] + target[t]
+            value += person_condition[p, condition] + target_condition[t, condition]
+            rows.append((condition, t, p, float(value + rng.normal(0, spread.rest))))
+    scores = [value for *_, value in rows]
+    if plan.kind == "rate":
+        scores = [float(np.clip(np.rint(6.5 + value), 1, 10)) for value in scores]
+    names = [f"t{t}" for _, t, _, _ in rows]
+    return Ratings(
+        [f"c{c}" for c, *_ in rows], names, names, [f"p{p}" for *_, p, _ in rows], scores
+    )
+
+
+def power_of(
+    plan: Plan,
+    people: int,
+    targets: int,
+    effect: float,
+    *,
+    spread: Spread | None = None,
+    alpha: float = 0.05,
+    studies: int = 200,
+    comparisons: int = 1,
+) -> Power:
+    """Simulate studies of the plan's design and analyse each with the mixed-effects model.
+
+    `comparisons` divides `alpha`, for as many pairs of conditions as are tested.
+    """
+    if people < 4 or targets < 2:
+        raise BadInput("a simulated study needs at least 4 participants and 2 targets")
+    assumed = spread or ASSUMED[plan.kind]
+    found: list[bool] = []
+    estimates: list[float] = []
+    answers = 0
+    for number in range(studies):
+        drawn = simulated_answers(plan, people, targets, effect, assumed, number)
+        contrast = fit_ratings(drawn).contrast("c1", "c0")
+        found.append(contrast.p < alpha / comparisons)
+        estimates.append(contrast.value)
+        answers = len(drawn.scores)
+    share = float(np.mean(found))
+    low, high = _wilson(share, studies)
+    return Power(people, targets, answers, effect, share, low, high, float(np.mean(estimates)))
+
+
+def with_changes(spread: Spread, given: Sequence[tuple[str, float | None]]) -> Spread:
+    """Assumptions with some of them replaced."""
+    return replace(spread, **{name: value for name, value in given if value is not None})
+
+
+def _wilson(share: float, many: int, z: float = 1.959964) -> tuple[float, float]:
+    middle = (share + z * z / (2 * many)) / (1 + z * z / many)
+    reach = z / (1 + z * z / many) * np.sqrt(share * (1 - share) / many + (z / (2 * many)) ** 2)
+    return float(max(0.0, middle - reach)), float(min(1.0, middle + reach))

@@ -1,0 +1,349 @@
+"""Records: queries and changes of a study's rows, each inside a caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.study import database as db
+from segmeter.study.plan import Plan, parse_plan
+from segmeter.study.stimuli import Stimuli
+from segmeter.study.tasks import Task, cells_of, tasks_of
+from segmeter.study.validity import answer_flags, conclude
+
+__all__ = [
+    "Refused",
+    "Row",
+    "begin_or_resume",
+    "close",
+    "first_open",
+    "hashed",
+    "invitation",
+    "last_answer",
+    "late_batches",
+    "left",
+    "open_batch",
+    "own_batch",
+    "own_trial",
+    "return_late",
+    "revalidate",
+    "server_ms_since_last",
+    "show_again",
+    "steps_of",
+    "store_answer",
+    "store_step",
+    "stored",
+    "trials_of",
+    "update_batch",
+    "update_person",
+]
+
+Row = sa.RowMapping
+
+
+class Refused(SegmeterError):
+    """A request that is refused; `status` is the HTTP status."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+    @property
+    def sentence(self) -> str:
+        """For a page: with a capital and a full stop.
+
+        >>> Refused(403, "log in first").sentence
+        'Log in first.'
+        """
+        why = str(self)
+        return f"{why[:1].upper()}{why[1:]}."
+
+
+def hashed(token: str) -> str:
+    """What is stored of a secret token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def steps_of(
+    connection: sa.Connection, trial: str, *, all_kinds: bool = False
+) -> list[dict[str, Any]]:
+    """The steps of a trial in their order; those that were taken back are left out."""
+    a = db.answers.c
+    asked = sa.select(a.kind, a.at, a.body).where(a.trial == trial, a.kind != "answer")
+    found: list[dict[str, Any]] = []
+    for kind, at, body in connection.execute(asked.order_by(a.number)):
+        step = {**json.loads(body), "kind": kind, "at": at}
+        if kind == "undo" and not all_kinds:
+            found.pop()
+        else:
+            found.append(step)
+    return found
+
+
+def store_step(connection: sa.Connection, plan: Plan, task: Row, kind: str, body: Any) -> None:
+    """Append a step (or an undo) of a session with a model."""
+    now = time.time()
+    row = {"trial": task["id"], "kind": kind, "at": now, "body": json.dumps(body)}
+    connection.execute(sa.insert(db.answers), row)
+    later = now + 60 * plan.design.lease_minutes
+    update_batch(connection, task["batch"], deadline=later)
+
+
+def server_ms_since_last(connection: sa.Connection, task: Row, now: float) -> float:
+    """Milliseconds since the last step of a trial, or since the answer before it."""
+    last = sa.select(sa.func.max(db.answers.c.at)).where(db.answers.c.trial == task["id"])
+    at = connection.execute(last).scalar() or last_answer(connection, task["batch"])
+    return float(1000 * (now - at))
+
+
+# Queries
+
+
+def invitation(connection: sa.Connection, token: str) -> Row | None:
+    asked = sa.select(db.invitations).where(db.invitations.c.id == hashed(token))
+    return connection.execute(asked).mappings().first()
+
+
+def update_person(connection: sa.Connection, person: str, **values: Any) -> None:
+    connection.execute(sa.update(db.people).where(db.people.c.id == person).values(**values))
+
+
+def update_batch(connection: sa.Connection, batch: str, **values: Any) -> None:
+    connection.execute(sa.update(db.batches).where(db.batches.c.id == batch).values(**values))
+
+
+def open_batch(connection: sa.Connection, person: str) -> str | None:
+    b = db.batches.c
+    asked = sa.select(b.id).where(b.person == person, b.state == "open", b.deadline > time.time())
+    return connection.execute(asked).scalar()
+
+
+def late_batches(connection: sa.Connection) -> list[str]:
+    b = db.batches.c
+    asked = sa.select(b.id).where(b.state == "open", b.deadline <= time.time())
+    return list(connection.execute(asked).scalars())
+
+
+def own_batch(connection: sa.Connection, person: str, batch: str) -> Row:
+    asked = sa.select(db.batches).where(db.batches.c.id == batch, db.batches.c.person == person)
+    found = connection.execute(asked).mappings().first()
+    if found is None:
+        raise Refused(404, "there is no such batch")
+    return found
+
+
+def _with_tasks() -> sa.Select[Any]:
+    t, b = db.tasks.c, db.batches.c
+    task = (t.scene, t.target, t.part, t.source, t.condition)
+    named = (t.role.label("task_role"), t.place.label("task_place"))
+    return (
+        sa.select(db.trials, *task, *named, b.state, b.role, b.deadline, b.opened)
+        .join(db.tasks, t.id == db.trials.c.task)
+        .join(db.batches, b.id == db.trials.c.batch)
+    )
+
+
+def own_trial(connection: sa.Connection, person: str, trial: str) -> Row:
+    asked = _with_tasks().where(db.trials.c.id == trial, db.batches.c.person == person)
+    found = connection.execute(asked).mappings().first()
+    if found is None:
+        raise Refused(404, "there is no such trial")
+    return found
+
+
+def trials_of(connection: sa.Connection, batch: str) -> Sequence[Row]:
+    asked = _with_tasks().where(db.trials.c.batch == batch).order_by(db.trials.c.place)
+    return connection.execute(asked).mappings().all()
+
+
+def left(connection: sa.Connection, batch: str) -> int:
+    """How many trials of a batch have no answer."""
+    c = db.trials.c
+    asked = sa.select(sa.func.count()).where(c.batch == batch, c.answered.is_(None))
+    return int(connection.execute(asked).scalar_one())
+
+
+def first_open(connection: sa.Connection, batch: str) -> str | None:
+    c = db.trials.c
+    asked = sa.select(c.id).where(c.batch == batch, c.answered.is_(None)).order_by(c.place)
+    return connection.execute(asked.limit(1)).scalar()
+
+
+def last_answer(connection: sa.Connection, batch: str) -> float:
+    """When the last answer of a batch came, or when the batch was opened."""
+    c = db.trials.c
+    last = connection.execute(sa.select(sa.func.max(c.answered)).where(c.batch == batch)).scalar()
+    opened = sa.select(db.batches.c.opened).where(db.batches.c.id == batch)
+    return float(last or connection.execute(opened).scalar_one())
+
+
+def stored(connection: sa.Connection, trial: str) -> dict[str, Any] | None:
+    """The answer that stands for a trial."""
+    a = db.answers.c
+    asked = sa.select(a.body).where(a.trial == trial, a.kind == "answer")
+    found = connection.execute(asked.order_by(a.number.desc()).limit(1)).scalar()
+    return None if found is None else dict(json.loads(found))
+
+
+# Changes
+
+
+def store_answer(
+    connection: sa.Connection, plan: Plan, trial: str, body: Any, flags: Any, now: float
+) -> None:
+    row = {"trial": trial, "kind": "answer", "at": now, "body": json.dumps(body)}
+    connection.execute(sa.insert(db.answers), row)
+    one = db.trials.c.id == trial
+    change = {"answered": now, "flags": json.dumps(flags), "plan": plan.hash}
+    connection.execute(sa.update(db.trials).where(one).values(**change))
+    batch = sa.select(db.trials.c.batch).where(one).scalar_subquery()
+    later = sa.update(db.batches).where(db.batches.c.id == batch)
+    connection.execute(later.values(deadline=now + 60 * plan.design.lease_minutes))
+
+
+def show_again(connection: sa.Connection, plan: Plan, batch: str) -> None:
+    """A page was loaded again: the trial that was open is shown a second time."""
+    first = first_open(connection, batch)
+    if first is not None:
+        one = sa.update(db.trials).where(db.trials.c.id == first)
+        connection.execute(one.values(shown_again=db.trials.c.shown_again + 1))
+    update_batch(connection, batch, deadline=time.time() + 60 * plan.design.lease_minutes)
+
+
+def close(connection: sa.Connection, plan: Plan, batch: Row, returned: bool = False) -> None:
+    """End a batch: decide which of its answers count."""
+    rows = trials_of(connection, batch["id"])
+    flags = [json.loads(row["flags"]) if row["flags"] else None for row in rows]
+    if batch["role"] == "training":
+        right = sum(bool(each and each["right"]) for each in flags) / len(flags)
+        passed = right >= plan.rating.pass_mark and not returned
+        reason = "" if passed else f"practice: {math.floor(100 * right)} % right"
+        state, counts = ("done" if passed else "dropped"), [0] * len(rows)
+        state = "returned" if returned else state
+        update_person(connection, batch["person"], passed=passed)
+    else:
+        found = conclude(plan, [row["task_role"] for row in rows], flags, returned)
+        state, reason, counts = found.state, found.reason, found.counts
+    update_batch(connection, batch["id"], state=state, reason=reason, closed=time.time())
+    for row, each in zip(rows, counts, strict=True):
+        db.settle(connection, row["id"], each)
+    if batch["role"] == "training" and state == "dropped":
+        b = db.batches.c
+        tries = sa.select(sa.func.count()).where(b.person == batch["person"], b.state == "dropped")
+        failed = connection.execute(tries.where(b.role == "training")).scalar_one()
+        if failed >= plan.validity.practice_tries:
+            update_person(connection, batch["person"], state="screened_out")
+
+
+def return_late(connection: sa.Connection, plan: Plan) -> None:
+    """Close the batches whose time is over; their places can be given again."""
+    late = late_batches(connection)
+    if late:
+        asked = sa.select(db.batches).where(db.batches.c.id.in_(late))
+        for batch in connection.execute(asked).mappings().all():
+            close(connection, plan, batch, returned=True)
+
+
+def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
+    """Apply a plan's rules to all closed batches; returns how many trials changed."""
+    b = db.batches.c
+    asked = sa.select(db.batches).where(b.state != "open", b.role == "main")
+    changed = 0
+    for batch in connection.execute(asked).mappings().all():
+        rows = trials_of(connection, batch["id"])
+        flags = [_flags_again(connection, plan, stimuli, row) for row in rows]
+        roles = [row["task_role"] for row in rows]
+        found = conclude(plan, roles, flags, batch["state"] == "returned")
+        for row, each, count in zip(rows, flags, found.counts, strict=True):
+            text = "" if each is None else json.dumps(each)
+            if count != row["counts"] or text != row["flags"]:
+                one = sa.update(db.trials).where(db.trials.c.id == row["id"])
+                connection.execute(one.values(flags=text))
+                db.settle(connection, row["id"], count)
+                changed += 1
+        update_batch(connection, batch["id"], state=found.state, reason=found.reason)
+    return changed
+
+
+def _flags_again(
+    connection: sa.Connection, plan: Plan, stimuli: Stimuli, row: Row
+) -> dict[str, Any] | None:
+    body = stored(connection, row["id"])
+    return None if body is None else answer_flags(plan, stimuli, row, body)
+
+
+# Plans
+
+
+def begin_or_resume(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> None:
+    """Write the tasks into a new database, or check that the plan may follow the last one."""
+    current = connection.execute(sa.select(db.study.c.plan)).scalar_one()
+    if current == plan.hash:
+        return
+    if current:
+        text = sa.select(db.plans.c.text).where(db.plans.c.hash == current)
+        before = parse_plan(str(connection.execute(text).scalar_one()), plan.folder)
+        if _fixed_part(before) != _fixed_part(plan):
+            raise BadInput(
+                "the plan's design differs from the one this database was begun with; texts, "
+                "questions, [validity], per_cell and limits of time may change, for anything else "
+                "begin a new study with another --db"
+            )
+    known = sa.select(db.plans.c.hash).where(db.plans.c.hash == plan.hash)
+    if connection.execute(known).first() is None:
+        row = {"hash": plan.hash, "text": plan.text, "since": time.time()}
+        connection.execute(sa.insert(db.plans), row)
+    connection.execute(sa.update(db.study).values(plan=plan.hash))
+    if not current:
+        tasks = tasks_of(plan, stimuli)
+        connection.execute(sa.insert(db.tasks), [task.row() for task in tasks])
+        _set_cells(connection, plan, tasks)
+        connection.execute(sa.update(db.study).values(state="open"))
+        return
+    rows = connection.execute(sa.select(db.tasks).order_by(db.tasks.c.place)).mappings()
+    _set_cells(connection, plan, [Task(**row) for row in rows])
+    if before.validity != plan.validity:
+        revalidate(connection, plan, stimuli)
+
+
+def _set_cells(connection: sa.Connection, plan: Plan, tasks: Sequence[Task]) -> None:
+    """Write how many answers every cell needs; counters of cells that exist stay."""
+    c = db.cells.c
+    have = {(row.task, row.device) for row in connection.execute(sa.select(c.task, c.device))}
+    new = []
+    for task, device, wanted in cells_of(plan, tasks):
+        if (task, device) in have:
+            one = sa.update(db.cells).where(c.task == task, c.device == device)
+            connection.execute(one.values(wanted=wanted))
+        else:
+            cell = {"task": task, "device": device, "wanted": wanted, "valid": 0, "open": 0}
+            new.append(cell)
+    if new:
+        connection.execute(sa.insert(db.cells), new)
+
+
+_MAY_CHANGE = {
+    "title", "languages", "words", "texts", "consent_boxes", "validity", "recruiting", "questions",
+    "questionnaires",
+}  # fmt: skip
+_MAY_CHANGE_IN = {
+    "design": {
+        "per_cell", "batches_per_person", "start_minutes", "lease_minutes", "open_to_all", "quotas",
+    },
+    "rating": {"pilot", "overlap", "spot_checks"},
+}  # fmt: skip
+
+
+def _fixed_part(plan: Plan) -> dict[str, Any]:
+    """A plan without what may change while a study runs."""
+    found = plan.model_dump(exclude=_MAY_CHANGE)
+    for table, names in _MAY_CHANGE_IN.items():
+        found[table] = {key: v for key, v in found[table].items() if key not in names}
+    return found

@@ -1,0 +1,155 @@
+"""What is said about a set of masks: intervals, goals that are never reached, empty masks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.volumes import Volumes
+from segmeter.benchmarks.volumes.recommendations import against_best, recommendation
+from segmeter.benchmarks.volumes.statistics import (
+    VolumeSessions,
+    effort_until,
+    never,
+    seconds_until,
+    statistics,
+)
+from segmeter.benchmarks.volumes.tables import by_organ, few, units_of
+from segmeter.core.errors import BadInput
+from segmeter.stats.statistics import cards_by_name
+
+from ..kept_results import KeptRun
+
+
+def sessions(dice, *, spent=None, clusters=None, user="box-per-slice", model="m", **more):
+    """Sessions of one object per case; `dice` is `(objects, rounds)`."""
+    dice = np.asarray(dice, dtype=float)
+    count, rounds = dice.shape
+    spent = np.tile(np.arange(1.0, rounds + 1), (count, 1)) if spent is None else np.array(spent)
+    keys = tuple((f"case{i}", "liver") for i in range(count))
+    ones = np.ones_like(dice)
+    made = VolumeSessions(
+        model, "d", user, "corrected", keys,
+        tuple(clusters or (scene for scene, _ in keys)),
+        dice, ("liver",) * count, "1", spent, ones, 10 * spent, dice,
+        {}, 100 * ones, 100 * dice, np.full(count, 790.0),
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def cards(others=()):
+    run = KeptRun("volumes")
+    return cards_by_name(statistics(run))
+
+
+@pytest.mark.parametrize("cases", [5, 6, 7, 8, 10, 20, 50])
+def test_intervals_hold_the_true_mean_as_often_as_they_say(cases):
+    """Normal Dice of one object per case; 1500 data sets each."""
+    rng = np.random.default_rng(cases)
+    dice, held = cards()["dice"], 0
+    for _ in range(1500):
+        values = rng.normal(0.8, 0.05, (cases, 1))
+        row, _ = dice.estimate(sessions(values))
+        held += row.low <= 80 <= row.high
+    assert 0.93 <= held / 1500 <= 0.98
+
+
+@pytest.mark.parametrize("cases", [1, 2, 3, 4])
+def test_few_cases_have_no_interval_and_the_page_says_why(cases):
+    group = sessions(np.linspace(0.8, 0.9, cases)[:, None])
+    row, _ = cards()["dice"].estimate(group)
+    assert np.isnan([row.low, row.high]).all()
+    assert few(group).startswith(f"no intervals with {cases} scan")
+
+
+def test_differences_of_few_cases_have_neither_limits_nor_p_values():
+    run = KeptRun("volumes")
+    found = Volumes().differences(run)
+    assert found
+    assert all(np.isnan(d.low) and not d.significant for d in found)
+
+
+def test_two_visits_of_a_patient_are_one_cluster():
+    clusters = ("p1", "p1", "p2", "p2", "p3", "p3")
+    group = sessions(np.linspace(0.7, 0.9, 6)[:, None], clusters=clusters)
+    row, _ = cards()["dice"].estimate(group)
+    assert np.isnan(row.low), "six scans of three patients"
+    assert units_of(group) == "patients"
+    assert units_of(sessions(np.ones((6, 1)))) == "scans"
+
+
+def test_a_goal_that_is_never_reached_is_never_the_cheapest():
+    good = sessions([[0.95]] * 6, spent=[[36.0]] * 6)
+    bad = sessions([[0.12]] * 6, spent=[[6.0]] * 6)
+    for card in (effort_until(90), seconds_until(90)):
+        (cheap, _), (dear, _) = card.estimate(good), card.estimate(bad)
+        assert cheap.value < dear.value
+    assert effort_until(90).estimate(bad)[0].value == np.inf
+    assert seconds_until(90).estimate(bad)[0].value == 60 + 790
+    assert never(90).estimate(bad)[0].value == 100
+
+
+def test_half_of_the_objects_decide_the_interactions_to_a_goal():
+    group = sessions([[0.95]] * 4 + [[0.1]] * 3, spent=[[2.0], [4.0], [4.0], [8.0]] + [[1.0]] * 3)
+    assert effort_until(90).estimate(group)[0].value == 8
+
+
+def test_one_empty_mask_is_counted_and_does_not_make_a_row_infinite():
+    hd95 = np.array([[3.0], [4.0], [np.inf], [5.0], [2.0]])
+    predicted = np.array([[90.0], [90.0], [0.0], [90.0], [90.0]])
+    group = sessions([[0.9]] * 5, others={"hd95": hd95}, predicted_ml=predicted)
+    run = KeptRun("volumes")
+    object.__setattr__(run.plan, "measures", ("dice", "hd95"))
+    found = cards_by_name(statistics(run))
+    assert found["hd95"].estimate(group)[0].value == 4
+    assert found["empty"].estimate(group)[0].value == 1
+    assert found["volume-error"].estimate(group)[0].value == pytest.approx(-28)
+    table = by_organ([group], "organs")
+    (row,) = table.rows
+    assert row[0] == "liver"
+    assert row[-1] == 1
+    assert 4.0 in row
+
+
+def test_draws_of_a_random_user_are_averaged_for_each_object():
+    one, two = (sessions([[v]] * 6) for v in (0.2, 0.8))
+    both = replace(one, dice=(one.dice + two.dice) / 2, repeats=(one, two))
+    assert cards()["dice"].estimate(both)[0].value == pytest.approx(50)
+    assert never(90).estimate(replace(both, repeats=(one, sessions([[0.95]] * 6))))[0].value == 50
+
+
+def test_the_recommendation_is_the_fewest_interactions_that_are_good_enough():
+    cheap = sessions([[0.5]] * 10, spent=[[1.0]] * 10, user="box-3d")
+    right = sessions([[0.95]] * 9 + [[0.2]], spent=[[6.0]] * 10, user="box-interpolation?n=3")
+    dear = sessions([[0.97]] * 10, spent=[[40.0]] * 10, user="box-per-slice")
+    said = str(recommendation([cheap, right, dear], "mine", 90).text)
+    assert "m with --user 'box-interpolation?n=3', 6.0 per object, 90 % of objects" in said
+    nobody = str(recommendation([cheap], "mine", 90).text)
+    assert "no prompter reaches Dice 90 % in any object" in nobody
+
+
+def test_prompters_of_a_model_are_compared_with_its_best():
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.8, 0.03, (12, 1))
+    worse = sessions(base - 0.1, user="point-propagation")
+    best = sessions(base, user="box-per-slice")
+    (difference,) = against_best([worse, best], [cards()["dice"]])
+    assert (difference.first, difference.second) == ("box-per-slice", "point-propagation")
+    assert difference.value == pytest.approx(10)
+    assert difference.significant
+
+
+def test_a_goal_of_dice_is_honoured_and_another_is_refused():
+    names = [s.name for s in statistics(KeptRun("volumes", {"goal": "dice>=0.85"}))]
+    assert "effort-to-85" in names
+    assert "effort-to-80" not in names
+    assert "never@90" in [s.name for s in statistics(KeptRun("volumes", {"goal": "90"}))]
+    with pytest.raises(BadInput, match="goals of volumes are Dice"):
+        statistics(KeptRun("volumes", {"goal": "hd95<=3"}))
+
+
+def test_cost_alone_is_never_set_in_bold():
+    found = cards()
+    assert all(found[name].better == "" for name in ("interactions", "seconds", "dof"))
