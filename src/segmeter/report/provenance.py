@@ -39,7 +39,7 @@ def missing(run: Results) -> Section:
         [
             model,
             f"{names.get(dataset, dataset)}: {_named(scenes)}",
-            "not run yet; the same command goes on",
+            "not run yet; the same command resumes the run",
         ]
         for (model, dataset), scenes in lacking.items()
     ]
@@ -134,7 +134,7 @@ def _plan_table(run: Results) -> Table:
 
 
 def _segmenter_table(run: Results) -> Table:
-    """What each subject was made of; columns that nobody fills are left out."""
+    """Weights, device and licence of each model; empty columns are left out."""
     provenances: Mapping[str, Mapping[str, str]] = run.provenance.get("segmenters", {})
     names = list(dict.fromkeys(key for provenance in provenances.values() for key in provenance))
     own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in provenances.values())]
