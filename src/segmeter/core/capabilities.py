@@ -234,7 +234,7 @@ class ChoosesUsers(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class ShowsVolumes(Protocol):
     """A benchmark that shows volumes in the window that its models see."""
 
@@ -243,7 +243,7 @@ class ShowsVolumes(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class RunsUsersIndependently(Protocol):
     """A benchmark whose rows of one user do not depend on the other users.
 
