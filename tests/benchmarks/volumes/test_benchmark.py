@@ -18,6 +18,7 @@ from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
 from segmeter.core import catalogue
+from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -314,6 +315,7 @@ class Cropper:
 
 
 @dataclass(frozen=True)
+@capable(LosesPrompts)
 class CropperEncodedScene:
     shape: tuple[int, ...]
 

@@ -18,6 +18,7 @@ from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -75,6 +76,7 @@ class Settings:
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
 @dataclass(frozen=True, slots=True)
+@capable(ChecksData)
 class Rclicks(Declared):
     """The benchmark of real clicks: ten groups of people against the centre click."""
 

@@ -12,6 +12,7 @@ from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -106,6 +107,7 @@ class Attacked(Declared):
 
 @catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
 @dataclass(frozen=True, slots=True)
+@capable(ChecksData)
 class Tetris(Attacked):
     """The best and the worst click of ten rounds, compared with the centre click."""
 

@@ -12,7 +12,7 @@ from segmeter.benchmarks.volumes.instances import published_case_dice
 from segmeter.benchmarks.volumes.judging import Surfaces, judge_volume
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
-from segmeter.core.capabilities import CountsEffort, LosesPrompts
+from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
@@ -21,7 +21,6 @@ from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
-from segmeter.models.volumes.slice_capabilities import KnowsItsScan
 from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
 
 __all__ = ["simulate_volume"]
