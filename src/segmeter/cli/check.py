@@ -75,7 +75,7 @@ def check(
 
 
 def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
-    """What a checkpoint file holds, and how it predicts from clicks; adds to the faults."""
+    """Describe a checkpoint file and its predictions from clicks; adds to the faults."""
     from segmeter.models.opening import described
 
     about = described(name)
