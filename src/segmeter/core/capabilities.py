@@ -59,7 +59,7 @@ Declaring = TypeVar("Declaring")
 
 
 class _Capability(type):
-    """What capabilities are when the program runs: a name that classes declare."""
+    """Metaclass of capabilities: at run time each is a name that classes declare."""
 
     def __instancecheck__(cls, thing: object) -> bool:
         return cls.__name__ in getattr(type(thing), "capabilities", ())
