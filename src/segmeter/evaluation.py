@@ -90,6 +90,8 @@ def evaluate(
     again
         Re-run jobs in `out` whose model has changed since; otherwise a changed model is refused.
 
+    Examples
+    --------
     >>> import tempfile
     >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
     >>> run.sql("select round(avg(iou), 2) as iou from rows").to_pylist()
