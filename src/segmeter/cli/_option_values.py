@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segmeter.api.loading import dataset_spec, is_own_data
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.runtime.remote_files import as_typed, is_address
@@ -28,9 +29,6 @@ __all__ = [
     "settings",
     "shard_of",
 ]
-
-# What people type for it; its tasks are folders of volumes, read as they were unpacked.
-_DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
 
 
 def protocols(choice: str) -> tuple[ProtocolName, ...]:
@@ -102,23 +100,3 @@ def benchmark_options(texts: list[str]) -> dict[str, Any]:
         if not text.partition("=")[0] or "=" not in text:
             raise BadInput(f"--option is name=value, not '{text}'")
     return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
-
-
-def is_own_data(path: str) -> bool:
-    """Whether a path is that of a folder, or of a table that lists volumes."""
-    return Path(path).is_dir() or (path.lower().endswith(".csv") and Path(path).is_file())
-
-
-def dataset_spec(text: str) -> Spec:
-    """A data set by name, or a folder of the user's own by its path or address."""
-    spec = Spec.parse(text)
-    if is_address(spec.name) or is_own_data(spec.name):
-        return Spec("folder", {"path": spec.name, **spec.options})
-    if spec.name.lower() in _DECATHLON:
-        raise NotFound(
-            "the Medical Segmentation Decathlon is given task by task, by the folder of each: "
-            "--dataset DATA/Task09_Spleen"
-        )
-    if os.sep in spec.name and ".py:" not in spec.name:
-        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
-    return spec
