@@ -36,18 +36,23 @@ MAY_IMPORT = {
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
     # Masks are exported on the grids of the files that they belong to.
-    "report": {"core", "store", "datasets"},
+    "report": {"core", "store", "datasets", "stats"},
+    # The public API: what `import segmeter` offers.
+    "api": {
+        *("core", "runtime", "models", "benchmarks", "engine", "store", "report"),
+    },
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
-        *("benchmarks", "store", "engine", "report", "study"),
+        *("benchmarks", "store", "engine", "report", "study", "api"),
     },
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
         *("benchmarks", "store", "engine", "report"),
     },
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
-    "__init__.py": {"evaluation"},
-    "evaluation.py": {"core", "runtime", "engine", "store", "report"},
+    "__init__.py": {"api", "core", "evaluation", "measures", "metrics"},
+    "evaluation.py": {"api", "core", "runtime", "engine"},
+    "metrics.py": {"core"},
     "__main__.py": {"cli"},
 }
 # What a room may look up in the catalogue beyond what it may import, and why.
@@ -56,6 +61,7 @@ MAY_LOOK_UP = {
     "engine": {*SCIENCE, "benchmarks"},  # makes what a plan names
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
     "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
+    "api": {*SCIENCE, "benchmarks"},  # loads and lists everything that has a name
     "evaluation.py": {"users"},
     "study": {"models"},  # the model that people segment with
 }

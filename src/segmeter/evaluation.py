@@ -6,13 +6,13 @@ import multiprocessing
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from segmeter.api.runs import Run
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
@@ -22,90 +22,8 @@ from segmeter.engine.estimates import free_folder
 from segmeter.engine.jobs import Objects
 from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
-from segmeter.store import Run as StoredRun
-from segmeter.store.scanning import quoted
 
 __all__ = ["Run", "evaluate"]
-
-
-class Run(StoredRun):
-    """A run to ask: numbers, sessions, tables and the report; shows itself in a notebook."""
-
-    def __repr__(self) -> str:
-        plan = self.plan
-        models, data = (", ".join(map(str, s)) for s in (plan.segmenters, plan.datasets))
-        return f"<run of {plan.benchmark}: {models} on {data}, in {self.address}>"
-
-    def _repr_html_(self) -> str:
-        """The headline statistics as a small table."""
-        rows = self.summary()
-        known = list(dict.fromkeys(r.measure for r in rows))
-        shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
-        keys = list(dict.fromkeys((r.model, r.dataset, r.user, r.protocol) for r in rows))
-        values = {(r.model, r.dataset, r.user, r.protocol, r.measure): r.value for r in rows}
-        heads = "".join(
-            f"<th>{escape(h)}</th>" for h in ("model", "data", "user", "protocol", *shown)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{escape(part)}</td>" for part in key)
-            + "".join(f"<td>{_shown(values.get((*key, m)))}</td>" for m in shown)
-            + "</tr>"
-            for key in keys
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
-    def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
-        """Statistics, sessions or rows as a DataFrame; masks are left out of rows."""
-        try:
-            import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
-        except ModuleNotFoundError as error:
-            raise NotFound("to_pandas needs pandas: pip install pandas") from error
-        if what == "summary":
-            from dataclasses import asdict
-
-            return pandas.DataFrame([asdict(row) for row in self.summary()])
-        if what == "sessions":
-            return pandas.DataFrame(self.sessions())
-        known = self.sql("select * from rows limit 0").column_names
-        kept = ", ".join(quoted(name) for name in known if name != "mask")
-        key = ", ".join(quoted(name) for name in self.schema.key)
-        return self.sql(f"select {kept} from rows order by {key}").to_pandas()
-
-    def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
-        """One entry per session: who played what, the rounds to a goal of IoU, the best IoU."""
-        rows: list[dict[str, Any]] = self.sql(f"""
-            select model, dataset, scene, target, "user", protocol, min(label) as label,
-                   min(case when iou >= {float(goal)} then round end) as rounds_to_goal,
-                   max(iou) as best_iou, max(round) as rounds
-            from rows group by model, dataset, scene, target, "user", protocol
-            order by model, dataset, scene, target, "user", protocol desc
-        """).to_pylist()
-        return rows
-
-    def errors(self) -> list[dict[str, str]]:
-        """What failed, by model, data set and scene."""
-        rows: list[dict[str, str]] = self.sql(
-            "select model, dataset, scene, error from errors order by all"
-        ).to_pylist()
-        return rows
-
-    def report(self, to: str | Path | None = None) -> Path:
-        """Write the page; where it lies."""
-        from segmeter.report.writing import write_report
-
-        (page,) = write_report(self, None if to is None else Path(to))
-        return Path(page)
-
-    def table(
-        self,
-        format: Literal["latex", "markdown", "csv", "html"] = "markdown",
-        protocol: str = "corrected",
-    ) -> str:
-        """The table of a paper, as text."""
-        from segmeter.report.paper_tables import table_text
-
-        return table_text(self, format, protocol)
 
 
 def evaluate(
@@ -315,7 +233,3 @@ def _protocols(given: str | Sequence[str]) -> tuple[ProtocolName, ...]:
 def _path(place: str | Path | None) -> Path | str | None:
     """A folder, or an address as it is."""
     return place if place is None or is_address(place) else Path(place)
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"

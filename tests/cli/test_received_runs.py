@@ -31,10 +31,10 @@ Typed = Callable[..., tuple[int, str, str]]
 # How each command meets a received run; one that reads no run is given its folder all the same.
 WORDS: dict[str, list[str]] = {
     "browse": ["RUN"],
-    "calibrate": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
+    "clicks fit": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
     "check": ["RUN"],
     "cite": ["RUN"],
-    "clickmap": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
+    "clicks map": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
     "compare": ["RUN"],
     "costs": ["RUN/plan.json", "-o", "OUT/cost.toml"],
     "demo": ["--out", "RUN"],
@@ -45,7 +45,7 @@ WORDS: dict[str, list[str]] = {
     "fetch": ["RUN"],
     "figure": ["RUN", "-o", "OUT/figure.svg"],
     "leaderboard": ["RUN", "-o", "OUT/leaderboard.html"],
-    "lifelike": ["-d", "RUN", "-o", "OUT/clicks.csv"],
+    "clicks simulate": ["-d", "RUN", "-o", "OUT/clicks.csv"],
     "list": ["models", "RUN"],
     "masks": ["RUN", "-m", "disc", "-o", "OUT"],
     "measure": ["RUN", "RUN"],
@@ -55,7 +55,7 @@ WORDS: dict[str, list[str]] = {
     "run": ["noc", "-m", "disc?radius=4", "--add", "-o", "RUN", "--workers", "0"],
     "runs": ["RUN", "--number", "noc@90"],
     "score": ["RUN", "--measure", "dice"],
-    "similarity": ["--clicks", "RUN/plan.json", "-d", "RUN"],
+    "clicks compare": ["--clicks", "RUN/plan.json", "-d", "RUN"],
     "study check": ["RUN/plan.json"],
     "study costs": ["RUN/plan.json"],
     "study demo": ["-o", "RUN", "--only", "--no-open", "--per-cell", "1"],
@@ -67,7 +67,7 @@ WORDS: dict[str, list[str]] = {
     "study serve": ["RUN/plan.json"],
     "study withdraw": ["RUN/plan.json", "code"],
     "table": ["RUN", "--format", "html"],
-    "train clickability": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
+    "clicks train": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
 }
 # Commands of which a hostile run must get no further than a sentence: they would execute it.
 REFUSE = {"run"}

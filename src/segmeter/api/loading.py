@@ -21,7 +21,15 @@ from segmeter.core.wording import counted
 from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
 
-__all__ = ["Dataset", "as_model", "dataset_spec", "is_own_data", "load_dataset", "load_model", "scene_of"]
+__all__ = [
+    "Dataset",
+    "as_model",
+    "dataset_spec",
+    "is_own_data",
+    "load_dataset",
+    "load_model",
+    "scene_of",
+]
 
 Array = npt.NDArray[Any]
 # Typed for it by people; its tasks are folders of volumes, read as they were unpacked.
@@ -81,7 +89,7 @@ def load_dataset(name: str | Path, data: str | Path | None = None, **options: An
     >>> import segmeter
     >>> mini = segmeter.load_dataset("mini")
     >>> len(mini), mini[0].pixels.shape, len(mini[0].targets)
-    (11, (324, 512, 3), 2)
+    (11, (512, 512, 3), 5)
     """
     spec = dataset_spec(str(name))
     given = Spec(spec.name, {**spec.options, **options})

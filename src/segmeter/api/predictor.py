@@ -43,7 +43,7 @@ class Predictor:
     >>> predictor.set_image(scene.pixels)
     >>> mask = predictor.predict(clicks=[(200, 250)])
     >>> mask.shape, mask.dtype, bool(mask[200, 250])
-    ((324, 512), dtype('bool'), True)
+    ((512, 512), dtype('bool'), True)
     """
 
     def __init__(

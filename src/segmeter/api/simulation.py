@@ -89,8 +89,7 @@ def simulate(
     Parameters
     ----------
     model
-        A name of `list_models()`, a model, a function `predict(image, clicks)`, or an object with
-        `set_image` and `predict`.
+        A name of `list_models()`, or anything that `Predictor` takes.
     image
         `(H, W, 3)` or `(H, W)` of uint8, or a volume `(Z, Y, X)`.
     mask
@@ -99,12 +98,8 @@ def simulate(
         A name of `list_users()`, or an object with `name` and `next(observation, rng)`.
     rounds
         At most so many rounds; the session ends when the user stops.
-    measures
-        Measures of every round's mask.
-    protocol
-        `"corrected"` or `"published"`.
-    seed
-        Decides every draw of the user.
+    measures, protocol, seed
+        Measures of every round's mask; `"corrected"` or `"published"`; decides the user's draws.
     spacing_mm
         Voxel spacing `(z, y, x)` of a volume.
 

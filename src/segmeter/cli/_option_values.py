@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
-import os
-import shlex
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segmeter.api.loading import dataset_spec, is_own_data
+from segmeter.api.loading import dataset_spec
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
 from segmeter.runtime.remote_files import as_typed, is_address
 from segmeter.runtime.roots import Roots
 
 if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
-    from segmeter.store import Run
 
 __all__ = [
     "benchmark_options",
     "dataset_spec",
     "finite",
     "protocols",
-    "remembered",
     "roots",
-    "settings",
     "shard_of",
 ]
 
@@ -64,34 +58,12 @@ def shard_of(text: str) -> tuple[int, int]:
     return int(which), int(all_)
 
 
-def remembered(run: Run, data: Path | None) -> Roots:
-    """Where the data lies: as said now, else where the run's last commands said it was."""
-    if data is not None:
-        return roots(data, None)
-    for entry in reversed(run.commands):
-        try:
-            words = shlex.split(str(entry.get("command", "")), posix=True)
-        except ValueError:  # no command that anybody typed
-            continue
-        for word, following in pairwise([*words, ""]):
-            told = following if word == "--data" else word.removeprefix("--data=")
-            if word.startswith("--data") and told != word and Path(told).is_dir():
-                return Roots(Path(told), None, noted=True)
-    return Roots()
-
-
 def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
     """A number from the command line; ranges alone would let through what is not a number."""
     if not math.isfinite(value) or value <= above:
         wanted = "a number" if above == -math.inf else f"a number above {above:g}"
         raise BadInput(f"{flag} is {wanted}, not {value:g}")
     return value
-
-
-def settings(cost: Path | None, goal: str | None = None) -> dict[str, Any]:
-    """What the statistics of a run may ask for."""
-    given = {"cost": cost, "goal": goal}
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def benchmark_options(texts: list[str]) -> dict[str, Any]:

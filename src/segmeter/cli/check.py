@@ -1,20 +1,24 @@
-"""`segmeter check`: does a model keep its promises, is a data set fit to be played?"""
+"""`segmeter check`: does a model conform, is a data set usable?"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from segmeter.cli._option_values import dataset_spec, is_own_data, roots
+import segmeter
+from segmeter.cli._option_values import roots
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
-from segmeter.core import catalogue
-from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
+
+if TYPE_CHECKING:
+    from segmeter.api.checking import Check
+    from segmeter.api.data_checks import Findings
 
 __all__ = ["check"]
 
@@ -43,53 +47,36 @@ def check(
     limit: FirstScenes = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say what is wrong with a model or a data set, one sentence each; exit 1 if anything is.
+    """Check a model or a data set: print what is wrong with it; exit code 1 if anything is.
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
-    if _is_data(model):
-        return _check_data(model, data, page, limit, as_json)
-    if page is not None or limit is not None:
-        raise BadInput(f"--page and --limit are for data, and '{model}' is a model; leave them out")
-    from segmeter.models.conformance import check as broken_promises
-
-    made = catalogue.models.make(model, **roots(None, weights).options())
-    faults = broken_promises(made)
+    roots(data, weights)  # a folder that was named must be there
+    found = segmeter.check(model, data=data, weights=weights, limit=limit, page=page)
+    code = Exit.DONE if found else Exit.WITH_ERRORS
     if as_json:
-        print(json.dumps({"model": model, "broken": faults}, indent=1))
-    else:
-        for fault in faults:
+        print(json.dumps(_facts(found), indent=1))
+    elif found.findings is None:
+        for fault in found.faults:
             typer.echo(fault)
-        typer.echo(f"{model}: {_conclusion(len(faults))}")
-    return Exit.WITH_ERRORS if faults else Exit.DONE
+        typer.echo(f"{model}: {_conclusion(len(found.faults))}")
+    else:
+        _print_data(model, found.findings, found.faults, page)
+    return code
 
 
-def _is_data(name: str) -> bool:
-    """A folder, or the name of a data set and of no model."""
-    if ".py:" in name:
-        return False
-    plain = name.partition("?")[0]
-    return is_own_data(plain) or (
-        plain in catalogue.datasets.names() and plain not in catalogue.models.names()
-    )
+def _facts(found: Check) -> dict[str, Any]:
+    """A check as JSON shows it."""
+    if found.findings is None:
+        return {"model": found.name, "broken": found.faults}
+    data = found.findings
+    counts = {"scenes": data.scenes, "targets": data.targets, "classes": data.classes}
+    volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}
+    return {"dataset": found.name, **counts, **volumes, "faults": found.faults}
 
 
-def _check_data(
-    name: str, data: Path | None, page: Path | None, limit: int | None, as_json: bool
-) -> int:
-    from segmeter.cli._check_data import look_at, write_page
-
-    found = look_at(
-        catalogue.datasets.make(dataset_spec(name), **roots(data, None).options()), limit
-    )
-    faults = [f"{scene}: {fault}" for scene, fault in found.faults]
-    if page is not None:
-        write_page(found, page)
-    if as_json:
-        counts = {"scenes": found.scenes, "targets": found.targets, "classes": found.classes}
-        counts |= {"volumes": [asdict(v) for v in found.volumes]} if found.volumes else {}
-        print(json.dumps({"dataset": name, **counts, "faults": faults}, indent=1))
-        return Exit.WITH_ERRORS if faults else Exit.DONE
+def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | None) -> None:
+    """Print what was recognised in a data set, and what is wrong with it."""
     if found.recognised:
         typer.echo(found.recognised)
     for volume in found.volumes[:_NAMED]:
@@ -105,7 +92,6 @@ def _check_data(
     typer.echo(f"{name}: {held}, {classes}; {_things(len(faults))}")
     if page is not None:
         typer.echo(f"page: {page}")
-    return Exit.WITH_ERRORS if faults else Exit.DONE
 
 
 def _things(count: int) -> str:

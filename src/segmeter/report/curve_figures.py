@@ -1,4 +1,4 @@
-"""Curves as vector figures: one panel a data set and user, a line with its band a model."""
+"""Curve figures for papers: one panel per data set and user, one line with its band per model."""
 
 from __future__ import annotations
 

@@ -1,0 +1,114 @@
+"""Checking a model or a data set before it is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.api.loading import as_model, dataset_spec, is_own_data
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.runtime.roots import Roots
+
+if TYPE_CHECKING:
+    from segmeter.api.data_checks import Findings
+
+__all__ = ["Check", "check"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of a check: true if nothing is wrong.
+
+    Attributes
+    ----------
+    name
+        The model or data set.
+    kind
+        `"model"` or `"dataset"`.
+    faults
+        One sentence for each thing that is wrong.
+    findings
+        Of a data set: scenes, targets, classes, and what was recognised in a folder.
+    """
+
+    name: str
+    kind: str
+    faults: tuple[str, ...]
+    findings: Findings | None = None
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+
+def check(
+    thing: Any,
+    *,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+    limit: int | None = None,
+    page: str | Path | None = None,
+) -> Check:
+    """Check a model or a data set: one sentence for everything that is wrong with it.
+
+    Parameters
+    ----------
+    thing
+        A model or a data set, by name or as an object, or a folder of images and masks.
+    data, weights
+        Folders of data sets and of weights.
+    limit
+        Only the first scenes of a data set.
+    page
+        Write a page of a data set's images with the outlines of their masks.
+
+    Returns
+    -------
+    Check
+        True if nothing is wrong; `faults` has the sentences.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> bool(segmeter.check("disc")), segmeter.check("mini", limit=2).faults
+    (True, ())
+    """
+    if _is_data(thing):
+        return _check_data(thing, data, limit, page)
+    if page is not None or limit is not None:
+        raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
+    from segmeter.models.conformance import check as broken_promises
+
+    made = as_model(thing, weights)
+    name = thing if isinstance(thing, str) else made.card.name
+    return Check(name, "model", tuple(broken_promises(made)))
+
+
+def _is_data(thing: Any) -> bool:
+    """A data set, a folder, or the name of a data set and of no model."""
+    if not isinstance(thing, str | Path):
+        return hasattr(thing, "scenes")
+    if ".py:" in str(thing):
+        return False
+    plain = str(thing).partition("?")[0]
+    return is_own_data(plain) or (
+        plain in catalogue.datasets.names() and plain not in catalogue.models.names()
+    )
+
+
+def _check_data(
+    thing: Any, data: str | Path | None, limit: int | None, page: str | Path | None
+) -> Check:
+    from segmeter.api.data_checks import look_at, write_page
+
+    if isinstance(thing, str | Path):
+        made = catalogue.datasets.make(dataset_spec(str(thing)), **Roots(data, None).options())
+    else:
+        made = thing
+    found = look_at(made, limit)
+    if page is not None:
+        write_page(found, Path(page))
+    faults = tuple(f"{scene}: {fault}" for scene, fault in found.faults)
+    return Check(str(thing) if isinstance(thing, str | Path) else found.name, "dataset", faults,
+                 found)  # fmt: skip
