@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import segmeter
+from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.measures import measure
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
 from segmeter.users.centre_click import CentreClick
 
 
@@ -166,3 +169,15 @@ def test_the_callers_process_is_left_as_it_was(tmp_path: Path) -> None:
     for when in ("before", "within"):
         command = [sys.executable, str(script), when, str(tmp_path / when)]
         subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+def test_sessions_are_listed_whatever_the_benchmark(tmp_path: Path) -> None:
+    """Of volumes too, which have a Dice and no IoU."""
+    plan = Plan(
+        "volumes", (Spec("slicewise", {"model": "disc"}),), (Spec("mini-volumes"),), limit=1
+    )
+    run_plan(plan, tmp_path / "run", workers=0)
+    (first, *_) = segmeter.Run.open(tmp_path / "run").sessions()
+    assert 0 <= first["dice"] <= 1
+    assert first["rounds"] >= 1
+    assert "best_iou" not in first

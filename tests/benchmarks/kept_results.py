@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Benchmark
+from segmeter.core.benchmarks import Benchmark, SummaryRow
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
@@ -36,8 +36,13 @@ class KeptRun:
     provenance: Mapping[str, Any] = {"commands": [], "segmenters": {}}
     damaged: Mapping[str, str] = {}
 
-    def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, settings: Mapping[str, Any] | None = None, where: str = "true"
+    ) -> None:
+        """`where` is a condition on rows, in SQL."""
         table = pq.read_table(KEPT / f"{name}.parquet")
+        kept = duckdb.from_arrow(table).filter(where).to_arrow_table()
+        table = kept.replace_schema_metadata(table.schema.metadata)
         self.settings = settings or {}
         self.plan = Plan.from_json(table.schema.metadata[b"plan"].decode())
         self.benchmark: Benchmark = catalogue.benchmarks.make(self.plan.benchmark)
@@ -47,6 +52,9 @@ class KeptRun:
                 nulls = pa.nulls(len(table), arrow_type(column.kind))
                 table = table.append_column(column.name, nulls)
         self._table = table
+
+    def summary(self) -> list[SummaryRow]:
+        return self.benchmark.summary(self)
 
     @property
     def objects(self) -> str:

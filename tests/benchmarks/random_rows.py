@@ -80,6 +80,7 @@ def _rows(
             "protocol": "corrected",
             "round": k + 1,
             "cluster": f"s{target // 2}",
+            "kinds": "click",
             "prompt": '{"click": [1, 1], "positive": true}',
             "seconds_encode": seconds,
             "seconds_predict": seconds,

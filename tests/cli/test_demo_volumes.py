@@ -34,3 +34,27 @@ def test_other_demos_there_are_none(typed: Any) -> None:
     code, _, err = typed("demo", "films")
     assert code == 2
     assert "none of 'films'" in err
+
+
+def test_networks_come_first_where_their_weights_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    from segmeter.cli.demo import _volume_models
+
+    monkeypatch.setattr("segmeter.cli.demo._at_hand", lambda *_: True)
+    assert _volume_models(None)[0] == ["litemedsam", "mobile-sam"]
+    monkeypatch.setattr("segmeter.cli.demo._at_hand", lambda name, _: name == "mobile-sam")
+    assert _volume_models(None)[0] == ["mobile-sam", "random-walker"]
+
+
+def test_a_log_file_gets_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from types import SimpleNamespace
+
+    from segmeter.cli import _progress
+
+    monkeypatch.setattr(_progress, "_EVERY_S", -1.0)
+    bar = _progress.Bar()
+    bar.begin(3, 0)
+    bar.step(SimpleNamespace(error="", job="a"))
+    bar.end()
+    assert "1 of 3 scenes" in capsys.readouterr().err

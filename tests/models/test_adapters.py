@@ -185,3 +185,23 @@ def test_a_predictor_without_boxes_and_logits_is_a_model_of_clicks() -> None:
     model = as_model(Plain())
     assert model.card.abilities == {"click"}
     assert check(model) == []
+
+
+def test_a_function_of_a_volume_and_prompts_is_a_model_for_whole_volumes(tmp_path):
+    from pathlib import Path
+
+    from segmeter.benchmarks.volumes import Volumes
+    from segmeter.core import catalogue
+    from segmeter.core.plans import Plan
+
+    example = Path(__file__).parents[2] / "examples" / "own_volume_function.py"
+    model = catalogue.models.make(f"{example}:predict")
+    assert {"volume", "click", "box"} <= model.card.abilities
+    users = (catalogue.Spec.parse("centre-points-per-volume?n=1"), catalogue.Spec("box-3d"))
+    plan = Plan("volumes", (catalogue.Spec("mine"),), (catalogue.Spec("mini-volumes"),),
+                users=users, rounds=1, protocols=("corrected",))  # fmt: skip
+    benchmark = Volumes()
+    scene = catalogue.datasets.make("mini-volumes").load("hippocampus_001")
+    rows = benchmark.work(model, scene, benchmark.plan(plan))
+    assert len(rows) == 4
+    assert max(row["predicted_ml"] for row in rows) > 0

@@ -17,6 +17,8 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.store import Run, RunFolder
+from segmeter.store.compacted_files import open_bytes
+from segmeter.store.compaction import compact
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -120,6 +122,27 @@ def test_a_damaged_part_is_set_aside_and_its_job_played_again(
     assert (run / "quarantine" / name).exists()
     assert len(parts(run)) == 4
     assert Run.open(run).damaged == {}
+
+
+def test_a_check_reads_every_byte(run: Path, typed: Typed) -> None:
+    """The masks too, which no report looks at."""
+    assert typed("check", run)[1] == f"{run}: 4 jobs, 0 damaged files; nothing is wrong\n"
+    compact(RunFolder(run), loose=1)
+    file = RunFolder(run).layout().compacted_files[0].name
+    content = bytearray((run / "jobs" / file).read_bytes())
+    groups = open_bytes(bytes(content)).metadata.row_group(0)
+    columns = {groups.column(k).path_in_schema: groups.column(k) for k in range(groups.num_columns)}
+    mask = columns["mask"]
+    start = mask.dictionary_page_offset or mask.data_page_offset
+    content[start + mask.total_compressed_size - 3] ^= 0xFF
+    (run / "jobs" / file).write_bytes(bytes(content))
+    assert Run.open(run).damaged == {}
+    code, out, _ = typed("check", run)
+    assert code == 1
+    assert f"jobs/{file}: it cannot be read" in out
+    assert "1 damaged file; the same 'segmeter run' command runs their jobs again" in out
+    code, out, _ = typed("check", run, "--json")
+    assert list(json.loads(out)["damaged"]) == [f"jobs/{file}"]
 
 
 def test_rows_that_claim_an_impossible_scene_are_left_out(run: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from segmeter.study import database as db
-from segmeter.study.exports import click_rows, export, rating_rows, trial_rows
+from segmeter.study.exports import click_rows, export, rating_rows, step_rows, trial_rows
 from segmeter.study.interactions import interactions
 from segmeter.study.modes import BUILT_IN
 from segmeter.study.running import RunningStudy
@@ -72,7 +72,7 @@ class Hands:
         self.until("document.querySelector('[name=agreed]') !== null")
         self.tab.run("document.querySelector('[name=agreed]').click()")
         self.tab.run("document.querySelector('form.consent').requestSubmit()")
-        self.until("document.querySelector('.choice.prediction') !== null")
+        self.until("document.querySelector('.choice.suggested') !== null")
         self.tab.run(f"document.querySelector('[data-device={device}]').click()")
         self.until("document.getElementById('start') && !document.getElementById('start').disabled")
 
@@ -417,4 +417,136 @@ def test_without_a_connection_nobody_begins_and_nothing_is_lost(
     assert chromium.run("document.activeElement.id") == "after-title"
     with study.database.reading() as connection:
         assert len(list(click_rows(connection, study.plan, study.stimuli))) == 1
+    chromium.complaints.clear()
+
+
+def covered_points(tab: Any) -> list[str]:
+    """Scores whose buttons are covered at one of 81 points."""
+    return list(
+        tab.run("""(() => [...document.querySelectorAll('[data-score]')].filter((button) => {
+            const box = button.getBoundingClientRect();
+            for (let i = 1; i < 10; i += 1) for (let j = 1; j < 10; j += 1) {
+                const x = box.left + box.width * i / 10, y = box.top + box.height * j / 10;
+                if (document.elementFromPoint(x, y) !== button) return true;
+            }
+            return false;
+        }).map((button) => button.textContent))()""")
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 860), (412, 915), (390, 844), (844, 390)])
+def test_score_buttons_are_never_covered_and_the_scale_is_visible(
+    begin: Callable[..., RunningStudy],
+    listening: Callable[[Any], Any],
+    chromium: Any,
+    width: int,
+    height: int,
+) -> None:
+    study = begin(RATE)
+    hands = Hands(chromium, touch=width < 1000)
+    with listening(study_app(study)) as address:
+        hands.size(width, height, 1.0, 1.0)
+        hands.enter(f"{address}/", "mobile" if hands.touch else "pc")
+        hands.start()
+        hands.until("!document.querySelector('[data-score]').disabled")
+        for scroll in (0, 200, 100_000):
+            chromium.run(f"(scrollTo(0, {scroll}), 1)")
+            assert covered_points(chromium) == []
+        seen = "[...document.querySelectorAll('#ends, .scale')].some((e) => e.offsetHeight > 0)"
+        assert chromium.run(seen)
+        assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+    chromium.complaints.clear()
+
+
+def test_the_canvas_fits_its_place_when_the_line_above_it_wraps(
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
+) -> None:
+    """A German phone: after the first tap the question takes two lines."""
+    study = begin(INTERACT.replace("coffee", "rocket"))
+    hands = Hands(chromium, touch=True)
+    place = """(() => {
+        const a = document.getElementById('canvas').getBoundingClientRect();
+        const b = document.getElementById('place').getBoundingClientRect();
+        return a.top >= b.top - 1 && a.bottom <= b.bottom + 1 && a.right <= innerWidth + 1;
+    })()"""
+    with listening(study_app(study)) as address:
+        hands.size(320, 568, 1.0, 1.0)
+        hands.enter(f"{address}/?language=de", "mobile")
+        hands.start()
+        hands.until("document.getElementById('place').classList.contains('open')")
+        assert "Tippen" in chromium.run("document.getElementById('ask').textContent")
+        before = chromium.run("document.querySelector('#stage header').offsetHeight")
+        size = targets_of(study)[0]["size"]
+        hands.press_pixel(size[0] // 2, size[1] // 2, size)
+        hands.until("!document.getElementById('done').disabled")
+        hands.until("document.getElementById('ask').className === 'now'")
+        assert chromium.run("document.querySelector('#stage header').offsetHeight") > before
+        hands.until(place)
+        assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+    chromium.complaints.clear()
+
+
+def test_clicks_can_be_undone_and_made_while_zoomed_in(
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
+) -> None:
+    study = begin(INTERACT)
+    hands = Hands(chromium)
+    chromium.complaints.clear()
+    ready = "document.getElementById('ask').className === 'now'"
+    with listening(study_app(study)) as address:
+        hands.size(1280, 860, 1.0, 1.0)
+        hands.enter(f"{address}/", "pc")
+        hands.start()
+        hands.until(f"document.getElementById('place').classList.contains('open') && {ready}")
+        size = targets_of(study)[0]["size"]
+        hands.press_pixel(100, 120, size)
+        hands.until(f"!document.getElementById('undo').disabled && {ready}")
+        chromium.run("document.getElementById('undo').click()")
+        hands.until(f"document.getElementById('undo').disabled && {ready}")
+        chromium.run("(document.getElementById('outline').click(), 1)")
+        box = chromium.run(
+            "(() => { const b = document.getElementById('canvas').getBoundingClientRect();"
+            " return [b.left, b.top, b.width, b.height]; })()"
+        )
+        # Twice as large around the left upper corner: a quarter of the place is an eighth.
+        wheel = {"x": box[0] + 1, "y": box[1] + 1, "deltaX": 0, "deltaY": -300 * 0.6931471805599453}
+        chromium.call("Input.dispatchMouseEvent", type="mouseWheel", **wheel)
+        hands.press(box[0] + box[2] / 4, box[1] + box[3] / 4)
+        hands.until(f"!document.getElementById('done').disabled && {ready}")
+        chromium.run("document.getElementById('done').click()")
+        hands.until("!document.getElementById('after').hidden")
+    with study.database.reading() as connection:
+        (found,) = interactions(connection, study.plan)
+        steps = list(step_rows(connection, study.plan))
+    (step,) = found.steps
+    assert step["zoom"] == pytest.approx(2.0, abs=0.01)
+    assert step["x"] == pytest.approx(size[0] / 8, abs=2)
+    assert step["y"] == pytest.approx(size[1] / 8, abs=2)
+    assert [row["undone"] for row in steps] == [True, False]
+    assert chromium.complaints == []
+
+
+def test_while_others_hold_all_places_the_page_says_so_and_looks_again(
+    begin: Callable[..., RunningStudy],
+    listening: Callable[[Any], Any],
+    chromium: Any,
+    visit: Any,
+) -> None:
+    study = begin(COMBINED)
+    while (batch := (holder := visit(study).join()).batch()) is not None:
+        holder.answer(batch["trials"][0])  # at work, so that its places are taken for everybody
+    assert holder.post("/api/offer").json() == {"state": "full"}
+    hands = Hands(chromium)
+    with listening(study_app(study)) as address:
+        hands.size(1280, 860, 1.0, 1.0)
+        hands.go(f"{address}/")
+        hands.until("document.querySelector('[name=agreed]') !== null")
+        chromium.run("document.querySelector('[name=agreed]').click()")
+        chromium.run("document.querySelector('form.consent').requestSubmit()")
+        hands.until("document.querySelector('.choice.suggested') !== null")
+        chromium.run("document.querySelector('[data-device=pc]').click()")
+        hands.until("document.getElementById('after') && !document.getElementById('after').hidden")
+        title = chromium.run("document.getElementById('after-title').textContent")
+        assert title == "No free place at the moment"
+        assert chromium.run("document.getElementById('end').hidden")
     chromium.complaints.clear()

@@ -1,7 +1,8 @@
-"""Checking a model or a data set before it is measured."""
+"""Checking a model or a data set before it is measured, or the files of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from segmeter.api.loading import as_model, dataset_spec, is_own_data
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
+from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
+from segmeter.store import Run, RunFolder
 
 if TYPE_CHECKING:
     from segmeter.api.data_checks import Findings
@@ -26,17 +29,21 @@ class Check:
     name
         The model or data set.
     kind
-        `"model"` or `"dataset"`.
+        `"model"`, `"dataset"` or `"run"`.
     faults
         One sentence for each thing that is wrong.
     findings
         Of a data set: scenes, targets, classes, and what was recognised in a folder.
+    damaged, jobs
+        Of a run: what is wrong with a file, by its name, and how many jobs are finished.
     """
 
     name: str
     kind: str
     faults: tuple[str, ...]
     findings: Findings | None = None
+    damaged: Mapping[str, str] | None = None
+    jobs: int = 0
 
     def __bool__(self) -> bool:
         return not self.faults
@@ -50,12 +57,12 @@ def check(
     limit: int | None = None,
     page: str | Path | None = None,
 ) -> Check:
-    """Check a model or a data set: one sentence for everything that is wrong with it.
+    """Check a model, a data set or a run: one sentence for everything that is wrong with it.
 
     Parameters
     ----------
     thing
-        A model or a data set, by name or as an object, or a folder of images and masks.
+        A model or a data set, by name or as an object, a folder of images and masks, or a run.
     data, weights
         Folders of data sets and of weights.
     limit
@@ -74,6 +81,8 @@ def check(
     >>> bool(segmeter.check("disc")), segmeter.check("mini", limit=2).faults
     (True, ())
     """
+    if isinstance(thing, str | Path) and _is_run(str(thing)):
+        return _check_run(str(thing))
     if _is_data(thing):
         return _check_data(thing, data, limit, page)
     if page is not None or limit is not None:
@@ -83,6 +92,19 @@ def check(
     made = as_model(thing, weights)
     name = thing if isinstance(thing, str) else made.card.name
     return Check(name, "model", tuple(broken_promises(made)))
+
+
+def _is_run(name: str) -> bool:
+    """Whether a folder, or an address, holds a run."""
+    return (Path(name).is_dir() or is_address(name)) and RunFolder(name).begun
+
+
+def _check_run(name: str) -> Check:
+    """Read every file of a run completely."""
+    run = Run.open(name)
+    wrong = run.verify()
+    faults = tuple(f"{file}: {why}" for file, why in wrong.items())
+    return Check(name, "run", faults, damaged=wrong, jobs=len(run.folder.finished()))
 
 
 def _is_data(thing: Any) -> bool:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import cached_property
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from segmeter.core.errors import BadInput, NotFound, check_choice
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Section
 from segmeter.runtime.remote_files import as_typed, is_address
 from segmeter.runtime.roots import Roots
@@ -82,55 +80,15 @@ class Run(StoredRun):
     ('report.html', 'iou.svg')
     """
 
-    def __repr__(self) -> str:
-        plan = self.plan
-        models, data = (", ".join(map(str, s)) for s in (plan.segmenters, plan.datasets))
-        return f"<run of {plan.benchmark}: {models} on {data}, in {self.address}>"
-
-    def _repr_html_(self) -> str:
-        """The headline statistics as a small table."""
-        rows = self.summary()
-        known = list(dict.fromkeys(r.measure for r in rows))
-        shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
-        keys = list(dict.fromkeys((r.model, r.dataset, r.user, r.protocol) for r in rows))
-        values = {(r.model, r.dataset, r.user, r.protocol, r.measure): r.value for r in rows}
-        heads = "".join(
-            f"<th>{escape(h)}</th>" for h in ("model", "data", "user", "protocol", *shown)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{escape(part)}</td>" for part in key)
-            + "".join(f"<td>{_shown(values.get((*key, m)))}</td>" for m in shown)
-            + "</tr>"
-            for key in keys
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
     def rows(self) -> list[dict[str, Any]]:
         """All rows, one per round of a session, without their masks."""
-        found: list[dict[str, Any]] = self._table().to_pylist()
-        return found
-
-    def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
-        """One entry per session: rounds, best quality, and the rounds until it reached `goal`.
-
-        Quality is IoU, or Dice where the benchmark has no IoU. Benchmarks without rounds have no
-        sessions.
-        """
         known = self.sql("select * from rows limit 0").column_names
-        quality = next((name for name in ("iou", "dice") if name in known), None)
-        if "round" not in known or quality is None:
-            raise BadInput(f"a run of '{self.plan.benchmark}' has no sessions; use rows()")
-        key = [n for n in ("model", "dataset", "scene", "target", "user", "protocol") if n in known]
-        columns = ", ".join(quoted(name) for name in key)
-        label = "min(label) as label," if "label" in known else ""
-        rows: list[dict[str, Any]] = self.sql(f"""
-            select {columns}, {label}
-                   min(case when {quality} >= {float(goal)} then round end) as rounds_to_goal,
-                   max({quality}) as best_{quality}, max(round) as rounds
-            from rows group by {columns} order by {columns}
-        """).to_pylist()
-        return rows
+        kept = ", ".join(quoted(name) for name in known if name != "mask")
+        key = ", ".join(map(quoted, self.schema.key))
+        found: list[dict[str, Any]] = self.sql(
+            f"select {kept} from rows order by {key}"
+        ).to_pylist()
+        return found
 
     def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
         """Masks of the run: pairs of a row's facts and a boolean array of the scene's size."""
@@ -138,25 +96,6 @@ class Run(StoredRun):
 
         for row, mask in masks_of(self, rounds):
             yield row, mask.dense()
-
-    def errors(self) -> list[dict[str, str]]:
-        """What failed, by model, data set and scene."""
-        rows: list[dict[str, str]] = self.sql(
-            "select model, dataset, scene, error from errors order by all"
-        ).to_pylist()
-        return rows
-
-    def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
-        """Statistics, sessions or rows as a DataFrame; masks are left out of rows."""
-        try:
-            import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
-        except ModuleNotFoundError as error:
-            raise NotFound("to_pandas needs pandas: pip install pandas") from error
-        check_choice("table", what, ("summary", "sessions", "rows"))
-        if what == "rows":
-            return self._table().to_pandas()
-        rows = self.sessions() if what == "sessions" else [asdict(row) for row in self.summary()]
-        return pandas.DataFrame(rows)
 
     def compare(
         self,
@@ -216,13 +155,13 @@ class Run(StoredRun):
 
     def figure(self, out: str | Path, measure: str = "iou", protocol: str = "corrected") -> Path:
         """Draw a measure over the rounds with 95 % bands (.pdf, .svg or .png)."""
-        from segmeter.report.curve_figures import draw_curves
+        from segmeter.report.figures import draw_measure
 
         check_choice("protocol", protocol, ("published", "corrected"))
         path = Path(out)
         if path.suffix not in (".pdf", ".svg", ".png"):
             raise BadInput(f"a figure is a .pdf, .svg or .png, not '{path.name}'")
-        draw_curves(self, measure, protocol, path)
+        draw_measure(self, measure, protocol, path)
         return path
 
     def report(
@@ -347,13 +286,6 @@ class Run(StoredRun):
 
         return bibtex(citations_of(self))
 
-    def _table(self) -> Any:
-        """All rows in the order of their key, without masks."""
-        known = self.sql("select * from rows limit 0").column_names
-        kept = ", ".join(quoted(name) for name in known if name != "mask")
-        key = ", ".join(quoted(name) for name in self.schema.key)
-        return self.sql(f"select {kept} from rows order by {key}")
-
 
 def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
     """Where the data is: as given, else where the run's last commands said it was."""
@@ -379,7 +311,3 @@ def _written(path: Path, text: str) -> Path:
 
     write_file(path, text.encode())
     return path
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"

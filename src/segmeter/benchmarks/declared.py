@@ -19,7 +19,7 @@ from segmeter.core.benchmarks import (
     SummaryRow,
 )
 from segmeter.core.sections import Section
-from segmeter.stats.statistics import Statistic, differences_of, summary_of
+from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
 __all__ = ["Declared", "Numbers", "once_per_run"]
 
@@ -61,12 +61,20 @@ class Declared:
         raise NotImplementedError
 
     def sections(self, run: Results) -> Sequence[Section]:
-        """What the report shows beside the tables of statistics that every benchmark has."""
-        raise NotImplementedError
+        """What the report shows: by default the headline and what differs significantly."""
+        from segmeter.benchmarks.summary_tables import headline_sections
+
+        cards = cards_by_name(self.statistics(run))
+        return headline_sections(self.headline, cards, self.summary(run), self.differences(run))
 
     def groups(self, run: Results) -> Sequence[Group]:
-        """The groups of a run, loaded once."""
-        return once_per_run(run, "groups", lambda: self.load(run))
+        """The groups of a run, loaded once; models in the order in which they were named."""
+        order = {str(spec): place for place, spec in enumerate(run.plan.segmenters)}
+        return once_per_run(
+            run,
+            "groups",
+            lambda: sorted(self.load(run), key=lambda g: order.get(g.model, len(order))),
+        )
 
     def summary(self, run: Results) -> list[SummaryRow]:
         """Every statistic of every group, with its interval."""

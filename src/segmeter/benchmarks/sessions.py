@@ -19,7 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Click, Prompt, round_from_json, round_to_json
+from segmeter.core.prompts import Click, Prompt, kind_of, round_from_json, round_to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sessions import Judge, Round
 from segmeter.core.users import User
@@ -199,6 +199,7 @@ def _round_columns(made: Round) -> dict[str, Any]:
     click = alone if isinstance(alone, Click) else None
     return {
         "round": made.number,
+        "kinds": "+".join(kind_of(prompt) for prompt in made.prompts),
         "prompt": round_to_json(made.prompts),
         "z": None if click is None or len(click.point) < 3 else float(click.point[-3]),
         "y": None if click is None else float(click.point[-2]),

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from segmeter.core.benchmarks import SummaryRow
-from segmeter.core.sections import Cell, Column, Label, Table, Value
+from segmeter.benchmarks.difference_table import difference_section
+from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
+from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.stats.intervals import Floats
 
-__all__ = ["DATA", "By", "matrix_table", "summary_table"]
+__all__ = ["DATA", "By", "headline_sections", "matrix_table", "summary_table"]
 
 By = Mapping[Column, Callable[[SummaryRow], Cell]]
 """What tells groups apart beside model and reading, column by column."""
@@ -72,3 +73,23 @@ def matrix_table(
         for label, row in zip(labels, values, strict=True)
     ]
     return Table(name, columns, rows, caption, note)
+
+
+def headline_sections(
+    headline: Sequence[str],
+    cards: Mapping[str, StatisticCard],
+    rows: Sequence[SummaryRow],
+    found: Sequence[Difference],
+) -> list[Section]:
+    """The sections of a benchmark that declares none: its headline, and differences."""
+    columns = {
+        name: Column(
+            cards[name].title, cards[name].unit, cards[name].digits, better=cards[name].better
+        )
+        for name in headline or cards
+    }
+    by: By = {**DATA, Column("user"): lambda row: row.user}
+    varied = {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
+    note = "95 % intervals from resampling images."
+    table = summary_table("results", rows, columns, by=varied, note=note)
+    return [Section("Results", blocks=[table]), *difference_section(found, cards)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,11 +14,12 @@ from segmeter.engine.jobs import Outcome
 __all__ = ["Bar"]
 
 
+_EVERY_S = 30.0
 _NAMED = 10  # failures that are said one by one; the report has them all
 
 
 class Bar:
-    """A bar on stderr; without a terminal only failures are said, a line each.
+    """A bar on stderr; without a terminal, as in a log file, a line every half minute.
 
     `first` is said when the run begins, which it does only where nothing is refused.
     """
@@ -36,6 +38,7 @@ class Bar:
             disable=not sys.stderr.isatty(),
         )
         self._failures = 0
+        self._last_line = monotonic()
         self.reason = ""
 
     def say_reason(self) -> None:
@@ -66,6 +69,11 @@ class Bar:
             rate=f"{speed:.2f} per second" if speed else "",
             failed=f"{self._failures} failed" if self._failures else "",
         )
+        if self._bar.disable and monotonic() - self._last_line > _EVERY_S:
+            self._last_line = monotonic()
+            task = self._bar.tasks[self._task]
+            failed = f", {self._failures} failed" if self._failures else ""
+            self._console.print(f"{task.completed:.0f} of {task.total:.0f} scenes{failed}")
 
     def _name(self, outcome: Outcome) -> None:
         if self._failures <= _NAMED:

@@ -41,7 +41,7 @@ Out = Annotated[
 ]
 Methods = Annotated[
     list[str] | None,
-    Option("--method", help="Method, or a folder of its results (for seism)."),
+    Option("--method", help="Method, or a folder of its results."),
 ]
 Datasets = Annotated[
     list[str] | None,
@@ -82,14 +82,14 @@ Settings = Annotated[
 ]
 Clicks = Annotated[
     Path | None,
-    Option("--clicks", rich_help_panel=_RULES, help="People's clicks (for rclicks and tetris)."),
+    Option("--clicks", rich_help_panel=_RULES, help="People's recorded clicks."),
 ]
 Until = Annotated[
     str | None,
     Option(
         "--until",
         rich_help_panel=_RULES,
-        help="End a session at a goal, as 90 or 'iou>=0.9' (for noc).",
+        help="End a session at a goal, as 90 or 'iou>=0.9'.",
     ),
 ]
 

@@ -13,6 +13,7 @@ import typer
 import segmeter
 from segmeter.cli._option_values import roots
 from segmeter.cli._options import AsJson, Data, Weights
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.wording import counted
 
@@ -27,7 +28,8 @@ _NAMED = 20
 Segmenter = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Model or data set by name, a folder of data, or file.py:name."
+        metavar="NAME",
+        help="Model or data set by name, a folder of data or a run, or file.py:name.",
     ),
 ]
 PageFile = Annotated[
@@ -47,7 +49,9 @@ def check(
     limit: FirstScenes = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check a model or a data set: print what is wrong with it; exit code 1 if anything is.
+    """Check a model, a data set or a run: one line per fault, exit code 1 if there is any.
+
+    Of a run every file is read completely.
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
@@ -56,6 +60,8 @@ def check(
     code = Exit.DONE if found else Exit.WITH_ERRORS
     if as_json:
         print(json.dumps(_facts(found), indent=1))
+    elif found.damaged is not None:
+        _print_run(found)
     elif found.findings is None:
         for fault in found.faults:
             typer.echo(fault)
@@ -67,12 +73,23 @@ def check(
 
 def _facts(found: Check) -> dict[str, Any]:
     """A check as JSON shows it."""
+    if found.damaged is not None:
+        return {"run": found.name, "damaged": dict(found.damaged)}
     if found.findings is None:
         return {"model": found.name, "broken": found.faults}
     data = found.findings
     counts = {"scenes": data.scenes, "targets": data.targets, "classes": data.classes}
     volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}
     return {"dataset": found.name, **counts, **volumes, "faults": found.faults}
+
+
+def _print_run(found: Check) -> None:
+    """Print the damaged files of a run, and what to do about them."""
+    for fault in found.faults:
+        typer.echo(printable(fault))
+    jobs, files = counted(found.jobs, "job"), counted(len(found.faults), "damaged file")
+    todo = "the same 'segmeter run' command runs their jobs again"
+    typer.echo(printable(f"{found.name}: {jobs}, {files}; {'nothing is wrong' if found else todo}"))
 
 
 def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | None) -> None:

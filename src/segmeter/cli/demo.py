@@ -27,9 +27,10 @@ _CLASSICAL = ("grabcut", "random-walker")
 _VOLUME_USERS = (
     "box-per-slice",
     "box-interpolation?n=3",
-    "box-propagation",
+    "boxes-from-3d-box",
     "points-per-slice?n=3",
 )
+_VOLUME_NETWORKS = ("litemedsam", "mobile-sam")
 _SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
 _SOON = 6  # seconds that a source of weights has to answer
 
@@ -84,14 +85,16 @@ def _plan(what: str, weights: Path | None) -> Plan:
         return Plan("noc", segmenters, (Spec("mini"),))
     users = tuple(Spec.parse(name) for name in _VOLUME_USERS)
     return Plan(
-        "volumes", segmenters, (Spec("mini-volumes"),), users=users, protocols=("corrected",)
-    )
+        "volumes", segmenters, (Spec("mini-volumes"),), users=users, protocols=("corrected",),
+        options={"draws": 2},
+    )  # fmt: skip
 
 
 def _volume_models(weights: Path | None) -> tuple[list[str], str]:
-    """A medical network where its weights are at hand, and a classical segmenter."""
-    if _at_hand("litemedsam", weights):
-        return ["litemedsam", "random-walker"], "a medical network, whose weights are at hand"
+    """Networks whose weights are available, a classical segmenter where one is missing."""
+    found = [name for name in _VOLUME_NETWORKS if _at_hand(name, weights)]
+    if found:
+        return [*found, "random-walker"][:2], "networks first, whose weights are available"
     return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "as_prompts",
     "check_inside",
     "from_json",
+    "kind_of",
     "round_from_json",
     "round_to_json",
     "signs",
@@ -207,6 +208,25 @@ def _prompt(content: Any, text: str) -> Prompt:
     except (ValueError, TypeError, OverflowError) as error:
         raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
     raise BadInput(f"prompt {text[:80]!r} is none of click, box, scribble, mask, words")
+
+
+def kind_of(prompt: Prompt) -> str:
+    """The kind of a prompt, as rows and cost models name it.
+
+    >>> kind_of(Click((3, 4))), kind_of(Words("a dog"))
+    ('click', 'words')
+    """
+    match prompt:
+        case Click():
+            return "click"
+        case Box():
+            return "box"
+        case Scribble():
+            return "scribble"
+        case MaskHint():
+            return "mask"
+        case Words():
+            return "words"
 
 
 def round_to_json(prompts: Sequence[Prompt]) -> str | None:

@@ -131,6 +131,7 @@ SESSION_ROWS = Schema(
         Column("groups", "map", "what a breakdown may split by"),
         Column("area", "integer", "pixels or voxels of the target"),
         Column("outline_px", "integer", "pixel edges around a target of an image"),
+        Column("kinds", "text", "kinds of the round's prompts, as box+click; empty without any"),
         Column("prompt", "text", "the round's prompts as JSON; null when the mask was accepted"),
         Column("z", "number", "the click, where the round had exactly one"),
         Column("y", "number"),

@@ -65,6 +65,7 @@ def load_tables(
     by: Sequence[str] = GROUP,
     unit: Sequence[str] = ("scene", "target"),
     where: str = "",
+    user: str = "user",
 ) -> list[Tables]:
     """The tables of every group of a run, groups and objects in the order of their names.
 
@@ -81,6 +82,8 @@ def load_tables(
         rows that do not have them; the target is empty where whole images are judged.
     where
         A condition on rows, in SQL.
+    user
+        The column that a group's `user` is taken from.
 
     A column that the run does not have is null.
 
@@ -103,7 +106,7 @@ def load_tables(
             Tables(
                 known["model"],
                 named.get(known["dataset"], known["dataset"]),
-                known.get("user", ""),
+                known.get(user, ""),
                 cast(ProtocolName, known.get("protocol", "")),
                 _keys(lines, unit),
                 _clusters(lines),
@@ -175,12 +178,14 @@ def _query(
 ) -> str:
     """From sessions, which hold lists already, where nothing but them is asked for."""
     place = [quoted(name) for name in (*by, *unit)]
+    # `published` before `corrected`, as pages show them.
+    order = ", ".join(f"{name} desc" if name == '"protocol"' else name for name in place)
     there = set(columns_in(run))
     if run.objects == "sessions" and axis == "round" and {*columns, *facts} <= there and not where:
         asked = [quoted(name) for name in (*columns, *facts)]
         return f"""
             select {", ".join(dict.fromkeys((*place, "cluster", *asked)))}
-            from sessions order by {", ".join(place)}
+            from sessions order by {order}
         """
     there = set(run.sql("select * from rows limit 0").column_names)
     lists = [
@@ -194,7 +199,7 @@ def _query(
     return f"""
         select {", ".join([*place, "min(cluster) as cluster", *lists, *single])}
         from rows {f"where {where}" if where else ""}
-        group by {", ".join(place)} order by {", ".join(place)}
+        group by {", ".join(place)} order by {order}
     """
 
 

@@ -120,7 +120,10 @@ def _check_ground_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         except Exception:  # noqa: BLE001  its job will fail, and say why
             continue
         if plan.kind == "model" and partitions and not targets:
-            raise BadInput(f"data set '{name}' has partitions and no targets; run seism on it")
+            raise BadInput(
+                f"data set '{name}' has partitions and no targets; run a benchmark of "
+                "methods on it (--method)"
+            )
         if plan.kind == "method" and targets and not partitions:
             raise BadInput(
                 f"data set '{name}' has no partitions drawn by people; take one that has, "

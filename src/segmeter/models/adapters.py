@@ -7,6 +7,8 @@
     segmeter run noc --model mine.py:predict --dataset mini
     segmeter.evaluate(predict)
 
+For volumes the function is `predict(volume, prompts)`, see `VolumeFunctionModel`.
+
 An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
 well: it returns masks, scores and, if it has them, low-resolution logits to feed back.
 """
@@ -25,10 +27,10 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Scene, Volume
 from segmeter.models.library_objects import as_library_model
 
-__all__ = ["FunctionModel", "PredictorModel", "as_model", "mask_from"]
+__all__ = ["FunctionModel", "PredictorModel", "VolumeFunctionModel", "as_model", "mask_from"]
 
 Predict = Callable[[npt.NDArray[np.uint8], list[tuple[float, float, bool]]], Any]
 
@@ -48,7 +50,8 @@ def as_model(thing: Any, name: str = "") -> Any:
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)
     if callable(thing) and not isinstance(thing, type):
-        return FunctionModel(thing, called)
+        kind = VolumeFunctionModel if _sees_volumes(thing) else FunctionModel
+        return kind(thing, called)
     raise BadInput(
         f"'{called}' is no model: give a function predict(image, clicks), an object with set_image "
         "and predict, or one with card and encode(scene)"
@@ -90,6 +93,48 @@ class _FunctionEncodedScene:
         ]
         found = self.model.predict(self.scene.pixels.copy(), clicks)
         return mask_from(found, self.scene.shape, self.model.name)
+
+
+def _sees_volumes(function: Any) -> bool:
+    """Whether the first argument of a function is called `volume`."""
+    names = list(inspect.signature(function).parameters)
+    return names[:1] == ["volume"]
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFunctionModel:
+    """A function `predict(volume, prompts) -> mask` as a model for whole volumes.
+
+    `volume.voxels` are `(z, y, x)`, `volume.spacing_mm` their sides; prompts are all clicks,
+    boxes and scribbles so far, in voxels `(z, y, x)`; the mask is bool `(z, y, x)`.
+    """
+
+    predict: Callable[[Volume, list[Prompt]], Any]
+    name: str = "predict"
+
+    @property
+    def wrapped(self) -> Any:
+        return self.predict
+
+    @property
+    def card(self) -> ModelCard:
+        summary = (self.predict.__doc__ or "a function of your own").strip().split("\n")[0]
+        return ModelCard(self.name, summary, frozenset({"click", "box", "scribble", "volume"}))
+
+    def encode(self, scene: Scene) -> _VolumeFunctionEncodedScene:
+        if not isinstance(scene, Volume):
+            raise BadInput(f"{scene.name} is an image, and '{self.name}' segments volumes")
+        return _VolumeFunctionEncodedScene(self, scene)
+
+
+@dataclass(frozen=True, slots=True)
+class _VolumeFunctionEncodedScene:
+    model: VolumeFunctionModel
+    scene: Volume
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        found = (self.model.predict(self.scene, list(r.prompts)) for r in requests)
+        return [MaskPrediction(mask_from(f, self.scene.shape, self.model.name)) for f in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,13 +70,25 @@ def _tables(
             continue
         values = {(r.model, r.measure): r for r in here}
         models = _ranked(list(dict.fromkeys(r.model for r in here)), values, shown[0])
+        scored = {m: max(r.targets for r in here if r.model == m) for m in models}
+        uneven = len(set(scored.values())) > 1
         body: list[list[Cell]] = [
-            [model, *(_value(values.get((model, s.name)), s, found, len(models)) for s in shown)]
+            [
+                model,
+                *([scored[model]] if uneven else []),
+                *(_value(values.get((model, s.name)), s, found, len(models)) for s in shown),
+            ]
             for model in models
         ]
-        columns = [Column("model"), *(Column(s.title, s.unit, s.digits) for s in shown)]
+        columns = [
+            Column("model"),
+            *([Column("n", "objects", 0)] if uneven else []),
+            *(Column(s.title, s.unit, s.digits) for s in shown),
+        ]
         where = ", ".join(filter(None, (dataset_label(dataset), user)))
-        caption = f"{where}: n = {max(r.targets for r in here)}"
+        caption = f"{where}: n = {max(scored.values())}"
+        if uneven:
+            caption += "; some models lack objects (column n), so that means do not compare"
         blocks.append(Table(f"board-{len(blocks)}-{here[0].protocol}", columns, body, caption))
     return blocks
 

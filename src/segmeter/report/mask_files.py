@@ -20,12 +20,13 @@ from segmeter.core.scenes import Image, Scene
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.nifti import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
+from segmeter.report.volume_files import CASE_FORMATS, write_case
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
 __all__ = ["FORMATS", "MaskFile", "Rounds", "export_masks", "masks_of", "rounds_of"]
 
-FORMATS = ("png", "nifti", *LISTS)
+FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS)
 
 Rounds = Literal["last", "best", "all"] | int
 """Which masks: those of the last round, of the best one, of all, or after so many rounds."""
@@ -75,13 +76,16 @@ def export_masks(
     """Write the masks of a run as files, or as lists of an annotation tool.
 
     Files are `FOLDER/DATASET/MODEL/USER/PROTOCOL/TARGET/SCENE.png` (`.nii.gz` for volumes), with a
-    folder `round_K` above the file for all rounds. Lists are
+    folder `round_K` above the file for all rounds. `nifti-labels` and `dicom-seg` write one file
+    for all objects of a case, `FOLDER/DATASET/MODEL/USER/PROTOCOL/SCENE.nii.gz`. Lists are
     `FOLDER/DATASET/MODEL.USER.PROTOCOL.json` next to a folder of images. Names are kept as far as
     a file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
     if kind is not None and kind in LISTS:
         return list(_lists(run, folder, kind, rounds, images, names))
+    if kind is not None and kind in CASE_FORMATS:
+        return list(_cases(run, folder, kind, rounds, names))
     return list(_files(run, folder, kind, rounds, names))
 
 
@@ -197,6 +201,31 @@ def _files(
             path = folder.joinpath(*above, file + (".png" if grid is None else ".nii.gz"))
             _write(path, mask, grid)
             yield MaskFile(path, name, row["target"], scene.file_name, mask.area)
+
+
+def _cases(
+    run: Run, folder: Path, kind: str, rounds: Rounds, names: _FileNames
+) -> Iterator[MaskFile]:
+    """A file for all masks of a case, for each model, user and protocol."""
+    if rounds == "all":
+        raise BadInput(f"'{kind}' has one mask per object; use --round last, best or a number")
+    shown = display_names(run.plan.datasets)
+    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+        scene = _scene(run, dataset, name)
+        if scene.header.kind == "image":
+            raise BadInput(f"{scene.name} is an image; only volumes are written as {kind}")
+        held: dict[tuple[str, ...], dict[str, Mask]] = {}
+        for row in own:
+            key = tuple(row[k] for k in ("model", "user", "protocol"))
+            held.setdefault(key, {})[row["target"]] = Mask.decoded(row["mask"], scene.shape)
+        for key, masks in held.items():
+            roles = zip(("model", "user", "protocol"), key, strict=True)
+            above = [names.of("dataset", shown[dataset]), *(names.of(*pair) for pair in roles)]
+            file = names.of(f"scene of {dataset}", name) + CASE_FORMATS[kind]
+            path = folder.joinpath(*above, file)
+            write_case(path, kind, scene, _grid(scene), masks)
+            for target, mask in masks.items():
+                yield MaskFile(path, name, target, scene.file_name, mask.area)
 
 
 def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:

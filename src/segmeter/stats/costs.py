@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
-from segmeter.core.seeds import generator
 from segmeter.core.wording import counted
 from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Interval
@@ -74,8 +73,8 @@ class FittedCosts:
         return f"95 % {price.low:.3f} to {price.high:.3f}, {many}"
 
 
-def fit_costs(timings: Sequence[Timing], seed: object = 0) -> FittedCosts:
-    """Prices from timed steps, robust to pauses, with bootstrap intervals over people.
+def fit_costs(timings: Sequence[Timing]) -> FittedCosts:
+    """Prices from timed steps, robust to pauses, with intervals over people.
 
     >>> from segmeter.core.annotation_events import Timing
     >>> steps = [Timing(who, "p", "click", first, 2.5 if first else 1.5)
@@ -91,7 +90,7 @@ def fit_costs(timings: Sequence[Timing], seed: object = 0) -> FittedCosts:
     people = list(dict.fromkeys(t.annotator for t in kept))
     over = "annotators" if len(people) >= _FEW_PEOPLE else "images"
     clusters = [t.annotator if over == "annotators" else t.image for t in kept]
-    values, low, high = _solved(rows, seconds - given, clusters, seed)
+    values, low, high = _solved(rows, seconds - given, clusters)
     prices = {
         name: Interval(*(float(np.maximum(0.0, v)) for v in three))
         for name, *three in zip(names, values, low, high, strict=True)
@@ -137,22 +136,28 @@ def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Float
 
 
 def _solved(
-    rows: Floats, seconds: Floats, clusters: Sequence[str], seed: object
+    rows: Floats, seconds: Floats, clusters: Sequence[str]
 ) -> tuple[Floats, Floats, Floats]:
-    """Least squares, and its limits when people or images are drawn anew."""
+    """Least squares, and limits from leaving out one person (or image) at a time.
+
+    The jackknife's standard error with Student's t of n - 1 degrees of freedom: with few people
+    percentiles of a bootstrap are too narrow (70 % instead of 95 % with three).
+    """
+    from scipy import special
+
     names = list(dict.fromkeys(clusters))
     place = np.array([names.index(c) for c in clusters])
     squares = np.stack([rows[place == k].T @ rows[place == k] for k in range(len(names))])
     sums = np.stack([rows[place == k].T @ seconds[place == k] for k in range(len(names))])
     values = _prices(squares.sum(axis=0)[None], sums.sum(axis=0)[None])[0]
-    if len(names) < 2:
+    many = len(names)
+    if many < 2:
         unknown = np.full_like(values, np.nan)
         return values, unknown, unknown
-    drawn = generator("costs", seed).integers(0, len(names), (_RESAMPLES, len(names)))
-    weights = np.stack([(drawn == k).sum(axis=1) for k in range(len(names))], axis=1).astype(float)
-    many = _prices(np.tensordot(weights, squares, 1), weights @ sums)
-    low, high = np.nanquantile(many, (0.025, 0.975), axis=0)
-    return values, low, high
+    left = _prices(squares.sum(axis=0) - squares, sums.sum(axis=0) - sums)
+    error = np.sqrt((many - 1) / many * ((left - values) ** 2).sum(axis=0))
+    reach = float(special.stdtrit(many - 1, 0.975)) * error
+    return values, values - reach, values + reach
 
 
 def _prices(squares: Floats, sums: Floats) -> Floats:

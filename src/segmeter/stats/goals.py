@@ -77,6 +77,15 @@ class Goal:
         """Curves and goal with the sign that makes more better."""
         return (-curves, -self.value) if self.below else (curves, self.value)
 
+    def covers(self, other: Goal) -> bool:
+        """Whether a session that went on until this goal shows when the other was reached.
+
+        >>> Goal(0.9).covers(Goal(0.85)), Goal(0.9).covers(Goal(0.95))
+        (True, False)
+        """
+        same = (self.measure, self.below) == (other.measure, other.below)
+        return same and (other.value >= self.value if self.below else other.value <= self.value)
+
     def met(self, scores: Mapping[str, float]) -> bool:
         """Whether a round's scores, by column, reach it."""
         value = scores.get(measure_column(self.measure))

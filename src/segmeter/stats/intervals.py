@@ -113,23 +113,45 @@ class Resampling:
         to Student's t for few scenes (Hesterberg 2015): on skewed, clustered click counts
         this covers best among six ways tried (docs/statistics.md).
         """
-        from scipy import special  # dear to import, and seldom needed
-
         columns = _columns(values)
         if self.clusters == 1:
             unknown = np.full(columns.shape[1], np.nan)
             return unknown, unknown.copy()
         middle = columns.mean(axis=0)
         away = columns - middle
-        drawn = self.means(away)
-        # Resamples that hit the mean itself count half; rounding must not decide which do.
-        slack = 1e-9 * np.abs(away).max(axis=0)
+        sums = self.sums(away)
+        left = (sums.sum(axis=0) - sums) / (self._counts.sum() - self._counts)[:, None]
+        low, high = self._accelerated(self.means(away), left, 1e-9 * np.abs(away).max(axis=0))
+        return middle + low, middle + high
+
+    def ratio(self, above: npt.ArrayLike, below: npt.ArrayLike) -> Interval:
+        """The ratio of two sums over the same targets, with its interval.
+
+        The ratio itself is resampled, so that the limits lie where some resample does.
+        """
+        over, under = (self.sums(values)[:, 0] for values in (above, below))
+        value = float(over.sum() / under.sum())
+        if self.clusters == 1:
+            return Interval(value, float("nan"), float("nan"))
+        drawn = self._weighted(over) / self._weighted(under) - value
+        left = (over.sum() - over) / (under.sum() - under) - value
+        low, high = self._accelerated(drawn[:, None], left[:, None], np.array([1e-9]))
+        return Interval(value, value + float(low[0]), value + float(high[0]))
+
+    def _accelerated(self, drawn: Floats, left: Floats, slack: Floats) -> tuple[Floats, Floats]:
+        """Limits of columns of resampled differences to the estimate.
+
+        `left` are the same with one scene left out. Resamples that hit the estimate itself count
+        half; rounding (`slack`) must not decide which do.
+        """
+        from scipy import special  # slow to import, and seldom needed
+
         below = ((drawn < -slack).mean(axis=0) + (drawn <= slack).mean(axis=0)) / 2
         bias = special.ndtri(np.clip(below, 1e-4, 1 - 1e-4))
-        speed = self._acceleration(away)
+        speed = _skewness(left)
         tails = [bias + (bias + z) / (1 - speed * (bias + z)) for z in (-self._reach, self._reach)]
         areas = special.ndtr(np.stack(tails))
-        return middle + _quantiles(drawn, areas[0]), middle + _quantiles(drawn, areas[1])
+        return _quantiles(drawn, areas[0]), _quantiles(drawn, areas[1])
 
     @cached_property
     def _weights(self) -> npt.NDArray[Any]:
@@ -161,14 +183,13 @@ class Resampling:
         deviate = special.stdtrit(freedom, (1 + self.level) / 2)
         return float(deviate * np.sqrt(self.clusters / freedom))
 
-    def _acceleration(self, columns: Floats) -> Floats:
-        """A sixth of the skewness of the leave-one-scene-out means."""
-        sums = self.sums(columns)
-        left = (sums.sum(axis=0) - sums) / (self._counts.sum() - self._counts)[:, None]
-        away = left.mean(axis=0) - left
-        spread = (away**2).sum(axis=0) ** 1.5
-        flat = spread < 1e-300
-        return np.where(flat, 0.0, (away**3).sum(axis=0) / (6 * np.where(flat, 1.0, spread)))
+
+def _skewness(left: Floats) -> Floats:
+    """The acceleration: a sixth of the skewness of the leave-one-scene-out estimates."""
+    away = left.mean(axis=0) - left
+    spread = (away**2).sum(axis=0) ** 1.5
+    flat = spread < 1e-300
+    return np.where(flat, 0.0, (away**3).sum(axis=0) / (6 * np.where(flat, 1.0, spread)))
 
 
 def share_interval(

@@ -68,7 +68,7 @@ def pairwise_tables(wheres: Sequence[Where], samples: Sequence[PairedValues]) ->
     pairs = [
         _paired(wheres, a, b)
         for a, b in combinations(samples, 2)
-        if not set(a.keys).isdisjoint(b.keys)  # nothing to compare on
+        if _known(a) & _known(b)  # else there is nothing to compare
     ]
     return [d for k in range(len(wheres)) for d in corrected(pair[k] for pair in pairs)]
 
@@ -114,6 +114,11 @@ def _paired(wheres: Sequence[Where], first: PairedValues, second: PairedValues) 
         )
         for where, paired in zip(wheres, found, strict=True)
     ]
+
+
+def _known(sample: PairedValues) -> set[Hashable]:
+    """The objects that have a number in every measure."""
+    return {sample.keys[i] for i in _whole(sample.values)}
 
 
 def _whole(values: Floats) -> set[int]:

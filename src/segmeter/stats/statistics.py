@@ -247,7 +247,7 @@ def comparisons(groups: Iterable[G]) -> list[list[G]]:
 def differences_of(
     groups: Iterable[Group], statistics: Sequence[Statistic], names: Sequence[str] | None = None
 ) -> list[Difference]:
-    """Every pair of models on the objects that both have, by data set, user and reading.
+    """Every pair of models on the objects that both have, by data set, user and protocol.
 
     `names` are the statistics that `compare` tests unless given; one in which some model of a
     comparison has an object without a value is left out. The pairs of a statistic are corrected
@@ -271,14 +271,16 @@ def differences_of(
 
 
 def corrected_together(found: Sequence[Difference]) -> list[Difference]:
-    """Differences with p values that hold for all pairs of a statistic together.
+    """Differences with p values that hold for all pairs of a statistic together (Holm).
+
+    Pairs on all data sets and with all users count; each protocol is a family of its own.
 
     >>> corrected_together([])
     []
     """
     families: dict[tuple[str, ...], list[int]] = {}
     for place, d in enumerate(found):
-        families.setdefault((d.dataset, d.user, d.protocol, d.measure), []).append(place)
+        families.setdefault((d.protocol, d.measure), []).append(place)
     made = list(found)
     for places in families.values():
         adjusted = holm([found[i].p for i in places])

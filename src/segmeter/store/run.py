@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 import pyarrow as pa
@@ -45,6 +46,7 @@ from segmeter.store.scanning import (
     quoted,
     read_contents,
     rows_query,
+    verify_files,
 )
 
 if TYPE_CHECKING:
@@ -227,6 +229,78 @@ class Run:
     def scenes(self, dataset: str) -> list[str]:
         """All scenes the plan asks for; NotFound where the data is not at hand."""
         return self._guarded(lambda: list(self._dataset(dataset).scenes()[: self.plan.limit]))
+
+    def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
+        """One entry per session or object: its key, number of rounds, and every measure at the end.
+
+        Where there is an IoU, `rounds_to_goal` is the first round that reaches `goal` (None if
+        none does) and `best_iou` the highest of all rounds.
+        """
+        known = self.sql("select * from rows limit 0").column_names
+        key = ", ".join(quoted(name) for name in self.schema.key if name != "round")
+        facts = ["min(label) as label"] if "label" in known else []
+        if "round" in self.schema.key:
+            columns = [c for c in map(measure_column, self.plan.measures) if c in known]
+            facts += [f"list({quoted(c)} order by round)[-1] as {quoted(c)}" for c in columns]
+            facts.append("max(round) as rounds")
+            if "iou" in columns:
+                facts.append(f"min(round) filter (iou >= {float(goal)}) as rounds_to_goal")
+                facts.append("max(iou) as best_iou")
+        chosen = ", ".join([key, *facts])
+        rows: list[dict[str, Any]] = self.sql(
+            f"select {chosen} from rows group by {key} order by {key}"
+        ).to_pylist()
+        return rows
+
+    def errors(self) -> list[dict[str, str]]:
+        """The jobs that failed: model, data set, scene and error."""
+        rows: list[dict[str, str]] = self.sql(
+            "select model, dataset, scene, error from errors order by all"
+        ).to_pylist()
+        return rows
+
+    def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
+        """Statistics, sessions or rows as a DataFrame; rows come without masks."""
+        try:
+            import pandas  # type: ignore[import-untyped]  # its stubs are another package
+        except ModuleNotFoundError as error:
+            raise NotFound("to_pandas needs pandas: pip install pandas") from error
+        if what == "summary":
+            return pandas.DataFrame([asdict(row) for row in self.summary()])
+        if what == "sessions":
+            return pandas.DataFrame(self.sessions())
+        known = self.sql("select * from rows limit 0").column_names
+        columns = ", ".join(quoted(name) for name in known if name != "mask")
+        key = ", ".join(map(quoted, self.schema.key))
+        return self.sql(f"select {columns} from rows order by {key}").to_pandas()
+
+    def verify(self) -> dict[str, str]:
+        """Read every file of the run completely; what is wrong, by file."""
+        several = len(self._sources) > 1
+        return {
+            f"{source.folder.address}/{name}" if several else name: why
+            for source in self._sources
+            for name, why in verify_files(source.folder, self._schema(source)).items()
+        }
+
+    def __repr__(self) -> str:
+        models, data = (", ".join(map(str, s)) for s in (self.plan.segmenters, self.plan.datasets))
+        return f"<run of {self.plan.benchmark}: {models} on {data}, in {self.address}>"
+
+    def _repr_html_(self) -> str:
+        """The headline statistics as a small table, for notebooks."""
+        rows = self.summary()
+        known = list(dict.fromkeys(r.measure for r in rows))
+        shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
+        values = {(r.key, r.measure): f"{r.value:.2f}" for r in rows}
+        keys = dict.fromkeys(r.key for r in rows)
+        lines = [("model", "data", "user", "protocol", *shown)]
+        lines += [(*key, *(values.get((key, m), "") for m in shown)) for key in keys]
+        head, *body = (
+            f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in line)}</tr>" for line in lines
+        )
+        heading = head.replace("td>", "th>")
+        return f"<table><thead>{heading}</thead><tbody>{''.join(body)}</tbody></table>"
 
     def state(self, *, of_settings: bool = True) -> str:
         """A digest of all that numbers follow from: files, plans, settings, labels, version."""
@@ -448,9 +522,11 @@ def _texts(names: Sequence[str]) -> pa.Schema:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What a query or a damaged file can raise."""
-    import duckdb
-
+    """What a query or a damaged file can raise, with a database or without."""
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        return (pa.ArrowException, OSError)
     return (duckdb.Error, pa.ArrowException, OSError)
 
 

@@ -32,11 +32,12 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.seeds import fingerprint
-from segmeter.store.compacted_files import file_of, groups_of
+from segmeter.store.compacted_files import file_of, groups_of, whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import (
     BAD_FILE,
     arrow_type,
+    decode,
     first_line,
     kind_of,
     provenance_of,
@@ -61,6 +62,7 @@ __all__ = [
     "read_contents",
     "rows_query",
     "sessions_query",
+    "verify_files",
 ]
 
 SESSION = SESSION_KEY[:-1]
@@ -76,22 +78,19 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 _FILE, _FAULT = "file_", "fault_"  # which file a row comes from, and what is wrong with it
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _SECONDS = ("seconds_encode", "seconds_predict", "seconds_user")
-_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "prompt", *_SECONDS}
+_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_SECONDS}
 # Columns that not every kind of session has.
 _OPTIONAL = {
     "cluster": "varchar",
     "outline_px": "bigint",
     "shape": "bigint[]",
-    "prompt": "varchar",
+    "kinds": "varchar",
 }
 _UNREADABLE = (BadInput, *BAD_FILE)
 _AHEAD, _READERS = 16, 2  # files that are read before they are needed
 
 # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
-_KINDS_OF_PROMPT = """
-    array_to_string(regexp_extract_all(
-        coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
-"""
+_KINDS_OF_PROMPT = "coalesce(kinds, '')"
 _POSSIBLE_SHAPE = f"""
     shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
         shape, lambda side: side is not null and side between 1 and {_MOST_PIXELS[3]}))
@@ -153,6 +152,23 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
         why = next((f"; {name}: {why}" for name, why in damaged.items()), "")
         raise BadInput(f"'{folder.address}' has no finished job yet{why}")
     return Contents(sessions, _models(found, left_out), damaged, left_out)
+
+
+def verify_files(folder: RunFolder, schema: Schema) -> dict[str, str]:
+    """Read every file of a run completely; what is wrong with it, by file."""
+    wrong = dict(read_contents(folder, schema).damaged)
+    for where in ("jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())):
+        layout = folder.layout(where)
+        wrong |= {f"{where}/{name}": why for name, why in layout.damaged.items()}
+        for file in layout.files():
+            content = folder.place.read(file.path)
+            try:
+                decode(content)
+            except BadInput as error:
+                wrong.setdefault(file.path, str(error))
+            if file.compacted is not None and not whole(file.name, content):
+                wrong.setdefault(file.path, "its content does not match the digest in its name")
+    return wrong
 
 
 def rows_query(

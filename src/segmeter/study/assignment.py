@@ -197,9 +197,15 @@ def _chosen(
     connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
 ) -> list[str]:
     """The tasks of the next batch in their order, checks included."""
-    found = _candidates(connection, plan, person, ignored=ignored)
     rating = plan.kind == "rate"
     turn = _batches_of(connection, person["id"])
+    checks = _check(connection, plan, person, turn)
+    shown = {(scene, target if rating else "") for _, scene, target in checks}
+    found = [
+        candidate
+        for candidate in _candidates(connection, plan, person, ignored=ignored)
+        if (candidate.scene, candidate.target if rating else "") not in shown
+    ]
     rng = generator(plan.seed, "order", person["number"], turn)
     # Ratings come in the order of the queue, clicks in any.
     order = [float(c.place) for c in found] if rating else rng.random(len(found)).tolist()
@@ -216,7 +222,7 @@ def _chosen(
     tasks = [candidate.task for candidate in picked]
     if not conditions:
         tasks = [tasks[k] for k in rng.permutation(len(tasks)).tolist()]
-    for check in _check(connection, plan, person, turn):
+    for check, _, _ in checks:
         tasks.insert(int(rng.integers(len(tasks) + 1)), check)
     return tasks
 
@@ -271,17 +277,20 @@ def _practice(connection: sa.Connection, plan: Plan, person: Person) -> list[str
     return list(first.values())
 
 
-def _check(connection: sa.Connection, plan: Plan, person: Person, turn: int) -> list[str]:
-    """One check with a known answer for a batch, each in turn; none is shown twice."""
+def _check(
+    connection: sa.Connection, plan: Plan, person: Person, turn: int
+) -> list[tuple[str, str, str]]:
+    """Id, scene and target of one check for a batch, each in turn; none is shown twice."""
     many = len(plan.rating.gold) or len(plan.design.checks)
     if not many or turn >= many or person["role"] == "tester":
         return []
     c = db.tasks.c
     place = (person["number"] + turn) % many
-    asked = sa.select(c.id).where(c.role == "gold", c.place == place).order_by(c.condition)
+    asked = sa.select(c.id, c.scene, c.target).where(c.role == "gold", c.place == place)
+    asked = asked.order_by(c.condition)
     if plan.kind != "rate":
         asked = asked.where(_condition_of(person))
-    return list(connection.execute(asked.limit(1)).scalars())
+    return [(row[0], row[1], row[2]) for row in connection.execute(asked.limit(1))]
 
 
 def _batches_of(connection: sa.Connection, person: str) -> int:

@@ -119,7 +119,7 @@ def _highlight(pixels: Pixels, mask: Mask) -> Pixels:
 
 
 def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
-    """The mask half transparent in red, with an outline of one pixel."""
+    """The mask half transparent in red, with a white outline of one pixel."""
     drawn = pixels.astype(np.float32)
     inside = mask.dense()
     drawn[inside] = (drawn[inside] + _RED) / 2
@@ -129,7 +129,7 @@ def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
             1:-1, 1:-1
         ]
     )
-    drawn[edge] = _RED
+    drawn[edge] = _WHITE
     return np.rint(drawn).astype(np.uint8)
 
 

@@ -27,7 +27,7 @@ __all__ = ["OPEN", "RunningStudy"]
 OPEN = "open"
 """The token of a study that anybody may join."""
 _ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
-_HELD_BY_ONE_ADDRESS = 12
+_HELD_BY_ONE_ADDRESS = 3
 _LEAVE_SECONDS = 120.0
 _MOST_REMEMBERED = 200_000
 _VIEWS_TO_SEE = "view-masked"

@@ -336,14 +336,12 @@ def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path,
     )  # fmt: skip
     run_plan(plan, tmp_path / "run", workers=0, objects={"cropper": Cropper()})
     half = Run.open(tmp_path / "run")
-    rows = half.sql(
-        "select prompt, shape, voxels, prompts_outside_input, target_vanished from rows"
-    )
+    rows = half.sql("select prompt, shape, area, prompts_outside_input, target_vanished from rows")
     for row in rows.to_pylist():
         clicks = round_from_json(row["prompt"])
         beyond = [c for c in clicks if isinstance(c, Click) and c.point[0] >= row["shape"][0] / 2]
         assert row["prompts_outside_input"] == len(beyond)
-        assert row["target_vanished"] == (row["voxels"] < 1500)
+        assert row["target_vanished"] == (row["area"] < 1500)
     (table,) = lost_prompts(half)
     assert isinstance(table, Table)
     ((model, protocol, user, lost, rounds, gone),) = table.rows
@@ -383,7 +381,7 @@ def test_rows_say_what_the_network_saw_and_how_large_things_are(run: Run) -> Non
     assert {row["modality"] for row in rows} == {"MR"}
     assert all(row["window_low"] < row["window_high"] for row in rows)
     for row in rows:
-        assert row["volume_ml"] == pytest.approx(row["voxels"] / 1000)  # voxels of 1 mm
+        assert row["volume_ml"] == pytest.approx(row["area"] / 1000)  # voxels of 1 mm
 
 
 def test_users_that_a_model_cannot_take_are_named(tmp_path: Path) -> None:

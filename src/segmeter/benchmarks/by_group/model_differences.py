@@ -37,7 +37,7 @@ def differences_by_group(
     What a benchmark corrects together it corrects within one group; here the pairs of a
     measure are corrected over all groups (Holm).
     """
-    if run.objects != "sessions":
+    if "target" not in run.sql("select * from rows limit 0").column_names:
         raise BadInput(
             f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"

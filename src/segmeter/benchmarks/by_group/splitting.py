@@ -78,9 +78,14 @@ def _items(group: Group) -> Iterable[tuple[tuple[str, str], Mapping[str, str]]]:
 
 def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     """Class and groups of every target as the rows have them, and what follows from it."""
-    table = run.sql("""
-        select dataset, scene, target, min(label) as label,
-               arg_min(groups, (model, "user", protocol, round)) as groups
+    there = run.sql("select * from rows limit 0").column_names
+    if "target" not in there:
+        return {}
+    order = ", ".join(f'"{n}"' for n in ("model", "user", "protocol", "round") if n in there)
+    label = "min(label)" if "label" in there else "null"
+    groups = f"arg_min(groups, ({order}))" if "groups" in there else "null"
+    table = run.sql(f"""
+        select dataset, scene, target, {label} as label, {groups} as groups
         from rows group by dataset, scene, target order by dataset, scene, target
     """)
     found = {}

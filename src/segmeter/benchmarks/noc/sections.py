@@ -39,7 +39,7 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals
-from segmeter.stats.intervals import Floats
+from segmeter.stats.intervals import Floats, share_interval
 from segmeter.stats.rounds import first_round, success
 from segmeter.stats.statistics import Statistic, resampling
 
@@ -103,13 +103,22 @@ def _quality_chart(comparison: Comparison, many: bool) -> Chart:
 def _success_chart(comparison: Comparison, many: bool) -> Chart:
     goal = comparison.goals.lead
     title = f"Objects that have reached {goal.text}" + (f": {comparison.title}" if many else "")
-    lines = [_line(g, success(*g.towards(goal))) for g in comparison.groups]
+    lines = [_share_line(g, success(*g.towards(goal))) for g in comparison.groups]
     axis = Axis("share of objects, %", low=0.0, high=1.0, percent=True)
     return Chart(title, _rounds_axis(comparison), axis, lines)
 
 
 def _line(group: ClickSessions, values: Floats) -> Line:
     return curve_with_band(group.model, _held(values), resampling(group))
+
+
+def _share_line(group: ClickSessions, reached: Floats) -> Line:
+    """Shares of objects after each round with Wilson's limits, as the failures have."""
+    found = [share_interval(column, group.clusters) for column in reached.T]
+    rounds = np.arange(1, reached.shape[1] + 1)
+    values, low, high = (np.array([getattr(i, n) for i in found]) for n in ("value", "low", "high"))
+    known = len(set(group.clusters)) > 1
+    return Line(group.model, rounds, values, low if known else None, high if known else None)
 
 
 def _held(values: Floats) -> Floats:

@@ -24,13 +24,14 @@ from segmeter.stats.effort import CostModel, seconds_to, waiting_to
 from segmeter.stats.goals import Goal, Goals
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
-from segmeter.stats.statistics import Statistic, count_interval, mean_of_known
+from segmeter.stats.statistics import Statistic, count_interval
 
 __all__ = [
     "ROUNDS",
     "ClickSessions",
     "area",
     "clicks_to",
+    "ended_at",
     "goals_of",
     "groups",
     "measures_of",
@@ -153,16 +154,45 @@ def measures_of(run: Results) -> list[str]:
 
 
 def goals_of(run: Results) -> Goals:
-    """The goals asked for with `--goal`, else the usual ones."""
-    return Goals.of(run.settings.get("goal"))
+    """The goals asked for with `--goal`, else the usual ones.
+
+    Sessions that ended at a goal (`--until`) are known up to that goal only.
+    """
+    goals, end = Goals.of(run.settings.get("goal")), ended_at(run)
+    if end is None:
+        return goals
+    if run.settings.get("goal") is not None:
+        beyond = [goal for goal in goals.all if not end.covers(goal)]
+        if beyond:
+            raise BadInput(
+                f"goal '{beyond[0].tag}' is not known: sessions of this run ended at {end.text} "
+                "(--until); run it again without --until"
+            )
+        return goals
+    known = tuple(goal for goal in goals.all if end.covers(goal))
+    all_goals = known if end in known else (*known, end)
+    return Goals(goals.lead if goals.lead in known else end, all_goals)
+
+
+def ended_at(run: Results) -> Goal | None:
+    """The goal at which sessions ended early, where the run has one."""
+    text = run.plan.options.get("until")
+    return None if text is None else Goal.parse(str(text))
 
 
 def statistics(run: Results) -> list[Statistic]:
-    """The statistics of a run: its goals, measures and rounds."""
+    """The statistics of a run: its goals, measures and rounds.
+
+    Where sessions ended at a goal there is no quality after later rounds, and no area.
+    """
+    if ended_at(run) is not None:
+        return statistics_for(goals_of(run), measures_of(run), 1, areas=False)
     return statistics_for(goals_of(run), measures_of(run), run.plan.rounds)
 
 
-def statistics_for(goals: Goals, measures: Sequence[str], rounds: int) -> list[Statistic]:
+def statistics_for(
+    goals: Goals, measures: Sequence[str], rounds: int, *, areas: bool = True
+) -> list[Statistic]:
     """All statistics in the order in which they are listed."""
     shown = [k for k in ROUNDS if k <= rounds]
     made: list[Statistic] = []
@@ -170,7 +200,7 @@ def statistics_for(goals: Goals, measures: Sequence[str], rounds: int) -> list[S
         lead = goal == goals.lead
         made += [clicks_to(goal, lead=lead), failures_at(goal), never_reached(goal)]
     for name in ("iou", *measures):
-        made.append(area(name))
+        made += [area(name)] if areas else []
         made += [quality_after(name, k) for k in shown]
     made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
     return [*made, waiting_until(goals.lead), *_MACHINE]
@@ -179,7 +209,8 @@ def statistics_for(goals: Goals, measures: Sequence[str], rounds: int) -> list[S
 def paper_layout(run: Results) -> PaperLayout:
     """Clicks to each goal, failures at the leading one, areas and seconds per click."""
     goals = goals_of(run)
-    shown = [Goal(0.85), Goal(0.9)] if run.settings.get("goal") is None else list(goals.all)
+    usual = [goal for goal in (Goal(0.85), Goal(0.9)) if goal in goals.all]
+    shown = usual if run.settings.get("goal") is None and usual else list(goals.all)
     return PaperLayout(
         {
             **{clicks_to(g).name: f"NoC{g.tag}" for g in shown},
@@ -301,7 +332,6 @@ def quality_after(measure: str, k: int) -> Statistic:
         better="" if card is None else card.better,
         percent=_is_share(card),
         values=lambda g: at_round(g.curves(measure), k),
-        interval=mean_of_known,
         of=ClickSessions,
         tested="yes" if (measure, k) == ("iou", 1) else "on request",
     )

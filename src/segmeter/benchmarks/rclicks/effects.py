@@ -93,9 +93,8 @@ def interval_of(statistic: Effect, simulated_sessions: Floats, drawn: Resampling
     targets = simulated_sessions.shape[-2]
     match statistic.kind, terms:
         case "ratio", (above, below):
-            # To first order a ratio is the mean of what each target adds to it.
-            found = drawn.interval((above - (value + 1) * below) / below.mean() + value)
-            return Interval(value, found.low, found.high)
+            found = drawn.ratio(above, below)
+            return Interval(value, found.low - 1, found.high - 1)
         case "log", np.ndarray():
             found = drawn.interval(terms)
             return Interval(value, float(np.expm1(found.low)), float(np.expm1(found.high)))

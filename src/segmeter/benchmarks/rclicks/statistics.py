@@ -68,11 +68,18 @@ def _of_effect(effect: Effect) -> Statistic:
         _direction(effect),
         effect.percent,
         whole=lambda g: g.effects[name].seen,
-        paired=(lambda g: g.sampled(effect.measure)) if name in _TESTED else None,
+        paired=_paired(effect),
         of=GroupCurves,
         tested="yes" if name in _TESTED else "on request",
         null=null,
     )
+
+
+def _paired(effect: Effect) -> Callable[[GroupCurves], Floats] | None:
+    """Clicks, quality or failures of the centre click or of people, object by object."""
+    if effect.role == "base":
+        return lambda g: g.players(effect.measure)[:, 0]
+    return (lambda g: g.sampled(effect.measure)) if effect.role == "sample" else None
 
 
 def _first(name: str, title: str, values: Callable[[Any], Floats], better: Better) -> Statistic:

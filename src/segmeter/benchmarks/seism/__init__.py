@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Column, Kind, Schema
+from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Kind, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
@@ -30,7 +30,8 @@ def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
 SEISM_ROWS = Schema(
     "settings",
     (
-        *(column for column in SESSION_ROWS.columns if column.name in SESSION_KEY),
+        *(column for column in SESSION_ROWS.columns if column.name in JOB_KEY),
+        Column("place", "integer", "of the setting in the sweep, from 1"),
         Column("setting", "text", "of the method, or the threshold of its hierarchy"),
         Column("threshold", "number"),
         *_columns("number", "fb", "pb", "rb"),
@@ -52,7 +53,7 @@ SEISM_ROWS = Schema(
         Column("shape", "integers", "height and width"),
         *_columns("number", "seconds_encode", "seconds_measure"),
     ),
-    SESSION_KEY,
+    (*JOB_KEY, "place"),
 )
 """One row for each setting of a method on an image."""
 

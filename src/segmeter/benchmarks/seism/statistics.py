@@ -93,7 +93,7 @@ def groups(run: Results) -> list[MethodTables]:
         ["setting", "fb", *_COUNTS, *_REGION],
         by=("model", "dataset"),
         unit=("scene",),
-        axis="round",
+        axis="place",
         where=f"model <> '{PEOPLE}'",
     )
     return [_group(tables, protocol) for tables in found for protocol in ("published", "corrected")]
@@ -105,7 +105,7 @@ def human_points(run: Results) -> dict[str, dict[str, Point]]:
     F_op averages an image's annotators first, then images.
     """
     sums = ", ".join(f"sum({name}) as {name}" for name in _COUNTS)
-    within = 'target, "user", protocol, round'  # sums of numbers follow their order
+    within = "place"  # sums of numbers follow their order
     table = run.sql(f"""
         with images as (
             select dataset, scene, {sums},

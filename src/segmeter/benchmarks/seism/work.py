@@ -185,10 +185,7 @@ def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> 
         if key not in known:
             known[key] = _region_columns(level.comparison)
         yield {
-            "target": "image",
-            "user": "",
-            "protocol": "published",
-            "round": place,
+            "place": place,
             "setting": level.setting,
             "threshold": level.threshold,
             **_boundary_columns(level.boundaries),

@@ -120,6 +120,7 @@ def _row(
         **target_columns(scene, target),
         "seconds_encode": seconds_encode,
         "round": 1,
+        "kinds": "click",
         "prompt": to_json(click),
         "y": float(point[0]),
         "x": float(point[1]),

@@ -15,12 +15,13 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.tables import Tables, load_tables
 from segmeter.stats.rounds import area_under
 
-__all__ = ["AttackedSessions", "Roles", "from_curves", "groups", "roles_of"]
+__all__ = ["AttackedSessions", "Roles", "attacks_of", "from_curves", "groups", "roles_of"]
 
 Floats = npt.NDArray[np.float64]
 Key = tuple[str, str]
 Roles = Mapping[str, str]
 _COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
+_MOST_STEPS = 50  # of a gradient in one round; a search tries more clicks
 WITHIN = 0.05
 """How near to the true extreme a first click counts as having found it, in IoU."""
 
@@ -72,7 +73,8 @@ def groups(run: Results) -> list[AttackedSessions]:
         if tables.user in roles:
             key = tables.model, tables.dataset, tables.protocol
             made.setdefault(key, {})[roles[tables.user]] = tables
-    firsts = _first_rounds(run)
+    firsts, attacks = _first_rounds(run), attacks_of(run)
+    mixed = len(set(attacks.values())) > 1
     found = []
     for (model, dataset, protocol), members in made.items():
         base = members["base"]
@@ -81,11 +83,27 @@ def groups(run: Results) -> list[AttackedSessions]:
             for kind, column in _COLUMNS.items()
             for role, tables in members.items()
         }
-        group = AttackedSessions(model, dataset, "", protocol, base.keys, base.clusters, curves)
+        # Search finds worse clicks than a gradient: the two are never compared.
+        user = attacks.get(model, "") if mixed and len(members) > 1 else ""
+        group = AttackedSessions(model, dataset, user, protocol, base.keys, base.clusters, curves)
         group.values.update(from_curves(group))
         group.values.update(_singles(group, firsts.get((model, dataset), {}), roles))
         found.append(group)
     return found
+
+
+def attacks_of(run: Results) -> dict[str, str]:
+    """Whether each model was attacked along a gradient or by search."""
+    if "trials" not in run.sql("select * from rows limit 0").column_names:
+        return {}
+    table = run.sql("""
+        select model, max(len(string_split(trials, '],['))) as tries
+        from rows where protocol = 'corrected' and trials is not null group by model
+    """)
+    return {
+        row["model"]: "search" if row["tries"] > _MOST_STEPS else "gradient"
+        for row in table.to_pylist()
+    }
 
 
 def from_curves(group: AttackedSessions) -> dict[str, Floats]:

@@ -8,7 +8,7 @@ from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.grouping import uneven
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
-from segmeter.benchmarks.tetris.groups import AttackedSessions, roles_of
+from segmeter.benchmarks.tetris.groups import AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.statistics import CARDS
 from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
@@ -42,9 +42,6 @@ from segmeter.stats.statistics import resampling
 
 __all__ = ["sections", "span_sentence"]
 
-_MOST_STEPS = 50
-"""Whoever tries more clicks than this in a round searches."""
-
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 
@@ -68,8 +65,9 @@ def _results(run: Results, summary: Summary, lead: str) -> Section:
     blocks: list[Block] = []
     for dataset in summary.datasets:
         members = summary.of(lead, dataset)
-        if members:
-            blocks.append(_answer(run, summary, members))
+        for attack in dict.fromkeys(group.user for group in members):
+            alike = [group for group in members if group.user == attack]
+            blocks.append(_answer(run, summary, alike))
         warning = uneven(dataset_label(dataset), members)
         blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
@@ -93,7 +91,7 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
     sentence = phrase(
-        f"On {dataset_label(least.dataset)}, the worst and the best {what} lie ",
+        f"On {dataset_label(least.dataset)}{_by(least)}, the worst and the best {what} lie ",
         _span(summary, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
     )
@@ -101,6 +99,11 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
         also = phrase(", the least, and ", _span(summary, most), f" for **{most.model}**, the most")
         sentence = phrase(sentence, also)
     return phrase(sentence, ".")
+
+
+def _by(group: AttackedSessions) -> str:
+    """How clicks were found, where models were not all attacked alike."""
+    return f" (by {group.user})" if group.user else ""
 
 
 def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str = "") -> Quantity:
@@ -114,20 +117,15 @@ def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str 
 
 def _unequal(run: Results, summary: Summary) -> list[Block]:
     """A warning where some models were attacked by gradient and others by search."""
-    table = run.sql("""
-        select model, max(len(string_split(trials, '],['))) as tries
-        from rows where protocol = 'corrected' and trials is not null group by model
-        order by model
-    """)
-    found = {row["model"]: row["tries"] for row in table.to_pylist()}
-    searched = [m for m in summary.models if found.get(m, 0) > _MOST_STEPS]
-    if not searched or len(searched) == len(found):
+    attacks = attacks_of(run)
+    searched = [m for m in summary.models if attacks.get(m) == "search"]
+    if not searched or len(set(attacks.values())) < 2:
         return []
     return [
         Note(
             f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
             "finds worse clicks than a gradient does (see the first click below). Its D is not "
-            "comparable with that of the other models; `--user worst-click-search --user "
+            "compared with that of the other models; `--user worst-click-search --user "
             "best-click-search` attacks all of them by search.",
             "warning",
         )

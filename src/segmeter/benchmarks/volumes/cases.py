@@ -154,6 +154,6 @@ def _extremes(groups: Sequence[VolumeSessions], key: Key) -> tuple[list[Cell], l
 
 def _voxels(run: Results, dataset: str) -> dict[Key, int]:
     table = run.sql(
-        "select distinct scene, target, voxels from rows where dataset = ? order by all", [dataset]
+        "select distinct scene, target, area from rows where dataset = ? order by all", [dataset]
     )
-    return {(row["scene"], row["target"]): row["voxels"] for row in table.to_pylist()}
+    return {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
+from segmeter.core.effort import Effort
 from segmeter.core.rows import SESSION_ROWS, Column
 
 __all__ = ["VOLUME_ROWS"]
 
 VOLUME_ROWS = SESSION_ROWS.plus(
     [
-        Column("voxels", "integer", "size of the target"),
         Column("target_slices", "integer", "slices that hold the target"),
         Column("volume_ml", "number", "volume of the target"),
         Column("predicted_ml", "number", "volume of the round's mask"),
@@ -18,7 +20,10 @@ VOLUME_ROWS = SESSION_ROWS.plus(
         Column("paper_interactions", "text", "interactions as the paper prints them"),
         Column("interactions", "number", "interactions by the end of the round"),
         Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
-        Column("effort", "text", "what a person did by then, as JSON of counts"),
+        *(
+            Column(f"effort_{f.name}", "number", f"{f.name} by the end of the round")
+            for f in fields(Effort)
+        ),
         Column("case_dice_published", "number", "Dice of the case, instances matched anew"),
         Column(
             "prompts_outside_input", "integer", "prompts of the round that the network did not get"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -93,14 +92,13 @@ def _rows(
         for row, made, work in zip(rows, record.rounds, spent, strict=True):
             yield row | {
                 "cluster": simulated.target.groups.get("patient", scene.id),
-                "voxels": simulated.target.mask.area,
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
                 "predicted_ml": made.mask.area * voxel_ml,
                 "paper_interactions": paper_interactions,
                 "interactions": float(work.interactions),
                 "degrees_of_freedom": float(work.degrees_of_freedom),
-                "effort": json.dumps(asdict(work)),
+                **{f"effort_{name}": float(count) for name, count in asdict(work).items()},
                 "case_dice_published": matched[
                     simulated.user.name, simulated.target.label, made.number
                 ],

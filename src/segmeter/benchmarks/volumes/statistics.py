@@ -9,9 +9,8 @@ many interactions for it, and the seconds of drawing it by hand on top of those 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -95,9 +94,10 @@ class VolumeSessions(Group):
 def groups(run: Results) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
     others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
-    columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published", "effort"]
+    columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
     columns += ["volume_ml", "predicted_ml", "target_slices"]
-    found = load_tables(run, [*columns, *others.values()], facts=["label", "paper_interactions"])
+    columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
+    found = load_tables(run, columns, facts=["label", "paper_interactions"])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
 
@@ -112,7 +112,7 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
         tables.fact("paper_interactions")[0] or "",
         tables.table("interactions"),
         tables.table("degrees_of_freedom"),
-        _seconds(tables.lists("effort").to_pylist(), cost),
+        _seconds(tables, cost),
         tables.table("case_dice_published"),
         {name: tables.table(column) for name, column in others.items()},
         tables.table("volume_ml"),
@@ -121,13 +121,11 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
     )
 
 
-def _seconds(efforts: Sequence[Sequence[str]], cost: CostModel) -> Floats:
+def _seconds(tables: Tables, cost: CostModel) -> Floats:
     """A person's work under the cost model; no machine's waiting is in it."""
-    seconds = np.full((len(efforts), max(map(len, efforts))), np.nan)
-    for i, texts in enumerate(efforts):
-        worked = [cost.of_effort(Effort(**json.loads(text))) for text in texts]
-        seconds[i, : len(worked)] = cost.per_object + np.array(worked)
-    return seconds
+    # Efforts are priced by sums and products, which hold for tables of counts as well.
+    counts: Any = {f.name: tables.table(f"effort_{f.name}") for f in fields(Effort)}
+    return np.asarray(cost.per_object + cost.of_effort(Effort(**counts)))
 
 
 def measures_besides_dice(run: Results) -> list[str]:

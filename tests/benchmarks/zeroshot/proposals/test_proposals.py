@@ -94,14 +94,14 @@ def test_rows_count_objects_by_size_and_by_frequency() -> None:
     image = scene()
     rows = rows_of(blobs(), image, image.detection_ground_truth, Settings(points=8, most=50), BOTH)
     PROPOSAL_ROWS.check(rows[0])
-    keys = {(r["target"], r["protocol"], r["round"]) for r in rows}
+    keys = {(r["objects_of"], r["protocol"], r["number"]) for r in rows}
     assert len(keys) == len(rows) == 7 * 2 * 2
-    counts = {r["target"]: r["objects"] for r in rows}
+    counts = {r["objects_of"]: r["objects"] for r in rows}
     assert counts["all"] == counts["small"] + counts["medium"] == 2
     assert (counts["frequent"], counts["rare"], counts["common"]) == (1, 1, 0)
-    whole = [r for r in rows if (r["target"], r["round"]) == ("all", 50)]
+    whole = [r for r in rows if (r["objects_of"], r["number"]) == ("all", 50)]
     assert all(r["recall"] > 0.5 for r in whole)
-    assert all(r["recall"] is None for r in rows if r["target"] == "common")
+    assert all(r["recall"] is None for r in rows if r["objects_of"] == "common")
 
 
 def test_classes_that_were_not_searched_for_make_no_difference_to_recall() -> None:

@@ -34,7 +34,7 @@ __all__ = ["BOX_ROWS", "Boxes", "Settings"]
 
 BOX_ROWS: Schema = DETECTION_ROWS.plus(
     [
-        Column("user", "text", "where the boxes come from"),
+        Column("box_source", "text", "where the boxes come from"),
         Column("category", "integer", "the class as the data set numbers it"),
         Column("box", "text", "left, top, width, height as JSON"),
         Column("model_score", "number", "the model's own score of the mask"),
@@ -125,7 +125,7 @@ def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source
     seconds = (perf_counter() - looked) / max(1, len(found))
     names = {category.id: category.name for category in ground_truth.categories}
     head: dict[str, Any] = {
-        "user": source_name(source),
+        "box_source": source_name(source),
         "protocol": "both",
         "cluster": scene.id,
         "shape": list(scene.shape),

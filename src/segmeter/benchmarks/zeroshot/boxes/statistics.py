@@ -148,7 +148,8 @@ def groups(run: Results) -> list[Group]:
     for tables in load_tables(
         run,
         ["rank", "category", "score", "box", "mask", "ground_truth"],
-        by=("model", "dataset", "user"),
+        by=("model", "dataset", "box_source"),
+        user="box_source",
         unit=("scene",),
         axis="rank",
     ):

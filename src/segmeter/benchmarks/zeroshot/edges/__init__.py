@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_KEY, Column, Schema
+from segmeter.core.rows import JOB_KEY, Column, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
@@ -28,10 +28,7 @@ EDGE_ROWS = Schema(
         Column("model", "text", "the method under test"),
         Column("dataset", "text"),
         Column("scene", "text"),
-        Column("target", "text"),
-        Column("user", "text"),
         Column("protocol", "text"),
-        Column("round", "integer", "place of the threshold, from 1"),
         Column("threshold", "number"),
         Column("f", "number", "F of this image at this threshold"),
         Column(
@@ -43,7 +40,7 @@ EDGE_ROWS = Schema(
         Column("cluster", "text"),
         Column("seconds_encode", "number"),
     ),
-    SESSION_KEY,
+    (*JOB_KEY, "protocol", "threshold"),
 )
 """One row for each threshold of an edge map."""
 

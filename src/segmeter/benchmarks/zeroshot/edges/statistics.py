@@ -115,7 +115,7 @@ def groups(run: Results) -> list[EdgeTables]:
         for tables in load_tables(
             run,
             ["threshold", *_COUNTS],
-            axis="round",
+            axis="threshold",
             by=("dataset", "model", "protocol"),
             unit=("scene",),
         )

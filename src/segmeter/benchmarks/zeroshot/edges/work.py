@@ -79,12 +79,9 @@ def _rows(
     counts: Sequence[BoundaryCounts],
     seconds: Mapping[str, float],
 ) -> Iterator[Row]:
-    for place, (threshold, count) in enumerate(zip(THRESHOLDS.tolist(), counts, strict=True), 1):
+    for threshold, count in zip(THRESHOLDS.tolist(), counts, strict=True):
         yield {
-            "target": "image",
-            "user": "",
             "protocol": protocol,
-            "round": place,
             "threshold": threshold,
             "f": count.f,
             "matched_ground_truth": count.matched_ground_truth,

@@ -17,7 +17,7 @@ from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_KEY, Column, Schema
+from segmeter.core.rows import JOB_KEY, Column, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.models.automatic.options import Output
@@ -31,10 +31,9 @@ PROPOSAL_ROWS = Schema(
         Column("model", "text"),
         Column("dataset", "text"),
         Column("scene", "text"),
-        Column("target", "text", "which objects: all, a size, or how frequent their class is"),
-        Column("user", "text"),
+        Column("objects_of", "text", "all, a size, or how frequent their class is"),
         Column("protocol", "text"),
-        Column("round", "integer", "how many proposals count, best first"),
+        Column("number", "integer", "how many proposals count, best first"),
         Column("objects", "integer"),
         Column("matched", "integers", "objects matched at IoU 0.50, 0.55 .. 0.95"),
         Column("recall", "number", "their mean share; null without objects"),
@@ -42,7 +41,7 @@ PROPOSAL_ROWS = Schema(
         Column("cluster", "text"),
         Column("seconds_encode", "number"),
     ),
-    SESSION_KEY,
+    (*JOB_KEY, "protocol", "objects_of", "number"),
 )
 """One row for each group of objects and number of proposals."""
 

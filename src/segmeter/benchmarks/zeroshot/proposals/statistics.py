@@ -74,15 +74,15 @@ def groups(run: Results) -> list[Proposed]:
     found: dict[tuple[str, str, str], dict[str, tuple[Group, Floats, Floats, Floats, Floats]]] = {}
     for tables in load_tables(
         run,
-        ["round", "objects", "matched", "proposals"],
-        by=("dataset", "model", "protocol", "target"),
+        ["number", "objects", "matched", "proposals"],
+        by=("dataset", "model", "protocol", "objects_of"),
         unit=("scene",),
-        axis="round",
+        axis="number",
     ):
         matched = np.array(tables.lists("matched").to_pylist(), dtype=np.float64)
-        numbers, objects, proposals = map(tables.table, ("round", "objects", "proposals"))
+        numbers, objects, proposals = map(tables.table, ("number", "objects", "proposals"))
         key = tables.dataset, tables.model, tables.protocol
-        found.setdefault(key, {})[tables.by["target"]] = (
+        found.setdefault(key, {})[tables.by["objects_of"]] = (
             tables,
             matched,
             numbers,

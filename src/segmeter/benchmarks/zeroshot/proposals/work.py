@@ -138,10 +138,9 @@ def _rows(
         found.numbers, found.matched, found.average_recall, strict=True
     ):
         yield {
-            "target": group,
-            "user": "",
+            "objects_of": group,
             "protocol": protocol,
-            "round": number,
+            "number": number,
             "objects": found.objects,
             "matched": matched.tolist(),
             "recall": float(recall) if found.objects else None,

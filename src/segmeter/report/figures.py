@@ -1,0 +1,155 @@
+"""Figures for papers: any chart drawn by matplotlib, as PDF, SVG or PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Results
+from segmeter.core.catalogue import short
+from segmeter.core.dataset_names import display_names
+from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.rows import measure_column
+from segmeter.core.sections import Axis, Chart, Line, Points
+from segmeter.core.tables import Tables, load_tables
+from segmeter.stats.statistics import resampling
+
+__all__ = ["draw_charts", "draw_measure"]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, each with its own dash.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+# Files do not say when they were written, so that equal figures are equal files.
+_METADATA = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+def draw_charts(charts: Sequence[Chart], path: Path, columns: int = 0) -> None:
+    """Charts side by side, `columns` in a row; marks of one name share colour and dash."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    across = columns or len(charts)
+    rows = -(-len(charts) // across)
+    with plt.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "font.size": 8}):
+        figure, panels = plt.subplots(
+            rows, across, figsize=(3.3 * across, 2.4 * rows), squeeze=False, layout="constrained"
+        )
+        for panel, chart in zip(panels.ravel(), charts, strict=False):
+            _draw(panel, chart)
+        for panel in panels.ravel()[len(charts) :]:
+            panel.set_axis_off()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata=_METADATA.get(path.suffix, {}))
+        plt.close(figure)
+
+
+def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
+    """A measure after each round, with 95 % bands; a panel for each data set and user."""
+    _check_measure(run, measure)
+    found = [t for t in load_tables(run, [measure_column(measure)]) if t.protocol == protocol]
+    if not found:
+        raise BadInput(f"the run has no '{measure}' in protocol '{protocol}'")
+    names = display_names(run.plan.datasets)
+    charts = []
+    for dataset, user in dict.fromkeys((t.dataset, t.user) for t in found):
+        here = [t for t in found if (t.dataset, t.user) == (dataset, user)]
+        objects, images = len(here[0].keys), len(set(here[0].clusters))
+        title = f"{names.get(dataset, dataset)}, {user} ({objects} objects, {images} images)"
+        lines = [_mean_line(t, measure_column(measure)) for t in here]
+        charts.append(Chart(title, Axis("round"), Axis(f"mean {measure}"), lines))
+    draw_charts(charts, path)
+
+
+def _mean_line(tables: Tables, column: str) -> Line:
+    values = tables.table(column)
+    low, high = resampling(tables).limits(values)
+    known = not np.isnan(low).any()
+    rounds = np.arange(1, values.shape[1] + 1)
+    band = (low, high) if known else (None, None)
+    return Line(short(tables.model), rounds, values.mean(axis=0), *band)
+
+
+def _draw(panel: Any, chart: Chart) -> None:
+    names = list(dict.fromkeys(m.name for m in chart.marks if not _is_guide(m)))
+    named: set[str] = set()
+    for mark in chart.marks:
+        if isinstance(mark, Line) and mark.role == "guide":
+            panel.plot(mark.x, mark.y, color="#bbbbbb", lw=0.6)
+            continue
+        place = names.index(mark.name)
+        colour = _COLOURS[place % len(_COLOURS)]
+        label = "_" if mark.name in named else _text(mark.name)
+        named.add(mark.name)
+        if isinstance(mark, Points):
+            _dots(panel, mark, colour, label)
+            continue
+        dash = _DASHES[place % len(_DASHES)]
+        drawn = panel.step if mark.role == "step" else panel.plot
+        drawn(mark.x, mark.y, color=colour, ls=dash, label=label)
+        if mark.low is not None and mark.high is not None:
+            panel.fill_between(mark.x, mark.low, mark.high, color=colour, alpha=0.18, lw=0)
+    _axes(panel, chart)
+    if any(names):
+        panel.legend(frameon=False, fontsize=7)
+
+
+def _is_guide(mark: Line | Points) -> bool:
+    return isinstance(mark, Line) and mark.role == "guide"
+
+
+def _dots(panel: Any, mark: Points, colour: str, label: str) -> None:
+    y = np.asarray(mark.y, dtype=float)
+    limits = None
+    if mark.low is not None and mark.high is not None:
+        limits = np.abs(np.stack([np.asarray(mark.low) - y, np.asarray(mark.high) - y]))
+    panel.errorbar(mark.x, y, limits, fmt="o", ms=4, color=colour, label=label)
+    for x, height, text in zip(mark.x, y, mark.labels, strict=False):
+        panel.annotate(_text(text), (x, height), fontsize=6, xytext=(3, 3),
+                       textcoords="offset points")  # fmt: skip
+
+
+def _axes(panel: Any, chart: Chart) -> None:
+    panel.set_title(_text(chart.title), fontsize=8)
+    panel.set(
+        xlabel=_text(chart.x.title),
+        ylabel=_text(chart.y.title),
+        xscale=chart.x.scale,
+        yscale=chart.y.scale,
+        xlim=(chart.x.low, chart.x.high),
+        ylim=(chart.y.low, chart.y.high),
+    )
+    for axis, ticks in ((chart.x, panel.set_xticks), (chart.y, panel.set_yticks)):
+        if axis.ticks is not None:
+            ticks(list(axis.ticks))
+
+
+def _text(name: str) -> str:
+    """A name as text: matplotlib takes what stands between dollars for a formula.
+
+    >>> print(_text("cost_$5_and_$6"))
+    cost_\\$5_and_\\$6
+    """
+    return "".join(c if c.isprintable() else "?" for c in name).replace("$", r"\$")
+
+
+def _check_measure(run: Results, measure: str) -> None:
+    """Refuse a measure that was not taken in every round, and runs without rounds."""
+    if run.objects != "sessions":
+        raise BadInput(
+            f"a figure shows a measure over rounds, which runs of '{run.plan.benchmark}' have not; "
+            "'segmeter report RUN' draws their curves"
+        )
+    columns = set(run.sql("select * from rows limit 0").column_names)
+    if measure_column(measure) in columns:
+        return
+    taken = [entry.name for entry in catalogue.measures if measure_column(entry.name) in columns]
+    raise NotFound(
+        f"the run has no measure '{measure}';{suggestion(measure, taken)} it has "
+        f"{', '.join(taken)}, and 'segmeter score' adds others"
+    )

@@ -1,0 +1,191 @@
+"""Calibration of a model's own score: can it be trusted to say how good a mask is?
+
+Rows are pairs of a score and the IoU it stands for. `goal` is the IoU at which a mask is good
+enough. Models are never pooled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from segmeter.stats.intervals import Floats
+
+__all__ = [
+    "Bin",
+    "ScoreErrors",
+    "Stopping",
+    "area_under_roc",
+    "calibration_error",
+    "reliability",
+    "risk_coverage",
+    "score_errors",
+    "stop_at",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """One bin of a reliability diagram: how many rows, their mean score and mean value."""
+
+    n: int
+    mean_score: float
+    mean_value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreErrors:
+    """Mean of score minus IoU, mean absolute error, Pearson's and Spearman's correlation."""
+
+    bias: float
+    absolute: float
+    pearson: float
+    spearman: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What happens if annotators stop at the first round whose score reaches a threshold.
+
+    Attributes
+    ----------
+    right
+        Share of sessions that stop with the goal reached.
+    shortfall
+        Mean of what is missing to the goal.
+    wasted_clicks
+        Mean number of clicks after the goal was reached.
+    early
+        Share of sessions that stop before a round that reaches the goal.
+    never
+        Share of sessions in which no round reaches the goal.
+    clicks, iou, regret
+        Mean number of rounds, mean IoU at the end, and mean loss against the best round.
+    """
+
+    right: float
+    shortfall: float
+    wasted_clicks: float
+    early: float
+    never: float
+    clicks: float
+    iou: float
+    regret: float
+
+
+def reliability(scores: Floats, values: Floats, bins: int = 10) -> list[Bin]:
+    """Bins of equal mass over the scores, best read as a diagram of mean value over mean score.
+
+    Ranks are cut into runs as even as possible, the first ones one larger. Equal scores stay
+    together, in the run that holds their middle rank; empty runs are left out.
+
+    >>> reliability(np.array([0.1, 0.9]), np.array([0.2, 0.8]), bins=2)[1].mean_value
+    0.8
+    """
+    scores, values = np.asarray(scores, float), np.asarray(values, float)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    run_of_rank = np.repeat(np.arange(bins), [len(r) for r in np.array_split(ranked, bins)])
+    first = np.searchsorted(ranked, ranked, "left")
+    last = np.searchsorted(ranked, ranked, "right") - 1
+    runs = run_of_rank[(first + last) // 2]
+    found = []
+    for number in np.unique(runs):
+        inside = runs == number
+        some, theirs = ranked[inside], values[order][inside]
+        found.append(
+            Bin(len(some), float(some.mean()), float(theirs.mean()), some.min(), some.max())
+        )
+    return found
+
+
+def calibration_error(bins: Sequence[Bin]) -> tuple[float, float]:
+    """Expected and maximum calibration error of a reliability diagram.
+
+    >>> calibration_error(reliability(np.array([0.1, 0.9]), np.array([0.2, 0.8]), bins=2))
+    (0.1, 0.1)
+    """
+    gaps = np.array([abs(b.mean_score - b.mean_value) for b in bins])
+    weights = np.array([b.n for b in bins], float)
+    return float(np.round(gaps @ weights / weights.sum(), 15)), float(np.round(gaps.max(), 15))
+
+
+def score_errors(scores: Floats, values: Floats) -> ScoreErrors:
+    """How far scores are from the IoU, and whether they rank masks rightly.
+
+    >>> score_errors(np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.7, 1.0])).spearman
+    1.0
+    """
+    error = np.asarray(scores) - np.asarray(values)
+    with np.errstate(invalid="ignore"):
+        pearson = float(np.corrcoef(scores, values)[0, 1])
+        ranks = (scipy_stats.rankdata(scores), scipy_stats.rankdata(values))
+        spearman = float(np.round(np.corrcoef(*ranks)[0, 1], 15))
+    return ScoreErrors(float(error.mean()), float(np.abs(error).mean()), pearson, spearman)
+
+
+def area_under_roc(scores: Floats, good: Floats) -> float:
+    """Probability that a good mask has a higher score than a bad one; ties count half.
+
+    NaN where all masks are good or none is.
+
+    >>> area_under_roc(np.array([0.1, 0.4, 0.8]), np.array([0, 1, 1]))
+    1.0
+    """
+    is_good = np.asarray(good, bool)
+    yes = int(is_good.sum())
+    no = len(is_good) - yes
+    if not yes or not no:
+        return float("nan")
+    ranks = scipy_stats.rankdata(scores)
+    return float((ranks[is_good].sum() - yes * (yes + 1) / 2) / (yes * no))
+
+
+def risk_coverage(scores: Floats, losses: Floats) -> Floats:
+    """Mean loss of the k best-scored rows for k = 1 ... N: accept these, send the rest to a person.
+
+    Within equal scores it is the expected value over their orders. The area under the curve
+    (AURC) is its mean.
+
+    >>> risk_coverage(np.array([0.9, 0.5]), np.array([0.0, 1.0]))
+    array([0. , 0.5])
+    """
+    order = np.argsort(-np.asarray(scores, float), kind="stable")
+    ranked, loss = np.asarray(scores, float)[order], np.asarray(losses, float)[order]
+    _, groups, counts = np.unique(-ranked, return_inverse=True, return_counts=True)
+    means = np.bincount(groups, loss) / counts
+    return np.asarray(np.cumsum(means[groups]) / np.arange(1, len(loss) + 1))
+
+
+def stop_at(
+    sessions: Sequence[Sequence[tuple[float, float]]], score: float, goal: float = 0.9
+) -> Stopping:
+    """Stop each session, pairs of score and IoU, at the first round that has this score.
+
+    >>> stop_at([[(0.5, 0.6), (0.9, 0.95)]], score=0.8).right
+    1.0
+    """
+    found = []
+    for session in sessions:
+        scores, iou = np.array(session, float).T
+        reached, passed = np.flatnonzero(iou >= goal), np.flatnonzero(scores >= score)
+        end = int(passed[0]) if passed.size else len(iou) - 1
+        first = int(reached[0]) if reached.size else None
+        found.append(
+            (
+                iou[end] >= goal,
+                max(0.0, goal - iou[end]),
+                0 if first is None else max(0, end - first),
+                first is not None and end < first,
+                first is None,
+                end + 1,
+                iou[end],
+                iou.max() - iou[end],
+            )
+        )
+    return Stopping(*(float(np.mean(column)) for column in zip(*found, strict=True)))

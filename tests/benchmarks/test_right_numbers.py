@@ -1,0 +1,154 @@
+"""Numbers that were wrong once: directions, corrections, intervals, and what was not computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from segmeter.benchmarks.noc.statistics import statistics_for
+from segmeter.benchmarks.rclicks.statistics import CARDS as RCLICKS
+from segmeter.benchmarks.tetris.groups import attacks_of
+from segmeter.benchmarks.tetris.statistics import CARDS as TETRIS
+from segmeter.cli.leaderboard import sections_of
+from segmeter.core.annotation_events import Timing
+from segmeter.core.errors import BadInput
+from segmeter.core.sections import Table
+from segmeter.report.paper_tables import paper_table
+from segmeter.stats.comparisons import holm
+from segmeter.stats.costs import fit_costs
+from segmeter.stats.goals import Goals
+from segmeter.stats.intervals import Resampling
+from segmeter.stats.statistics import cards_by_name
+
+from .kept_results import KeptRun
+
+
+def cards(name: str) -> dict[str, Any]:
+    run = KeptRun(name)
+    return cards_by_name(run.benchmark.statistics(run))  # type: ignore[arg-type]  # a kept run
+
+
+def test_distances_effort_and_noise_are_better_when_lower() -> None:
+    volumes = cards("volumes")
+    assert {volumes[name].better for name in ("hd95", "effort-to-80", "never@80")} == {"lower"}
+    assert {RCLICKS[name].better for name in ("nsr@1", "std@1", "dsb-noc")} == {"lower"}
+    assert TETRIS["first-spread"].better == TETRIS["iou-d"].better == "lower"
+    assert volumes["never@80"].unit == "% of objects"
+    assert cards("noc")["never@90"].unit == "objects"
+
+
+@pytest.mark.parametrize(
+    ("run", "first"), [("volumes", "hd95"), ("volumes", "effort-to-80"), ("noc", "noc@90")]
+)
+def test_a_leaderboard_puts_the_lowest_first_where_lower_is_better(
+    run: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: Any = KeptRun(run)
+    monkeypatch.setattr(type(kept.benchmark), "headline", (first,))
+    for section in sections_of(kept):
+        for table in section.blocks:
+            assert isinstance(table, Table)
+            values = [row[1].value for row in table.rows]  # type: ignore[union-attr]
+            assert values == sorted(values)
+
+
+def test_sessions_that_ended_at_a_goal_tell_nothing_beyond_it() -> None:
+    run = KeptRun("noc-until")
+    found = {row.measure for row in run.summary()}
+    assert {"noc@80", "noc@85", "noc@90", "nof@90", "seconds-to-90", "iou@1"} <= found
+    for name in ("noc@95", "nof@95", "never@95", "seconds-to-95", "iou@2", "auc", "boundary-auc"):
+        assert name not in found
+    with pytest.raises(BadInput, match="goal '95' is not known: sessions of this run ended at 90"):
+        KeptRun("noc-until", {"goal": "95"}).summary()
+
+
+def test_pairs_of_a_statistic_are_corrected_over_all_data_sets_and_users() -> None:
+    run = KeptRun("noc")
+    found = [d for d in run.benchmark.differences(run) if d.protocol == "corrected"]
+    clicks = [d for d in found if d.measure == "noc@90"]
+    assert len({(d.dataset, d.user) for d in clicks}) == 4
+    assert [d.p_holm for d in clicks] == holm([d.p for d in clicks])
+
+
+def test_models_are_compared_in_the_order_in_which_they_were_named() -> None:
+    run = KeptRun("tetris-boxes")
+    assert [str(spec) for spec in run.plan.segmenters] == ["noisy", "disc"]
+    found = run.benchmark.differences(run)
+    assert {(d.first, d.second) for d in found} == {("noisy", "disc")}
+
+
+def test_models_attacked_by_gradient_and_by_search_are_not_compared() -> None:
+    run = KeptRun("tetris")
+    tried = [
+        "],[".join(["0"] * (60 if model == "noisy" else 3))
+        for model in run._table["model"].to_pylist()
+    ]
+    place = run._table.column_names.index("trials")
+    run._table = run._table.set_column(place, "trials", pa.array(tried))
+    assert attacks_of(run) == {"disc": "gradient", "noisy": "search"}
+    corrected = [d for d in run.benchmark.differences(run) if d.protocol == "corrected"]
+    assert corrected == []
+
+
+@pytest.mark.parametrize("people", [3, 4, 6])
+def test_intervals_of_fitted_costs_hold_the_price_about_19_times_in_20(people: int) -> None:
+    """Percentiles over three people held it 70 times in 100."""
+    draw = np.random.default_rng(people)
+    held = 0
+    for _ in range(300):
+        pace = np.exp(draw.normal(0, 0.3, people))
+        steps = [
+            Timing(str(who), f"{who}-{k}", "click", False, float(pace[who] * draw.uniform(1, 2)))
+            for who in range(people)
+            for k in range(12)
+        ]
+        price = fit_costs(steps).prices["click"]
+        held += price.low <= 1.5 * np.exp(0.3**2 / 2) <= price.high
+    assert held / 300 > 0.91
+
+
+def test_the_interval_of_a_ratio_lies_where_some_resample_does() -> None:
+    draw = np.random.default_rng(3)
+    for _ in range(50):
+        below = draw.integers(1, 20, 6).astype(float)
+        above = draw.integers(1, 20, 6).astype(float)
+        drawn = Resampling(range(6))
+        found = drawn.ratio(above, below)
+        ratios = drawn.totals(above)[:, 0] / drawn.totals(below)[:, 0]
+        assert ratios.min() - 1e-9 <= found.low <= found.value + 1e-9
+        assert found.value - 1e-9 <= found.high <= ratios.max() + 1e-9
+
+
+def test_the_paper_table_has_the_clicks_to_the_goals_asked_for() -> None:
+    eighty: Any = KeptRun("noc", {"goal": "80"})
+    titles = [column.title for column in paper_table(eighty).columns]
+    assert {"NoC80", "NoF80"} <= set(titles)
+    assert "NoC85" not in titles
+    three: Any = KeptRun("noc", {"goal": "80,85,90"})
+    assert {"NoC80", "NoC85", "NoC90"} <= {c.title for c in paper_table(three).columns}
+    assert "80 %, 85 % and 90 % IoU" in paper_table(three).caption
+
+
+def test_the_paper_table_counts_objects_where_models_lack_some() -> None:
+    """A model that failed on most scenes looked better in its table."""
+    few: Any = KeptRun("noc", where="model <> 'disc' or scene in ('astronaut', '000', '001')")
+    table = paper_table(few)
+    counts = [k for k, column in enumerate(table.columns) if column.title == "n"]
+    assert counts
+    assert len({row[counts[0]] for row in table.rows}) > 1
+    assert "not scored on the same objects" in table.caption
+    board = sections_of(few)[0].blocks[0]
+    assert isinstance(board, Table)
+    assert board.columns[1].title == "n"
+    assert "some models lack objects" in board.caption
+    whole: Any = KeptRun("noc")
+    assert "n" not in [column.title for column in paper_table(whole).columns]
+
+
+def test_a_statistic_of_a_later_round_needs_every_object() -> None:
+    names = [s.name for s in statistics_for(Goals.of(None), ["dice"], 1, areas=False)]
+    assert "iou@1" in names
+    assert not {"iou@2", "auc", "dice-auc"} & set(names)

@@ -1,0 +1,84 @@
+"""Calibration of scores against golden values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from segmeter.stats.calibration import (
+    area_under_roc,
+    calibration_error,
+    reliability,
+    risk_coverage,
+    score_errors,
+    stop_at,
+)
+
+STOPPING = {
+    "stopped_right": "right",
+    "mean_shortfall": "shortfall",
+    "mean_wasted_clicks": "wasted_clicks",
+    "stopped_early": "early",
+    "never_reached": "never",
+    "mean_clicks": "clicks",
+    "mean_iou": "iou",
+    "mean_iou_regret": "regret",
+}
+
+
+def test_golden_calibration_agrees(golden: Path) -> None:
+    cases = json.loads((golden / "interaction" / "calibration.json").read_text())
+    assert len(cases) == 6
+    for case in cases:
+        wanted = case["expected"]
+        rows = np.array([row for session in case["sessions"] for row in session])
+        scores, iou = rows.T
+        good = iou >= 0.9
+        for bins in (5, 10, 15):
+            error, worst = calibration_error(reliability(scores, iou, bins))
+            assert error == pytest.approx(wanted[f"ece_iou_{bins}"], abs=1e-12)
+            assert worst == pytest.approx(wanted[f"mce_iou_{bins}"], abs=1e-12)
+            event, _ = calibration_error(reliability(scores, good, bins))
+            assert event == pytest.approx(wanted[f"ece_goal_{bins}"], abs=1e-12)
+        for ours, theirs in zip(
+            reliability(scores, iou), wanted["reliability_iou_10"], strict=True
+        ):
+            assert ours.n == theirs["n"]
+            for name in ("mean_score", "mean_value", "low", "high"):
+                assert getattr(ours, name) == pytest.approx(theirs[name], abs=1e-12)
+        errors = score_errors(scores, iou)
+        names = ("mean_error", "mean_absolute_error", "pearson", "spearman")
+        found = (errors.bias, errors.absolute, errors.pearson, errors.spearman)
+        assert found == pytest.approx([wanted[name] for name in names], abs=1e-12)
+        if wanted["auroc_goal"] is not None:
+            assert area_under_roc(scores, good) == pytest.approx(wanted["auroc_goal"], abs=1e-12)
+        assert ((scores - good) ** 2).mean() == pytest.approx(wanted["brier_goal"], abs=1e-12)
+
+
+def test_golden_risks_at_each_coverage_agree(golden: Path) -> None:
+    for case in json.loads((golden / "interaction" / "calibration.json").read_text()):
+        wanted = case["expected"]
+        scores, iou = np.array([row for session in case["sessions"] for row in session]).T
+        curves = risk_coverage(scores, 1 - iou), risk_coverage(scores, iou < 0.9)
+        means = [curve.mean() for curve in curves]
+        assert means == pytest.approx([wanted["aurc_iou"], wanted["aurc_goal"]], abs=1e-12)
+        for coverage, risks in wanted["risk_at_coverage"].items():
+            k = max(1, round(float(coverage) * len(scores)))
+            assert [curve[k - 1] for curve in curves] == pytest.approx(risks, abs=1e-12)
+
+
+def test_golden_stopping_rules_agree(golden: Path) -> None:
+    for case in json.loads((golden / "interaction" / "calibration.json").read_text()):
+        for wanted in case["expected"]["stopping"]:
+            found = stop_at(case["sessions"], wanted["score"], wanted["goal"])
+            for theirs, ours in STOPPING.items():
+                assert getattr(found, ours) == pytest.approx(wanted[theirs], abs=1e-12), theirs
+
+
+def test_a_score_that_is_the_iou_is_calibrated() -> None:
+    iou = np.random.default_rng(1).random(200)
+    assert calibration_error(reliability(iou, iou)) == (0.0, 0.0)
+    assert area_under_roc(iou, iou >= 0.9) == 1.0

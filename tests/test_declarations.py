@@ -1,0 +1,109 @@
+"""Statistics and benchmarks are declared in one place: nobody else goes by their names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segmeter.core import catalogue
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "segmeter"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+NAMES = catalogue.benchmarks.names()
+# Names that are no everyday words of the field, so that every text with one is about it.
+DISTINCT = re.compile(r"\b(noc|rclicks|tetris|tetris-boxes|seism)\b(?!@)")
+# Modules that use one benchmark as a tool, or a data set or rule of the same name.
+USERS = {
+    "cli/calibrate.py": "compares a click model with the tables of the paper",
+    "cli/demo.py": "shows the click benchmark",
+    "cli/study.py": "shows what a study's clicks can be used for",
+    "cli/_study_options.py": "writes a study's sessions as a run of clicks",
+    "datasets/tetris.py": "the data set",
+    "evaluation.py": "the benchmark that is run unless another is asked for",
+    "measures/curves.py": "a rule of the SEISM programs",
+    "measures/sweeps.py": "a rule of the SEISM programs",
+    "models/clicknets/ritm.py": "the data set",
+    "study/analyses/clicking.py": "names a command that goes further",
+    "study/interactions.py": "writes a study's sessions as a run of clicks",
+    "users/replay.py": "the data set",
+}
+CUTS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition"}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """String constants of a module without its docstrings."""
+    tree = ast.parse(path.read_text())
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def test_no_benchmark_is_named_outside_its_folder() -> None:
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        if "benchmarks" not in path.parts and any(map(DISTINCT.search, texts(path)))
+    }
+    assert found - USERS.keys() == set()
+
+
+def test_shared_modules_of_benchmarks_name_none_of_them() -> None:
+    shared = [*(PACKAGE / "benchmarks").glob("*.py"), *(PACKAGE / "benchmarks/by_group").glob("*")]
+    named = [p.name for p in shared if p.suffix == ".py" and any(map(DISTINCT.search, texts(p)))]
+    assert named == []
+
+
+def test_nothing_outside_its_folder_depends_on_which_benchmark_a_run_is_of() -> None:
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Compare):
+                continue
+            parts = [node.left, *node.comparators]
+            asked = any(isinstance(p, ast.Attribute) and p.attr == "benchmark" for p in parts)
+            named = any(isinstance(p, ast.Constant) and p.value in NAMES for p in parts)
+            if asked and named and path.parent.name != "tetris":
+                wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert wrong == []
+
+
+def test_nobody_learns_anything_from_the_name_of_a_statistic() -> None:
+    wrong = []
+    for room in ("benchmarks", "report", "cli", "stats", "core"):
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    source = ast.unparse(node.func.value)
+                    about = re.search(r"(^|\.)(measure|statistic)$|statistic\.name$", source)
+                    if node.func.attr in CUTS and about:
+                        wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert wrong == []
+
+
+def test_there_is_one_class_of_statistics() -> None:
+    classes = [
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name == "Statistic"
+    ]
+    assert classes == ["stats/statistics.py"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_declares_a_schema_a_headline_and_a_citation(name: str) -> None:
+    benchmark = catalogue.benchmarks.make(name)
+    assert benchmark.schema.key
+    assert benchmark.headline
+    assert benchmark.citations
