@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= 2
 MINUTES ?= 5
-WHERE ?= disk,memory,s3,copies
+WHERE ?= disk,memory,s3,copies,study
 
 # What an installation depends on; new Python files are seen without one.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)

@@ -135,7 +135,7 @@ def lead() -> str:
     )
     story.say("How long her own people take is fitted to their log.")
     _log(Path("log.csv"))
-    story.type("segmeter costs log.csv")
+    story.type("segmeter clicks costs log.csv")
     story.type(
         "segmeter report runs/noc-1 --cost costs.toml --objects 20000 --rate 15 --format md "
         "--out tables",

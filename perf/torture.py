@@ -1,14 +1,16 @@
 """Torture: kill runs at random moments for some minutes; their rows must come out the same.
 
-`python perf/torture.py --minutes 5 --seed 1 --where disk,memory,s3,ray,copies`
+`python perf/torture.py --minutes 5 --seed 1 --where disk,memory,s3,ray,copies,study`
 
 On `disk`, and on an S3 server that is started for it, the parent or a worker is killed (SIGKILL,
 SIGTERM, SIGINT) at a random moment, again and again, until the run is complete. On a Ray cluster
 of two nodes it is the driver, an actor or a node; in `memory://` a write is interrupted. `copies`
 runs two shards and then copies their folders over each other, merges them, adds a model and
 compacts, killing each command. Rows must be unique after every step, and in the end equal to
-those of an undisturbed run, with no temporary file, lock or lease left. The first difference ends
-the script with exit code 1.
+those of an undisturbed run, with no temporary file, lock or lease left. `study` kills a study's
+server five times while people answer and commands run beside it (`perf/study.py`): no
+acknowledged answer may be lost or stored twice. The first difference ends the script with exit
+code 1.
 """
 
 from __future__ import annotations
@@ -279,15 +281,31 @@ def torture(
     return 0
 
 
+def torture_study(times: int = 5) -> bool:
+    """Kill a study's server; whether everything acknowledged is kept once."""
+    import study
+
+    found = study.kill(times, None)
+    kept = found["acknowledged"] > 0 and found["backup equal"]
+    broken = found["errors"] + found["lost"] + found["stored twice"] + len(found["commands failed"])
+    print(f"study: {found}", flush=True)
+    return bool(kept and not broken)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--where", default="disk,memory,s3,ray,copies", help="several of these")
+    places = "disk,memory,s3,ray,copies,study"
+    parser.add_argument("--where", default=places, help="several of these")
     asked = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)
-    wanted = asked.where.split(",")
+    wanted = [name for name in asked.where.split(",") if name != "study"]
+    if "study" in asked.where.split(",") and not torture_study():
+        return 1
+    if not wanted:
+        return 0
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-"))
         bases = {"disk": folder, "memory": "memory://torture", "ray": folder, "copies": folder}

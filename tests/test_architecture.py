@@ -40,19 +40,24 @@ MAY_IMPORT = {
     # The public API: what `import segmeter` offers.
     "api": {
         *("core", "runtime", "models", "benchmarks", "engine", "store", "report"),
+        "model_parity",
     },
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
-        *("benchmarks", "store", "engine", "report", "study", "api"),
+        *("benchmarks", "store", "engine", "report", "study", "api", "serving"),
     },
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
         *("benchmarks", "store", "engine", "report"),
     },
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
-    "__init__.py": {"api", "core", "evaluation", "measures", "metrics"},
+    "__init__.py": {
+        *("api", "core", "evaluation", "measures", "metrics", "model_parity", "serving"),
+    },
     "evaluation.py": {"api", "core", "runtime", "engine"},
     "metrics.py": {"core"},
+    "model_parity.py": {"core", "measures", "stats", "report", "evaluation"},
+    "serving.py": {"core"},
     "__main__.py": {"cli"},
 }
 # What a room may look up in the catalogue beyond what it may import, and why.
@@ -63,6 +68,8 @@ MAY_LOOK_UP = {
     "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
     "api": {*SCIENCE, "benchmarks"},  # loads and lists everything that has a name
     "evaluation.py": {"users"},
+    "model_parity.py": {"models", "datasets", "users"},
+    "serving.py": {"models"},
     "study": {"models"},  # the model that people segment with
 }
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")

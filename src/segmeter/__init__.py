@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from segmeter.core.sessions import Round, Session
     from segmeter.core.users import Observation
     from segmeter.evaluation import evaluate
+    from segmeter.model_parity import parity
+    from segmeter.serving import serve
 
 __version__ = "0.2.0"
 
@@ -89,6 +91,8 @@ _HOMES = {
     "metrics": "",
     "next_click": "api.simulation",
     "open_run": "api.runs",
+    "parity": "model_parity",
+    "serve": "serving",
     "simulate": "api.simulation",
 }
 __all__ = [
@@ -138,6 +142,8 @@ __all__ = [
     "metrics",
     "next_click",
     "open_run",
+    "parity",
+    "serve",
     "simulate",
 ]
 

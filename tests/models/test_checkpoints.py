@@ -6,6 +6,9 @@ import base64
 import gzip
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -372,3 +375,29 @@ def test_real_weights_give_the_masks_of_the_authors_code(
             token = 1 if asked["multimask_output"] else found[case][2]
             mask = encoded.masks_of(found[case][0][token : token + 1])[0].dense()
             assert int((mask != bits).sum()) <= rows[case][0]["near_threshold"]
+
+
+def test_check_says_what_a_file_is_and_whether_it_predicts_sensibly(
+    tmp_path: Path, mobile: dict[str, Any]
+) -> None:
+    tuned, noise = tmp_path / "tuned.pth", tmp_path / "noise.pth"
+    torch.save({"model": {f"module.{k}": v for k, v in mobile.items()}, "epoch": 3}, tuned)
+    generator = torch.Generator().manual_seed(1)
+    lost = {k: torch.randn(v.shape, generator=generator) for k, v in mobile.items() if "mask" in k}
+    torch.save({**mobile, **lost}, noise)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # several wait for each other
+    good, bad = (
+        subprocess.run(
+            [sys.executable, "-m", "segmeter", "check", str(file)],
+            capture_output=True,
+            text=True,
+            env=one_thread,
+            check=False,
+        )
+        for file in (tuned, noise)
+    )
+    assert (good.returncode, bad.returncode) == (0, 1), good.stderr + bad.stderr
+    assert "tuned.pth" in good.stdout
+    assert "mobile-sam" in good.stdout
+    assert "tensors under 'model' with the prefix 'module.'" in good.stdout
+    assert "is this the right file?" in bad.stdout

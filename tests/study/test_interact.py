@@ -26,6 +26,7 @@ from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc
 from segmeter.runtime.roots import Roots
 from segmeter.study import database as db
+from segmeter.study.exports import step_rows
 from segmeter.study.records import steps_of
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import MEASURES
@@ -235,3 +236,23 @@ def test_clicks_come_in_order_inside_the_image_and_not_after_the_end(
     assert step(person, trial, 5, 5.0, 5.0).status_code == 409
     assert content(person, trial).status_code == 200
     assert step(person, trial, 5, 5.0, 5.0).status_code == 410
+
+
+def test_the_last_click_can_be_taken_back(begin: Callable[..., RunningStudy], visit: Any) -> None:
+    study = begin(PLAN)
+    person = visit(study).join()
+    (trial, *_) = person.batch()["trials"]
+    first = step(person, trial, 1, 100.5, 100.5).json()
+    step(person, trial, 2, 40.5, 60.5)
+    undo = {"number": 2, "undo": True, "user_ms": 10.0, "pointer": "mouse"}
+    path = f"/api/trials/{trial['id']}/steps"
+    assert person.post(path, undo).json() == first
+    assert person.post(path, undo).json() == first  # sent again, it changes nothing more
+    assert person.post(path, {**undo, "number": 5}).status_code == 409
+    other = step(person, trial, 2, 20.5, 20.5).json()
+    again = restarted(begin, visit, person)
+    assert step(again, trial, 2, 20.5, 20.5).json() == other
+    assert content(again, trial).status_code == 200
+    with study.database.reading() as connection:
+        rows = [row for row in step_rows(connection, study.plan) if row["trial"] == trial["id"]]
+    assert [(row["x"], row["undone"]) for row in rows] == [(100, False), (60, True), (20, False)]

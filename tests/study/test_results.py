@@ -180,3 +180,21 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
     assert [row["stopped"] for row in people if row["round"] == 3] == [True, True]
     assert sorted(row["seconds_user"] for row in people if row["round"] == 1) == [2.4, 2.6]
     assert any(row.measure == "noc@90" for row in run.summary())
+
+
+def test_two_modes_are_compared_without_a_text_description(
+    begin: Callable[..., RunningStudy],
+) -> None:
+    """The first mode is the reference; a study on one device has no section about devices."""
+    text = CLICKS.replace("Text_Description", "Silhouette_Mask").replace(
+        "per_cell = 2", "per_cell = 4"
+    )
+    study = begin(text.replace("batch = 2", 'batch = 2\ndevices = ["pc"]'))
+    fill_with_people(study)
+    with study.database.reading() as connection:
+        page = study_page(connection, study.plan, study.stimuli)
+    assert "Each display mode against Silhouette_Mask" in page
+    assert "Not enough clicks" not in page
+    assert "Computer against phone" not in page
+    assert "no mode can come closer" not in page
+    assert "object diagonals" in page

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segmeter.api.loading import as_model, dataset_spec, is_own_data
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
+from segmeter.models.opening import entry_of_path
 from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from segmeter.api.data_checks import Findings
 
 __all__ = ["Check", "check"]
+
+_SENSIBLE = 0.3  # mean IoU after five clicks; random weights stay below
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class Check:
         Of a data set: scenes, targets, classes, and what was recognised in a folder.
     damaged, jobs
         Of a run: what is wrong with a file, by its name, and how many jobs are finished.
+    about
+        Of a checkpoint file: what it holds, one sentence each.
     """
 
     name: str
@@ -44,6 +49,7 @@ class Check:
     findings: Findings | None = None
     damaged: Mapping[str, str] | None = None
     jobs: int = 0
+    about: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.faults
@@ -91,7 +97,26 @@ def check(
 
     made = as_model(thing, weights)
     name = thing if isinstance(thing, str) else made.card.name
-    return Check(name, "model", tuple(broken_promises(made)))
+    faults = broken_promises(made)
+    about = _opened(name, made, faults) if isinstance(thing, str) else []
+    return Check(name, "model", tuple(faults), about=tuple(about))
+
+
+def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
+    """What a checkpoint file holds, and how it predicts from clicks; adds to the faults."""
+    from segmeter.models.opening import described
+
+    about = described(name)
+    if not about or faults or "click" not in model.card.abilities:
+        return about
+    from segmeter.model_parity import first_clicks
+
+    reached = first_clicks(model)
+    mean = sum(reached) / len(reached)
+    about.append(f"mean IoU {mean:.2f} after at most 5 clicks on {len(reached)} built-in objects")
+    if mean < _SENSIBLE:
+        faults.append(f"mean IoU {mean:.2f} is that of random weights; is this the right file?")
+    return about
 
 
 def _is_run(name: str) -> bool:
@@ -111,9 +136,9 @@ def _is_data(thing: Any) -> bool:
     """A data set, a folder, or the name of a data set and of no model."""
     if not isinstance(thing, str | Path):
         return hasattr(thing, "scenes")
-    if ".py:" in str(thing):
-        return False
     plain = str(thing).partition("?")[0]
+    if ".py:" in str(thing) or entry_of_path(plain) is not None:
+        return False
     return is_own_data(plain) or (
         plain in catalogue.datasets.names() and plain not in catalogue.models.names()
     )

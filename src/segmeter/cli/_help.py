@@ -9,9 +9,9 @@ from typer.core import TyperCommand, TyperGroup
 __all__ = ["Application", "Command", "Group", "panel_of"]
 
 _PANELS = {
-    "Start here": ("demo", "list", "doctor", "fetch", "check"),
+    "Start here": ("demo", "list", "doctor", "fetch", "check", "models"),
     "Evaluate and compare": ("run", "report", "compare", "score", "browse", "leaderboard"),
-    "For papers and projects": ("table", "figure", "cite", "costs", "export", "runs", "merge"),
+    "For papers and projects": ("table", "figure", "cite", "export", "runs", "merge"),
     "People": ("study", "clicks", "fairness"),
 }
 _ORDER = [name for names in _PANELS.values() for name in names]

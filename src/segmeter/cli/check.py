@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 _NAMED = 20
+"""Mean IoU after five clicks that every trained model exceeds on the built-in images."""
 
 Segmenter = Annotated[
     str,
@@ -63,8 +64,8 @@ def check(
     elif found.damaged is not None:
         _print_run(found)
     elif found.findings is None:
-        for fault in found.faults:
-            typer.echo(fault)
+        for line in (*found.about, *found.faults):
+            typer.echo(line)
         typer.echo(f"{model}: {_conclusion(len(found.faults))}")
     else:
         _print_data(model, found.findings, found.faults, page)
@@ -76,7 +77,7 @@ def _facts(found: Check) -> dict[str, Any]:
     if found.damaged is not None:
         return {"run": found.name, "damaged": dict(found.damaged)}
     if found.findings is None:
-        return {"model": found.name, "broken": found.faults}
+        return {"model": found.name, "broken": found.faults, "about": found.about}
     data = found.findings
     counts = {"scenes": data.scenes, "targets": data.targets, "classes": data.classes}
     volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}

@@ -341,7 +341,7 @@ def costs(
 
     Example: `segmeter study costs study.toml --out costs.toml`
     """
-    from segmeter.cli.costs import tell_costs
+    from segmeter.cli._click_costs import tell_costs
     from segmeter.study.interactions import fit_costs, interactions
 
     study = _open(plan, db, data, None)

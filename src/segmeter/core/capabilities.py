@@ -192,6 +192,15 @@ class ChoosesUsers(Protocol):
 
 
 @runtime_checkable
+class ShowsVolumes(Protocol):
+    """A benchmark that shows volumes in the window that its models see."""
+
+    def shown(self, scene: Any) -> tuple[Any, str]:
+        """Grey values 0 to 255, and modality and window in a sentence."""
+        ...
+
+
+@runtime_checkable
 class RunsUsersIndependently(Protocol):
     """A benchmark whose rows of one user do not depend on the other users.
 

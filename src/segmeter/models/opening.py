@@ -1,4 +1,4 @@
-"""Models by path: a checkpoint, a Hugging Face folder or ONNX graphs instead of a name."""
+"""Models by path: a checkpoint, a Hugging Face folder, ONNX graphs or a service."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models.onnx_models import onnx_files, open_onnx
+from segmeter.models.services import ServiceModel
 
-__all__ = ["entry_of_path"]
+__all__ = ["described", "entry_of_path"]
 
 _CHECKPOINTS = (".pth", ".pt", ".ckpt", ".bin", ".torch", ".safetensors")
 
 
 def entry_of_path(name: str) -> catalogue.Entry[Any] | None:
     """How to open a model that is given by its file or folder; None for other names."""
+    if name.startswith(("http://", "https://")):
+        return catalogue.Entry(name, lambda **o: ServiceModel(name, **o), "a service", name)
     path = Path(name).expanduser()
     if path.suffix in _CHECKPOINTS:
         if not path.is_file():
@@ -55,3 +58,32 @@ def open_folder(path: Path, **options: Any) -> Any:
     whole |= dict.fromkeys(("sam3_tracker", "sam3_tracker_video", "sam3"), "sam3-tracker")
     name = whole[kind] if kind in whole else architecture(path)
     return catalogue.models.make(catalogue.Spec(name, options), weights=str(path))
+
+
+def described(name: str) -> list[str]:
+    """For a checkpoint file: what was recognised in it, in a few lines; else nothing."""
+    path = Path(name.partition("?")[0]).expanduser()
+    if path.suffix not in _CHECKPOINTS or not path.is_file():
+        return []
+    from segmeter.models.checkpoints import read_checkpoint
+    from segmeter.models.clicknets.containers import recognise as click_network
+    from segmeter.models.weights import fingerprint
+
+    digest = fingerprint(path)
+    network = click_network(path)
+    if network is not None:
+        return [f"{path.name} ({digest}): {network}"]
+    found = read_checkpoint(path, headers_only=True)
+    where = f"under '{found.container}'" if found.container else "at the top"
+    prefix = f" with the prefix '{found.prefix}'" if found.prefix else ""
+    layout = "Hugging Face" if found.layout == "hub" else "the authors' code"
+    lines = [
+        f"{path.name} ({digest}): {found.model}",
+        f"{len(found.tensors)} tensors {where}{prefix}, named as by {layout}",
+    ]
+    if found.unused:
+        kinds = sorted({name.partition(".")[0] for name in found.unused})
+        lines.append(f"{len(found.unused)} not needed for images: {', '.join(kinds)}")
+    if found.model == "sam-vit-b":
+        lines.append(f"if these are MedSAM's weights, say --model 'medsam?weights={path}'")
+    return lines

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 
+from segmeter.core.capabilities import ShowsVolumes
 from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
-from segmeter.core.sections import Block, Illustration, Note, Replay, ReplayFrame, Section
+from segmeter.core.scenes import Volume
+from segmeter.core.sections import (
+    Block,
+    Illustration,
+    Note,
+    Replay,
+    ReplayFrame,
+    Section,
+    Slices,
+    Step,
+)
 from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
 from segmeter.report.templates import filled
@@ -23,6 +34,7 @@ from segmeter.store.cache import cached_table
 __all__ = ["PAGE", "Sessions"]
 
 PAGE = 50
+_QUALITY = {"iou": "IoU", "dice": "Dice"}
 _FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")
 _SORTS = {
     "hardest": "reached asc, rounds desc, best asc",
@@ -45,17 +57,19 @@ class Sessions:
         self.run = run
         self.goal = goal
         columns = run.sql("select * from rows limit 0").column_names
-        if "iou" not in columns or "target" not in columns:
-            raise BadInput(f"'{run.plan.benchmark}' has no sessions to browse")
+        measure = next((name for name in _QUALITY if name in columns), "")
+        if not measure or "target" not in columns:
+            raise BadInput(f"runs of '{run.plan.benchmark}' have no sessions to browse")
+        self.measure = measure
         area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
             select model, dataset, scene, target, "user", protocol,
                    min(label) as class, {area} as area,
-                   max(iou) as best, arg_max(iou, round) as last,
-                   coalesce(min(case when iou >= {float(goal)} then round end), max(round))
+                   max({measure}) as best, arg_max({measure}, round) as last,
+                   coalesce(min(case when {measure} >= {float(goal)} then round end), max(round))
                        as rounds,
-                   coalesce(max(iou), 0) >= {float(goal)} as reached
+                   coalesce(max({measure}), 0) >= {float(goal)} as reached
             from rows group by all order by all"""  # fmt: skip
         # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
         self._connection.register(
@@ -110,7 +124,8 @@ class Sessions:
         return filled(
             "browse.html",
             title=f"Sessions of {PurePath(self.run.address).name}",
-            goal=f"{100 * self.goal:g} % IoU",
+            goal=f"{100 * self.goal:g} % {_QUALITY[self.measure]}",
+            measure=_QUALITY[self.measure],
             choices=self.choices(),
             asked=dict(asked),
             sorts=list(_SORTS),
@@ -131,11 +146,12 @@ class Sessions:
         title = f"{_object(key['scene'], key['target'])}: {short(key['model'])}"
         names = display_names(self.run.plan.datasets)
         section = Section("Click by click", "", [self._replay(key, rows)])
-        best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
+        measure, named = self.measure, _QUALITY[self.measure]
+        best = max((row[measure] for row in rows if row[measure] is not None), default=None)
         facts = [
             f"protocol {key['protocol']}",
-            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % IoU",
-            "" if best is None else f"best IoU {100 * best:.1f} %",
+            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}",
+            "" if best is None else f"best {named} {100 * best:.1f} %",
         ]
         subtitle = f"{names.get(key['dataset'], key['dataset'])}, {key['user']}"
         return render(Page(title, subtitle, facts, [section], back="/"))
@@ -155,9 +171,23 @@ class Sessions:
             return Note(f"The image cannot be shown: {error}", "warning")
         if any(row.get("mask") is None for row in rows):
             return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
+        if isinstance(scene, Volume) and isinstance(self.run.benchmark, ShowsVolumes):
+            grey, seen = self.run.benchmark.shown(scene)
+            z, y, x = scene.spacing_mm or (1.0, 1.0, 1.0)
+            steps = list(_steps(rows, scene.shape))
+            return Slices("session", key["scene"], grey, steps, ground_truth, (z, y, x), seen)
         frames = [_frame(row, ground_truth.shape) for row in rows]
         image = Illustration(pixels, close=True)
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
+
+
+def _steps(rows: Sequence[Mapping[str, Any]], shape: Sequence[int]) -> Iterator[Step]:
+    """The rounds of a session on a volume; those after the user stopped are left out."""
+    for row in rows:
+        if not row["stopped"] or row["round"] == 1:
+            mask = Mask.decoded(row["mask"], tuple(shape))
+            spent = f"{row['interactions']:.0f} interactions so far"
+            yield Step(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, spent)
 
 
 def _object(scene: str, target: str) -> str:

@@ -56,6 +56,7 @@ class Segmenting:
         # (105 instead of 485 ms per click, perf/study_interact.py).
         steady_arithmetic(threads=1)
         self._study = study
+        self._judge = judge_by(MEASURES)  # imports the measures before there are several threads
         self._models: dict[str, Model] = {
             name: catalogue.models.make(name, weights=weights) for name in study.plan.design.models
         }
@@ -169,7 +170,7 @@ class Segmenting:
         """The trial's session, brought to its stored clicks."""
         scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
-        session = Session(scene, encoded, target, judge=judge_by(MEASURES))
+        session = Session(scene, encoded, target, judge=self._judge)
         with self._study.database.reading() as connection:
             steps = steps_of(connection, trial)
         for step in steps:

@@ -398,3 +398,16 @@ def test_users_that_a_model_cannot_take_are_named(tmp_path: Path) -> None:
 def test_until_is_refused_with_the_way_that_there_is() -> None:
     with pytest.raises(BadInput, match=r"no --until; .*until_dice=0.9"):
         catalogue.benchmarks.make("volumes").plan(replace(PLAN, options={"until": "dice>=0.9"}))
+
+
+def test_sessions_on_volumes_can_be_browsed_by_their_dice(run: Run) -> None:
+    from segmeter.report.browsing import Sessions
+
+    sessions = Sessions(run)
+    many, rows = sessions.found({})
+    assert many > 0
+    assert "best Dice, %" in sessions.page({})
+    asked = {k: rows[0][k] for k in ("model", "dataset", "scene", "target", "user", "protocol")}
+    page = sessions.session(asked)
+    assert "replay slices" in page
+    assert "MR, shown from" in page

@@ -15,7 +15,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
@@ -82,6 +82,12 @@ class Volumes(Declared):
             many.setdefault(group.dataset, set()).update(group.clusters)
         found = Declared.differences(self, run, names)
         return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
+
+    def shown(self, scene: Volume) -> tuple[Any, str]:
+        """A volume as its viewers show it, with its modality and window."""
+        from segmeter.benchmarks.volumes.cases import grey_values
+
+        return grey_values(scene)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""

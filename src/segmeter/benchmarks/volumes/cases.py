@@ -19,7 +19,7 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Note, Slices, Step, Table
 from segmeter.models.volumes.preparation import prepared
 
-__all__ = ["failures", "lost_prompts", "sessions_to_scroll"]
+__all__ = ["failures", "grey_values", "lost_prompts", "sessions_to_scroll"]
 
 _LISTED, _SHOWN = 15, 3
 _ANY_REPEAT = """regexp_replace("user", '[?&]repeat=\\d+', '')"""
@@ -98,14 +98,15 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
     if target is None or not steps or not isinstance(scene, Volume):
         return Note(f"{key[0]}: its masks were not kept, or its target is gone.", "warning")
     spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
+    grey, seen = grey_values(scene)
     return Slices(
         re.sub(r"\W+", "-", f"slices-{dataset}-{key[0]}-{key[1]}"),
         f"{key[0]}, {target.label or key[1]}: {model}, {label_of(user)}",
-        _grey(scene),
+        grey,
         steps,
         target.mask,
         (spacing[0], spacing[1], spacing[2]),
-        f"Reading {protocol}; Dice {100 * _last(group, key):.1f} % in the end.",
+        f"Protocol {protocol}; Dice {100 * _last(group, key):.1f} % in the end. {seen}",
     )
 
 
@@ -126,10 +127,12 @@ def _step(row: Row, scene: Scene) -> Step:
     return Step(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, spent)
 
 
-def _grey(scene: Volume) -> npt.NDArray[np.uint8]:
-    """Voxels as a person sees them: the corrected window of the modality."""
+def grey_values(scene: Volume) -> tuple[npt.NDArray[np.uint8], str]:
+    """Voxels as 0 to 255 in the window of their modality, and that window in a sentence."""
     shown = prepared(scene, "sam", "corrected")
-    return np.stack([shown.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
+    low, high = shown.range
+    grey = np.stack([shown.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
+    return grey, f"{shown.modality or 'Unknown modality'}, shown from {low:g} to {high:g}."
 
 
 def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:

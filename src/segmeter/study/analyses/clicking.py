@@ -58,7 +58,7 @@ def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> l
     by_dataset, by_mode = _recorded(connection, plan, stimuli)
     sections = [_counts(plan, trials, counted), _distances(counted, stimuli)]
     if by_mode is not None:
-        sections.append(_modes(by_mode, stimuli))
+        sections.append(_modes(plan, by_mode, stimuli))
     if len(plan.design.devices) > 1:
         sections.append(_devices(by_dataset, stimuli))
     return [*sections, _images(counted, stimuli)]
@@ -171,10 +171,10 @@ def _spread(rows: Sequence[Mapping[str, Any]], away: Sequence[float]) -> float:
     return float(np.mean([max(each) - min(each) for each in found.values()]))
 
 
-def _modes(clicks: Clicks, stimuli: Stimuli) -> Section:
-    names = list(dict.fromkeys(key.dataset for key, _ in clicks.groups()))
+def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
+    names = {key.dataset for key, _ in clicks.groups()}
     known = click_similarity.REFERENCE
-    reference = known if known in names else names[0]
+    reference = known if known in names else next(n for n in plan.conditions if n in names)
     blocks = _similarity(clicks, stimuli, "modes", partial(_against, reference=reference))
     text = (
         f"Each display mode against {reference}"

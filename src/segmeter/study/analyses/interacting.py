@@ -64,7 +64,7 @@ def _summary(found: Sequence[Interaction]) -> Section:
     locate = f", finding the object {prices['locate']} more" if "locate" in prices else ""
     sentence = (
         f"Participants accepted a mask after **{np.mean(accepted):.1f}** clicks on average"
-        f" ({len(accepted)} of {len(found)} sessions; the others gave up)."
+        f" ({len(accepted)} of {len(found)} sessions)."
         if accepted
         else f"All {len(found)} sessions ended with giving up."
     )
@@ -153,7 +153,8 @@ def _wilcoxon(first: Sequence[float], second: Sequence[float]) -> str:
     gaps = np.subtract(first, second)
     if len(gaps) < 2 or not gaps.any():
         return "–"
-    return f"{stats.wilcoxon(gaps).pvalue:.3f}"
+    p = float(stats.wilcoxon(gaps).pvalue)
+    return f"{p:.1e}" if p < 0.001 else f"{p:.3f}"
 
 
 def _images(

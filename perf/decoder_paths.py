@@ -1,0 +1,161 @@
+"""All execution paths of SAM's decoder and encoders with random weights, with ratios, in one run.
+
+    python perf/decoder_paths.py [--device cuda] [--clicks 256] [--side 1024] [--repeats 20]
+
+Decoder: eager calls, captured CUDA graphs, several scenes in one pass, shared projections for
+single clicks (`SingleClicks`), the same as Triton kernels (`FusedClicks`), each also compiled by
+torch where it can be. Encoders: ours eager and captured, and that of `transformers`. Each ratio is
+against the captured graphs of the same work (eager on a processor); a path below 2 does not earn
+its code. On a processor take `--side 128 --clicks 8 --repeats 2 --device cpu`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from segmeter.core.models import Request
+from segmeter.core.prompts import Click
+from segmeter.models.sam._batched_scenes import start_together
+from segmeter.models.sam._cuda_graphs import eagerly
+from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._encoded import SamEncodedScene, fused_steps
+from segmeter.models.sam._frames import Padded
+from segmeter.models.sam._hiera import HieraSizes
+from segmeter.models.sam._networks import SamNetwork
+from segmeter.models.sam._policy import Policy
+from segmeter.models.sam._sam2 import Sam2Network
+from segmeter.models.sam._tiny_vit import TinyVit
+
+
+def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) -> float:
+    """The fastest of some calls, after two that warm up."""
+    best = float("inf")
+    for number in range(repeats + 2):
+        start = time.perf_counter()
+        with torch.no_grad():
+            work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        if number > 1:
+            best = min(best, time.perf_counter() - start)
+    return 1000 * best
+
+
+def scene(network: Any, side: int, seed: int) -> SamEncodedScene:
+    generator = torch.Generator().manual_seed(seed)
+    cells = torch.randn(1, (side // 16) ** 2, 256, generator=generator).to(network.device)
+    embedding = Embedding(cells.to(network.dtype))
+    return SamEncodedScene(network, Padded((side, side), side), embedding, Policy())
+
+
+def requests(count: int, side: int) -> list[Request]:
+    places = torch.Generator().manual_seed(1)
+    points = torch.randint(0, side, (count, 2), generator=places).tolist()
+    return [Request((Click((y, x)),)) for y, x in points]
+
+
+def _eager(encoded: SamEncodedScene, asked: list[Request]) -> None:
+    with eagerly():
+        encoded.render(encoded.predict(asked))
+
+
+def rounds(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
+    """A round of sessions: few requests on one scene."""
+    asked = requests(count, side)
+    yield f"round of {count}, captured graphs", lambda: encoded.render(encoded.predict(asked))
+    yield f"round of {count}, eager", lambda: _eager(encoded, asked)
+    if encoded.network.device.type == "cuda":
+        yield f"round of {count}, started and finished", lambda: encoded.start_predict(asked)()
+
+
+def several(network: Any, count: int, side: int) -> Iterator[tuple[str, Any]]:
+    """One request on each of several scenes, as slices of a volume."""
+    scenes, asked = [scene(network, side, s) for s in range(count)], requests(count, side)
+
+    def apart() -> None:
+        for one, request in zip(scenes, asked, strict=True):
+            one.render(one.predict([request]))
+
+    yield f"{count} scenes, one by one, captured graphs", apart
+    yield f"{count} scenes, one pass", lambda: start_together(scenes, asked)()
+
+
+def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
+    """Many single clicks on one scene, as a click map or a grid asks for."""
+    asked = requests(count, side)
+    device, dtype = encoded.network.device, encoded.network.prompts.no_mask_embed.weight.dtype
+    points = torch.tensor([r.prompts[0].point for r in asked], device=device).float()  # type: ignore[union-attr]
+    yield f"{count} single clicks, captured graphs", lambda: encoded.predict(asked)
+    yield f"{count} single clicks, eager", lambda: _eager(encoded, asked)
+    made: list[tuple[str, Any]] = [("shared projections", encoded.single_clicks(dtype))]
+    if fused_steps(device) is not None:
+        from segmeter.models.sam._triton_clicks import FusedClicks
+
+        made.append(("Triton kernels", FusedClicks(encoded, dtype)))
+    for name, lone in made:
+        tokens = lone.tokens(points)
+        yield f"{count} single clicks, {name}", partial(lone.logits, tokens)
+    if device.type == "cuda":
+        compiled: Any = torch.compile(made[0][1].logits, dynamic=False)
+        shared = made[0][1].tokens(points)
+        yield f"{count} single clicks, shared projections, compiled", lambda: compiled(shared)
+
+
+def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:
+    """An image through SAM 2 tiny: ours captured and eager, and `transformers`."""
+    ours = Sam2Network(HieraSizes(), side).to(device, torch.float32)
+    pixels = torch.rand(1, 3, side, side, device=device)
+
+    def eager() -> None:
+        with eagerly():
+            ours.encode(pixels)
+
+    yield "SAM 2 tiny's encoder, captured graphs", lambda: ours.encode(pixels)
+    yield "SAM 2 tiny's encoder, eager", eager
+    try:
+        from transformers import Sam2Config, Sam2Model
+    except ImportError:
+        return
+    theirs: Any = Sam2Model(Sam2Config())
+    theirs.eval().to(device)
+    if side == 1024:
+        yield "SAM 2 tiny's encoder, transformers", lambda: theirs.get_image_embeddings(pixels)
+
+
+def measure(paths: Iterator[tuple[str, Any]], device: torch.device, repeats: int) -> None:
+    first = 0.0
+    for name, work in paths:
+        took = milliseconds(work, device, repeats)
+        first = first or took
+        print(f"{name:<52} {took:10.3f} ms   {first / took:6.2f} x", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    known = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", default=known)
+    parser.add_argument("--side", type=int, default=1024)
+    parser.add_argument("--clicks", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=20)
+    given = parser.parse_args()
+    device = torch.device(given.device)
+    for dtype in ("float32", "float16") if device.type == "cuda" else ("float32",):
+        network = SamNetwork(TinyVit(), given.side, device=given.device, dtype=dtype)
+        network.parts.to(network.device, network.dtype)
+        print(f"\n{dtype}, side {given.side}, {device}")
+        encoded = scene(network, given.side, 0)
+        for count in (1, 8):
+            measure(rounds(encoded, count, given.side), device, given.repeats)
+        measure(several(network, 8, given.side), device, given.repeats)
+        measure(clicks(encoded, given.clicks, given.side), device, given.repeats)
+    measure(encoders(device, given.side), device, given.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,391 @@
+"""`segmeter.parity`: are two models the same? Compares their masks prompt by prompt.
+
+A simulated user prompts model A; model B receives every prompt that A received. The result has
+the IoU of the two masks in every round, differences of logits (where both have them) and of
+scores, the round at which masks first differ, and the effect on NoC and seconds per click, where
+each model is prompted by the user on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import EncodedScene
+from segmeter.core.prompts import Prompt, round_from_json
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import (
+    Column,
+    Gallery,
+    Illustration,
+    Note,
+    Outline,
+    Section,
+    Table,
+    Value,
+)
+from segmeter.core.seeds import generator
+from segmeter.core.sessions import Session
+from segmeter.core.users import Observation, User
+from segmeter.measures.objects import iou
+from segmeter.stats.intervals import Interval, Resampling
+
+__all__ = ["Comparison", "Parity", "first_clicks", "parity"]
+
+GOAL = 0.9
+"""IoU at which clicks are counted: NoC@90."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One round of one object: what A and B predicted from the same prompts."""
+
+    scene: str
+    target: str
+    round: int
+    iou: float
+    score_difference: float
+    logit_difference: float | None
+    seconds_a: float
+    seconds_b: float
+    mask_a: Mask
+    mask_b: Mask
+    prompts: tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """How far two models agree on the same prompts."""
+
+    a: str
+    b: str
+    prompts_from: str
+    rounds: Sequence[Comparison]
+    noc_difference: Interval | None
+    seconds_difference: Interval
+    scenes: Sequence[Scene]
+
+    @property
+    def mean_iou(self) -> float:
+        """Mean IoU of A's and B's masks over all rounds."""
+        return float(np.mean([r.iou for r in self.rounds]))
+
+    @property
+    def lowest(self) -> list[Comparison]:
+        """All rounds, the least alike first."""
+        return sorted(self.rounds, key=lambda r: (r.iou, r.scene, r.target, r.round))
+
+    @property
+    def first_difference(self) -> dict[tuple[str, str], int]:
+        """For each object with differing masks, the round in which they differ first."""
+        found: dict[tuple[str, str], int] = {}
+        for r in self.rounds:
+            if r.iou < 1:
+                found.setdefault((r.scene, r.target), r.round)
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """The result as plain data."""
+        ious = np.array([r.iou for r in self.rounds])
+        logits = [r.logit_difference for r in self.rounds if r.logit_difference is not None]
+        worst, noc = self.lowest[0], self.noc_difference
+        return {
+            "a": self.a,
+            "b": self.b,
+            "prompts": self.prompts_from,
+            "objects": len({(r.scene, r.target) for r in self.rounds}),
+            "rounds": len(self.rounds),
+            "iou": float(ious.mean()),
+            "iou_lowest": float(ious.min()),
+            "identical_masks": float((ious == 1).mean()),
+            "objects_that_differ": len(self.first_difference),
+            "largest_logit_difference": max(logits) if logits else None,
+            "largest_score_difference": max(abs(r.score_difference) for r in self.rounds),
+            "noc90_difference": None if noc is None else asdict(noc),
+            "seconds_per_click_difference": asdict(self.seconds_difference),
+            "worst": {"scene": worst.scene, "target": worst.target, "round": worst.round},
+        }
+
+    def lines(self) -> list[str]:
+        """The result in a few lines of text."""
+        facts, worst = self.facts(), self.lowest[0]
+        said = [
+            f"{self.a} and {self.b}: mean IoU {facts['iou']:.4f} of {facts['rounds']} masks "
+            f"({facts['objects']} objects), {facts['identical_masks']:.0%} identical",
+            f"lowest IoU {worst.iou:.4f}: {worst.scene}, {worst.target}, round {worst.round}",
+            f"largest difference of scores {facts['largest_score_difference']:.2g}",
+        ]
+        if facts["largest_logit_difference"] is not None:
+            said.append(f"largest difference of logits {facts['largest_logit_difference']:.2g}")
+        if self.first_difference:
+            first = min(self.first_difference.values())
+            said.append(
+                f"masks differ on {len(self.first_difference)} of {facts['objects']} objects, "
+                f"first in round {first}"
+            )
+        if self.noc_difference is not None:
+            n = self.noc_difference
+            said.append(f"NoC@90, B minus A: {n.value:+.2f} clicks [{n.low:+.2f}, {n.high:+.2f}]")
+        s = self.seconds_difference
+        said.append(f"seconds per click, B minus A: {s.value:+.4f} [{s.low:+.4f}, {s.high:+.4f}]")
+        return said
+
+    def report(self, to: str | Path) -> Path:
+        """Write an HTML page with the numbers and the worst cases."""
+        from segmeter.report.page import Page, render
+
+        path = Path(to)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = render(
+            Page(
+                f"Parity of {self.a} and {self.b}",
+                "The same prompts given to both models",
+                [f"prompts: {self.prompts_from}", f"{len(self.rounds)} rounds"],
+                [self._numbers(), self._worst()],
+            )
+        )
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def _numbers(self) -> Section:
+        facts = self.facts()
+        rows: list[list[Any]] = [
+            ["mean IoU of A's and B's masks", Value(facts["iou"])],
+            ["lowest IoU", Value(facts["iou_lowest"])],
+            ["share of identical masks", Value(facts["identical_masks"])],
+            ["largest difference of scores", Value(facts["largest_score_difference"])],
+            ["largest difference of logits", Value(facts["largest_logit_difference"])],
+            ["NoC@90, B minus A (clicks)", Value.of(self.noc_difference)],
+            ["seconds per click, B minus A", Value.of(self.seconds_difference)],
+        ]
+        table = Table("parity", [Column("quantity"), Column("value", digits=4)], rows)
+        note = Note(
+            "Masks are compared on the same prompts. NoC and seconds are measured with each model "
+            "prompted on its own; brackets are 95 % intervals resampled by scene."
+        )
+        return Section("Agreement", blocks=[table, note])
+
+    def _worst(self) -> Section:
+        scenes = {scene.name: scene for scene in self.scenes}
+        shown = []
+        for r in [r for r in self.lowest if r.iou < 1][:12]:
+            outlines = [Outline(r.mask_a, "ground_truth", self.a), Outline(r.mask_b, name=self.b)]
+            shown.append(
+                Illustration(
+                    scenes[r.scene].pixels,
+                    f"{r.scene}, {r.target}, round {r.round}: IoU {r.iou:.3f}",
+                    size=scenes[r.scene].shape[:2],  # type: ignore[arg-type]  # images only
+                    outlines=outlines,
+                    prompts=r.prompts,
+                )
+            )
+        text = f"Dashed: {self.a}. Solid: {self.b}." if shown else "All masks are identical."
+        return Section("Least similar masks", text, [Gallery(shown)] if shown else [])
+
+
+def parity(
+    a: Any,
+    b: Any,
+    dataset: Any = "mini",
+    *,
+    run: str | Path | None = None,
+    user: str = "centre-click",
+    rounds: int = 10,
+    limit: int | None = None,
+    seed: int = 0,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+) -> Parity:
+    """Compare two models on the same prompts.
+
+    Parameters
+    ----------
+    a, b
+        Names, paths, addresses or objects, as for `evaluate`.
+    dataset, limit
+        Images to prompt A on, or only the first of them; not used with `run`.
+    run
+        A run whose recorded prompts both models receive instead of those that A would get.
+    user, rounds
+        Who prompts, and at most how often per object.
+
+    >>> found = parity("disc?radius=5", "disc?radius=5", "drawn", limit=1, rounds=2)
+    >>> found.mean_iou
+    1.0
+    """
+    roots = {k: str(v) for k, v in (("data", data), ("weights", weights)) if v is not None}
+    models = [_made(thing, roots) for thing in (a, b)]
+    names = [_name(thing, model) for thing, model in zip((a, b), models, strict=True)]
+    recorded = None if run is None else _recorded(run)
+    compared: list[Comparison] = []
+    clicks: list[tuple[str, int, int]] = []
+    seen: list[Scene] = []
+    for scene in _scenes(_datasets(run, dataset, roots), limit):
+        encoded = [model.encode(scene) for model in models]
+        seen.append(scene)
+        for target in scene.targets:
+            if recorded is not None:
+                prompts = recorded.get((scene.name, target.id), [])
+            else:
+                ours, theirs = (_prompted(scene, target, e, user, rounds, seed) for e in encoded)
+                prompts = [step for step, _ in ours]
+                clicks.append((scene.name, _noc(ours, rounds), _noc(theirs, rounds)))
+            compared += _compare(scene, target, encoded, prompts)
+    if not compared:
+        raise BadInput("nothing was compared: the data or the run holds no prompts for an image")
+    source = f"{user} prompting {names[0]}" if run is None else f"those recorded in {run}"
+    seconds = _seconds(compared)
+    return Parity(names[0], names[1], source, compared, _difference(clicks), seconds, seen)
+
+
+def _made(thing: Any, roots: dict[str, str]) -> Any:
+    if isinstance(thing, str):
+        return catalogue.models.make(thing, **roots)
+    return thing if hasattr(thing, "card") else catalogue.adapted_model(thing)
+
+
+def _name(thing: Any, model: Any) -> str:
+    return catalogue.short(thing) if isinstance(thing, str) else str(model.card.name)
+
+
+def _datasets(run: str | Path | None, dataset: Any, roots: dict[str, str]) -> list[Any]:
+    """The data sets to take images from: those of the run, or the one that is named."""
+    if run is None:
+        return [catalogue.datasets.make(dataset, **roots) if isinstance(dataset, str) else dataset]
+    from segmeter.evaluation import Run
+
+    return [catalogue.datasets.make(spec, **roots) for spec in Run.open(str(run)).plan.datasets]
+
+
+def _scenes(datasets: Sequence[Any], limit: int | None) -> Iterator[Scene]:
+    for data in datasets:
+        for name in list(data.scenes())[:limit]:
+            scene = data.load(name)
+            if scene.header.kind != "image":
+                raise BadInput(f"{scene.name} is a {scene.header.kind}; parity compares images")
+            yield scene
+
+
+def _recorded(run: str | Path) -> dict[tuple[str, str], list[tuple[Prompt, ...]]]:
+    """The prompts of every object's first session in a run, round by round."""
+    from segmeter.evaluation import Run
+
+    rows = Run.open(str(run)).sql("""
+        select dataset, scene, target, round, any_value(prompt order by model, "user", protocol)
+        as prompt from rows where prompt is not null
+        group by dataset, scene, target, round order by dataset, scene, target, round
+    """)
+    found: dict[tuple[str, str], list[tuple[Prompt, ...]]] = {}
+    for row in rows.to_pylist():
+        key = (f"{row['dataset']}/{row['scene']}", row["target"])
+        found.setdefault(key, []).append(round_from_json(row["prompt"]))
+    return found
+
+
+def _prompted(
+    scene: Scene, target: Target, encoded: EncodedScene, user: str, rounds: int, seed: int
+) -> list[tuple[tuple[Prompt, ...], float]]:
+    """The prompts of each round that a user gives to a model, and the IoU it reached."""
+    made_user: User = catalogue.users.make(user)
+    rng = generator(seed, scene.name, target.id)
+    session = Session(scene, encoded, target, judge=_judge)
+    made: list[tuple[tuple[Prompt, ...], float]] = []
+    for number in range(1, rounds + 1):
+        given = made_user.next(
+            Observation(
+                scene,
+                target,
+                session.mask,
+                session.prompts,
+                session.protocol,
+                session.encoded,
+                session.last,
+                number,
+                session.rounds,
+            ),
+            rng,
+        )
+        if not given:
+            break
+        found = session.step(given)
+        made.append((found.prompts, found.scores["iou"]))
+        if made[-1][1] >= GOAL:
+            break
+    return made
+
+
+def _judge(target: Target, mask: Mask) -> dict[str, float]:
+    return {"iou": iou(target.mask, mask, target.ignore)}
+
+
+def _compare(
+    scene: Scene, target: Target, encoded: Sequence[EncodedScene], rounds: Sequence[Any]
+) -> Iterator[Comparison]:
+    """Both models on the same prompts, each with its own state."""
+    sessions = [Session(scene, own) for own in encoded]
+    for number, new in enumerate(rounds, 1):
+        made = [session.step(new) for session in sessions]
+        one, other = (session.last for session in sessions)
+        yield Comparison(
+            scene.name,
+            target.id,
+            number,
+            iou(made[0].mask, made[1].mask),
+            made[1].model_score - made[0].model_score,
+            _logits(one, other),
+            made[0].seconds_predict,
+            made[1].seconds_predict,
+            made[0].mask,
+            made[1].mask,
+            sessions[0].prompts,
+        )
+
+
+def _logits(one: Any, other: Any) -> float | None:
+    """The largest difference of the logits of the shown masks, where both have them."""
+    maps = []
+    for prediction in (one, other):
+        logits = getattr(prediction, "logits", None)
+        if logits is None:
+            return None
+        maps.append(logits[prediction.shown].float().cpu())
+    if maps[0].shape != maps[1].shape:
+        return None
+    return float((maps[0] - maps[1]).abs().max())
+
+
+def _noc(steps: Sequence[tuple[Any, float]], rounds: int) -> int:
+    """Clicks to the goal; all rounds where it is not reached."""
+    return next((n for n, (_, reached) in enumerate(steps, 1) if reached >= GOAL), rounds)
+
+
+def _difference(clicks: Sequence[tuple[str, int, int]]) -> Interval | None:
+    if not clicks:
+        return None
+    values = [float(theirs - ours) for _, ours, theirs in clicks]
+    return Resampling([scene for scene, _, _ in clicks]).interval(values)
+
+
+def _seconds(rounds: Sequence[Comparison]) -> Interval:
+    values = [r.seconds_b - r.seconds_a for r in rounds]
+    return Resampling([r.scene for r in rounds]).interval(values)
+
+
+def first_clicks(
+    model: Any, dataset: str = "mini", clicks: int = 5, images: int = 3
+) -> list[float]:
+    """The IoU of each object of the first built-in images after at most so many clicks."""
+    found = []
+    for scene in _scenes([catalogue.datasets.make(dataset)], images):
+        encoded = model.encode(scene)
+        for target in scene.targets:
+            steps = _prompted(scene, target, encoded, "centre-click", clicks, 0)
+            found.append(steps[-1][1] if steps else 0.0)
+    return found

@@ -1,0 +1,155 @@
+"""`segmeter.serve`: a model behind HTTP, in the protocol that `--model http://...` speaks.
+
+    GET  /          {"protocol": 1, "model", "summary", "takes", "fingerprint"}
+    POST /image     body: a PNG or JPEG file -> {"image": name, "shape": [height, width]}
+    POST /predict   {"image": name, "prompts": [...], "state": name or null}
+                    -> {"mask": {"size": [height, width], "counts": run lengths}, "score", "state"}
+
+Prompts are those of a run's rows: {"kind": "click", "point": [y, x], "positive": true}. An image
+or state that the service no longer holds is answered with {"gone": "image"} and status 410.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from uuid import uuid4
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.models import Request
+from segmeter.core.prompts import round_from_json
+from segmeter.core.scenes import Image
+
+__all__ = ["ModelServer", "serve"]
+
+_LARGEST = 1 << 28
+_IMAGES, _STATES = 4, 4096
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Serves one model; requests are predicted one after the other."""
+
+    daemon_threads = True
+
+    def __init__(self, model: Any, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.model = model
+        self.images: OrderedDict[str, Any] = OrderedDict()
+        self.states: OrderedDict[str, Any] = OrderedDict()
+        self.lock = threading.Lock()
+        super().__init__((host, port), _Handler)
+
+    @property
+    def address(self) -> str:
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def described(self) -> dict[str, Any]:
+        card = self.model.card
+        return {
+            "protocol": 1,
+            "model": card.name,
+            "summary": card.summary,
+            "takes": sorted(card.abilities & {"click", "box", "scribble", "mask"}),
+            "fingerprint": card.fingerprint,
+        }
+
+    def set_image(self, packed: bytes) -> dict[str, Any]:
+        import cv2
+        import numpy as np
+
+        bgr = cv2.imdecode(np.frombuffer(packed, np.uint8), cv2.IMREAD_COLOR)
+        if bgr is None:
+            raise BadInput("the body is not an image file")
+        name = uuid4().hex
+        with self.lock:
+            encoded = self.model.encode(Image("service", name, bgr[..., ::-1].copy(), []))
+            _keep(self.images, name, (encoded, bgr.shape[:2]), _IMAGES)
+        return {"image": name, "shape": list(bgr.shape[:2])}
+
+    def predict(self, asked: Any) -> dict[str, Any]:
+        if not isinstance(asked, dict):
+            raise BadInput("a request is an object with image and prompts")
+        with self.lock:
+            if asked.get("image") not in self.images:
+                return {"gone": "image"}
+            encoded, shape = self.images[asked["image"]]
+            state = asked.get("state")
+            if state is not None and state not in self.states:
+                return {"gone": "state"}
+            prompts = round_from_json(json.dumps(asked.get("prompts")))
+            request = Request(prompts, None if state is None else self.states[state])
+            found = encoded.predict([request])[0]
+            name = None
+            if found.state is not None:
+                name = uuid4().hex
+                _keep(self.states, name, found.state, _STATES)
+            mask = found.mask()
+            score = float(found.scores[min(found.shown, len(found.scores) - 1)])
+        counts = {"size": list(shape), "counts": mask.encoded()}
+        return {"mask": counts, "score": score, "state": name}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # header and body leave together
+    server: ModelServer
+
+    def do_GET(self) -> None:
+        found = self.path.rstrip("/") == ""
+        self._reply(200 if found else 404, self.server.described() if found else {"error": "GET /"})
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        if not 0 < length <= _LARGEST:
+            self.close_connection = True
+            self._reply(413, {"error": "a body of 1 byte to 256 MB is needed"})
+            return
+        body = self.rfile.read(length)
+        try:
+            if self.path == "/image":
+                self._reply(200, self.server.set_image(body))
+            elif self.path == "/predict":
+                said = self.server.predict(json.loads(body))
+                self._reply(410 if "gone" in said else 200, said)
+            else:
+                self._reply(404, {"error": "POST /image or POST /predict"})
+        except (SegmeterError, ValueError, KeyError, TypeError) as error:
+            self._reply(400, {"error": str(error)})
+
+    def _reply(self, status: int, content: Any) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a line per click helps nobody."""
+
+
+def _keep(held: OrderedDict[str, Any], name: str, thing: Any, most: int) -> None:
+    held[name] = thing
+    while len(held) > most:
+        held.popitem(last=False)
+
+
+def serve(model: Any, host: str = "127.0.0.1", port: int = 8008, **roots: Any) -> ModelServer:
+    """A server for a model by name, path or as an object; call `serve_forever` on it.
+
+    >>> server = serve("disc", port=0)
+    >>> server.described()["model"]
+    'disc'
+    >>> server.server_close()
+    """
+    if isinstance(model, str):
+        model = catalogue.models.make(model, **roots)
+    elif not hasattr(model, "card"):
+        model = catalogue.adapted_model(model)
+    return ModelServer(model, host, port)

@@ -1,0 +1,218 @@
+"""Models behind HTTP, in real processes on the loopback: same rows, and one sentence if broken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.models import Request
+from segmeter.core.prompts import Box, Click
+from segmeter.core.received import received
+from segmeter.core.scenes import Image
+from segmeter.models.conformance import check, drawn_scene
+from segmeter.models.services import ServiceModel, decoded_brush
+
+HERE = Path(__file__).parent
+ROWS = """select scene, target, protocol, round, prompt, iou from rows order by all"""
+
+
+@contextmanager
+def process(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A service as a process of its own, and its address."""
+    started = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert started.stdout is not None
+        line = started.stdout.readline()
+        port = next(
+            w
+            for w in line.replace(";", " ").replace(":", " ").split()
+            if w.isdigit() and len(w) > 3
+        )
+        yield started, f"http://127.0.0.1:{port}"
+    finally:
+        started.kill()
+        started.wait()
+
+
+def served(model: str, port: int = 0) -> Any:
+    return process("-m", "segmeter", "models", "serve", "--model", model, "--port", str(port))
+
+
+def run(model: str, out: Path) -> list[dict[str, Any]]:
+    done = segmeter.evaluate(model, "drawn", out=out, limit=3, rounds=4)
+    assert done.errors() == []
+    return done.sql(ROWS).to_pylist()
+
+
+def test_our_service_gives_the_rows_of_the_library(tmp_path: Path) -> None:
+    with served("blobs") as (_, address):
+        model = ServiceModel(address)
+        assert model.card.family == "service"
+        assert check(model, drawn_scene()) == []
+        assert run(address, tmp_path / "service") == run("blobs", tmp_path / "library")
+
+
+def test_a_label_studio_backend_gives_the_rows_of_the_library(tmp_path: Path) -> None:
+    with process(str(HERE / "label_studio_backend.py"), "disc?radius=7") as (_, address):
+        there = run(f"{address}?protocol=label-studio", tmp_path / "service")
+        assert there == run("disc?radius=7", tmp_path / "library")
+        encoded = ServiceModel(address, "label-studio").encode(drawn_scene())
+        (found,) = encoded.predict([Request((Box((10, 12), (30, 40)),))])
+        own = catalogue.models.make("disc?radius=7").encode(drawn_scene())
+        assert found.mask() == own.predict([Request((Box((10, 12), (30, 40)),))])[0].mask()
+
+
+DYING = """
+import os
+from pathlib import Path
+from segmeter.core import catalogue
+
+DISC = catalogue.models.make("disc?radius=7")
+
+
+class Dying:
+    \"\"\"Ends its process at the second image, unless a file says that it was mended.\"\"\"
+
+    card, seen = DISC.card, 0
+
+    def encode(self, scene):
+        self.seen += 1
+        if self.seen == 2 and not Path(__file__).with_name("mended").exists():
+            os._exit(9)
+        return DISC.encode(scene)
+"""
+
+
+def test_a_run_is_resumed_after_its_service_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(DYING)
+    model = f"{tmp_path / 'dying.py'}:Dying"
+    asked: dict[str, Any] = {"out": tmp_path / "run", "limit": 3, "rounds": 3}
+    with served(model) as (started, address):
+        with pytest.warns(UserWarning, match="2 scenes failed"):
+            broken = segmeter.evaluate(address, "drawn", **asked)
+        assert started.wait(10) == 9
+        assert all(
+            f"the service at {address} is not reached" in e["error"] for e in broken.errors()
+        )
+        assert broken.sql("select count(distinct scene) as n from rows").to_pylist() == [{"n": 1}]
+    (tmp_path / "mended").touch()
+    with served(model, int(address.rpartition(":")[2])) as (_, again):
+        assert again == address
+        whole = segmeter.evaluate(address, "drawn", **asked)
+        assert whole.errors() == []
+    plain = segmeter.evaluate("disc?radius=7", "drawn", **{**asked, "out": tmp_path / "plain"})
+    assert whole.sql(ROWS).to_pylist() == plain.sql(ROWS).to_pylist()
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Answers what it is told to."""
+
+    answers: ClassVar[dict[str, Any]] = {}
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = self.answers[self.path]
+        if answer == "hang":
+            time.sleep(3)
+            return
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def odd() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Odd)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("image", "predict", "sentence"),
+    [
+        ({"image": "a", "shape": [9, 9]}, {}, "it took the image for"),
+        (b"<html>", {}, "no JSON"),
+        (None, {"score": 1}, "no mask"),
+        (None, {"mask": {"size": [3, 3], "counts": "1"}}, r"a mask of \[3, 3\] for an image"),
+        (None, {"mask": {"size": [20, 30], "counts": "zz%"}}, "cannot be decoded"),
+        (None, "hang", "gave no answer in 0.5 seconds"),
+    ],
+)
+def test_strange_answers_are_told_in_one_sentence(
+    odd: str, image: Any, predict: Any, sentence: str
+) -> None:
+    scene = Image("drawn", "grey", np.full((20, 30, 3), 99, np.uint8), [])
+    Odd.answers = {"/image": image or {"image": "a", "shape": [20, 30]}, "/predict": predict}
+    model = ServiceModel(odd, timeout=0.5)
+    with pytest.raises(SegmeterError, match=sentence) as refusal:
+        model.encode(scene).predict([Request((Click((3, 4), True),))])
+    assert odd in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_cvats_functions_answer_with_rows_or_a_polygon(odd: str) -> None:
+    scene = Image("drawn", "grey", np.full((20, 30, 3), 99, np.uint8), [])
+    encoded = ServiceModel(odd, "cvat").encode(scene)
+    request = Request((Click((3, 4), True), Click((9, 9), False)))
+    rows = np.zeros((20, 30), int)
+    rows[2:6, 3:8] = 255
+    Odd.answers = {"": {"mask": rows.tolist()}, "/": {"mask": rows.tolist()}}
+    assert encoded.predict([request])[0].mask() == Mask.of(rows > 0)
+    Odd.answers = {"/": [[3, 2], [7, 2], [7, 5], [3, 5]]}
+    assert encoded.predict([request])[0].mask() == Mask.of(rows > 0)
+    Odd.answers = {"/": {"blob": "AAAA"}}
+    with pytest.raises(SegmeterError, match="embeddings for a decoder in the browser"):
+        encoded.predict([request])
+
+
+def test_brush_masks_are_read_with_runs_and_literals() -> None:
+    bits = f"{6:032b}" + f"{7:05b}" + "".join(f"{w - 1:04b}" for w in (1, 2, 4, 8))
+    bits += "1" + "01" + f"{2:02b}" + f"{255:08b}"  # a run of three
+    bits += "0" + "10" + f"{2:04b}" + f"{1:08b}{2:08b}{3:08b}"  # three by themselves
+    bits += "0" * (-len(bits) % 8)
+    packed = bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
+    assert decoded_brush(packed).tolist() == [255, 255, 255, 1, 2, 3]
+    with pytest.raises(ValueError, match="end too early"):
+        decoded_brush(packed[:-2])
+
+
+def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
+    with pytest.raises(BadInput, match="protocol=soap is none of segmeter, label-studio"):
+        catalogue.models.make("http://127.0.0.1:1?protocol=soap")
+    with pytest.raises(SegmeterError, match="is not reached"):
+        catalogue.models.make("http://127.0.0.1:1").encode(drawn_scene())
+    with received(), pytest.raises(NotFound, match="reading a run opens none"):
+        catalogue.models.make("http://127.0.0.1:1")
+
+
+def test_a_click_over_our_service_costs_little(tmp_path: Path) -> None:
+    """The overhead per click: median of 50, far below the 15 ms that people would not notice."""
+    with served("disc?radius=7") as (_, address):
+        encoded = ServiceModel(address).encode(drawn_scene())
+        request, seconds = Request((Click((30, 30), True),)), []
+        for _ in range(50):
+            start = time.perf_counter()
+            encoded.predict([request])[0].mask()
+            seconds.append(time.perf_counter() - start)
+    assert float(np.median(seconds)) < 0.05  # machines are shared; calm ones take 1 to 2 ms
