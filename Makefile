@@ -21,7 +21,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 .PHONY: help demo test check docs perf torture published release-check clean fuzz
 
 help:
-	@echo "make demo       set up, play two models on the pictures that ship inside, write a report"
+	@echo "make demo       set up, run two models on the images that ship with segmeter, write a report"
 	@echo "make test       set up, then style, types and all tests"
 	@echo "make check      style and types only"
 	@echo "make docs       the documentation, in site/"
@@ -34,7 +34,7 @@ help:
 
 demo: $(VENV)/.use
 	@$(BIN)/segmeter demo
-	@echo "to go on: source $(BIN)/activate, then segmeter doctor"
+	@echo "next: source $(BIN)/activate, then segmeter doctor"
 
 test: check
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rs

@@ -1,4 +1,4 @@
-"""A measure of your own: how much of the object is missing."""
+"""A measure: the share of the object that the prediction misses."""
 
 from segmeter.core.measures import measure
 

@@ -1,4 +1,4 @@
-# A segmenter of your own: every pixel sides with the click that it resembles most.
+# A model with separate encoder and decoder: pixels take the sign of the most similar click.
 import numpy as np
 
 from segmeter.core.masks import Mask

@@ -1,4 +1,4 @@
-"""A user of your own: somebody who clicks the middle of the error region with a shaky hand."""
+"""A user: clicks the centre of the error region with a shaky hand."""
 
 from dataclasses import dataclass, replace
 
@@ -9,14 +9,14 @@ from segmeter.users.centre_click import centre_click
 
 @dataclass(frozen=True)
 class ShakyHand:
-    """Clicks the middle of the error region, a few pixels off."""
+    """Clicks the centre of the error region, a few pixels off."""
 
     shake_px: float = 3.0
     name: str = "shaky-hand"
 
     def next(self, observation, rng):
         click = centre_click(observation)
-        if click is None:  # content
+        if click is None:  # nothing is wrong: accept the mask
             return None
         last = np.array(observation.mask.shape) - 1
         point = np.clip(np.rint(click.point + rng.normal(0, self.shake_px, 2)), 0, last)

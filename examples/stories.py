@@ -1,9 +1,9 @@
-"""Plays three days of three people, and writes down what they typed and saw.
+"""Run three typical workflows and write what was typed and printed to docs/stories.
 
     python examples/stories.py [FOLDER]
 
-A researcher, an annotation lead and a model author: one page each, into docs/stories unless told
-otherwise. Numbers that depend on the machine are shown as dots.
+A researcher, an annotation lead and a model author, one page each. Numbers that depend on the
+machine are shown as dots.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def typed(words: list[str]) -> tuple[int, str]:
 
 
 def steadied(text: str) -> str:
-    """What is printed without what depends on the machine: measured seconds, empty ends."""
+    """Printed text without measured seconds and trailing spaces, which depend on the machine."""
     text = re.sub(r"\b\d+\.\d{3}\b", "·.···", text)  # seconds per click, in tables
     text = re.sub(r"about \d+\.\d minutes|\d+\.\d\d s (?=and \d+ rows)", "··· ", text)
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)

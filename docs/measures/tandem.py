@@ -64,7 +64,7 @@ def partition(data: Bsds500, case: Case) -> Labels:
 
 
 def boundary_panel(ground_truths: list[Labels], prediction: Labels) -> Colours:
-    """Blue: found where somebody drew. Orange: nobody drew there. Grey: drawn, not found."""
+    """Blue: true positives. Orange: false positives. Grey: false negatives."""
     mine, theirs = outline(prediction), [outline(t) for t in ground_truths]
     matched = [match(t, mine) for t in theirs]
     panel = np.full((*prediction.shape, 3), 255, dtype=np.uint8)

@@ -169,7 +169,7 @@ def _tell(failed: int, done: int, first: str) -> None:
     if not done:
         raise SegmeterError(f"every scene failed, the first with: {first}")
     told = f"{counted(failed, 'scene')} failed; run.errors() names them"
-    warnings.warn(told, stacklevel=4)  # whoever called evaluate
+    warnings.warn(told, stacklevel=4)  # the caller of evaluate
 
 
 def _listed(things: Any) -> list[Any]:
@@ -205,7 +205,7 @@ def _user(thing: Any) -> Spec:
         return Spec.parse(thing)
     if not callable(getattr(thing, "next", None)):
         raise BadInput("a user of your own has a name and next(observation, rng)")
-    catalogue.users.put(thing.name, thing, "a user of one's own")
+    catalogue.users.put(thing.name, thing, "your own user")
     return Spec(thing.name)
 
 

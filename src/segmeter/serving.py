@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a line per click helps nobody."""
+        """Print nothing: there would be a line per click."""
 
 
 def _keep(held: OrderedDict[str, Any], name: str, thing: Any, most: int) -> None:

@@ -205,7 +205,7 @@ def test_the_whole_page_is_small_and_holds_the_summary(run: Run, sections: list[
     html = render(Page("t", "s", [], [*sections, missing(run), provenance(run)]))
     assert len(html) < 3_000_000
     assert run.plan.id in html
-    assert "Nothing: every scene" in html
+    assert "None: every scene" in html
 
 
 class Fussy(Oracle):

@@ -87,7 +87,7 @@ def test_the_notebooks_statistics_of_groups(golden: Path) -> None:
         trial = trial_of(case)
         for words, (name, scale) in NOTEBOOK.items():
             statistic = EFFECTS[name]
-            value = float(value_of(statistic, trial.players(statistic.measure))) / scale
+            value = float(value_of(statistic, trial.clickers(statistic.measure))) / scale
             assert value == pytest.approx(case["expected"][words], rel=1e-5, abs=1e-6), words
 
 
@@ -340,7 +340,7 @@ def test_the_summary_holds_every_statistic_in_both_protocols(
         for name, statistic in EFFECTS.items():
             assert ("disc?radius=12", "groups", protocol, name) in rows
             known = ("disc?radius=12", "groups", protocol, f"{name}:null") in rows
-            assert known is (statistic.relabelled != "nobody")
+            assert known is (statistic.relabelled != "none")
         for who in ("people", "samples"):
             for name in ("iou@1", "std@1", "nsr@1"):
                 assert ("noisy", who, protocol, name) in rows

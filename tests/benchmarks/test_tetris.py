@@ -17,7 +17,7 @@ from segmeter.benchmarks.tetris import Settings, Tetris
 from segmeter.benchmarks.tetris.groups import AttackedSessions, from_curves, groups
 from segmeter.benchmarks.tetris.simulation import AttackRecorder, simulated_sessions
 from segmeter.benchmarks.tetris.statistics import STATISTICS
-from segmeter.benchmarks.tetris.tables import Summary, beside_the_paper, paper_rows
+from segmeter.benchmarks.tetris.tables import Summary, compared_with_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -416,11 +416,11 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
         rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in found}
         return Summary([group], rows, [])
 
-    like = beside_the_paper(summary(50, 10))
+    like = compared_with_the_paper(summary(50, 10))
     assert like is not None
     assert len(like.rows) == 2
-    assert beside_the_paper(summary(49, 10)) is None
-    assert beside_the_paper(summary(50, 3)) is None
+    assert compared_with_the_paper(summary(49, 10)) is None
+    assert compared_with_the_paper(summary(50, 3)) is None
 
 
 def test_clicks_of_the_attack_are_fair(run: Run) -> None:

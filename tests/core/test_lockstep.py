@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from segmeter.core.capabilities import KeepsState, PredictsLater, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
@@ -49,6 +50,7 @@ class Painter:
         return MaskPrediction(Mask.of(dense), score=float(state), state=state)
 
 
+@capable(KeepsState)
 class Forgetful(Painter):
     """Drops its memory at the second click in the protocol `published`."""
 
@@ -250,6 +252,7 @@ def test_users_draw_from_a_real_generator() -> None:
     assert seen == [True, True]
 
 
+@capable(PredictsLater)
 class Beside:
     """A view that answers when it is waited for, as a GPU does."""
 

@@ -56,7 +56,7 @@ def test_cells_show_labels() -> None:
 
 
 @pytest.mark.parametrize("benchmark", ["noc", "points", "rclicks", "tetris"])
-def test_a_page_names_the_folder_and_its_trail_the_whole_spec(
+def test_a_page_names_the_folder_and_its_provenance_the_whole_spec(
     benchmark: str, tmp_path: Path
 ) -> None:
     for kind in ("images", "masks"):
@@ -71,9 +71,9 @@ def test_a_page_names_the_folder_and_its_trail_the_whole_spec(
     (path,) = write_report(Run.open(tmp_path / "run"))
     page = Path(path).read_text("utf-8")
     assert "on mine · segmeter</title>" in page
-    told, _, trail = page.partition('<section id="the-trail"')
+    told, _, provenance = page.partition('<section id="provenance"')
     assert str(spec) not in told
-    assert str(spec) in trail
+    assert str(spec) in provenance
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ def test_comparing_old_with_new_keeps_the_order_in_which_they_are_named(
     values = {(d.protocol, d.measure): d for d in back.differences()}
     for d in forth.differences():
         other = values[d.protocol, d.measure]
-        assert (d.value, d.low, d.high, d.p) == (-other.value, -other.high, -other.low, other.p)
+        turned = (-other.value, -other.high, -other.low, other.p)
+        assert (d.value, d.low, d.high, d.p) == pytest.approx(turned, rel=1e-9, abs=1e-9)
     code, _, err = typed("compare", *versions)
     assert code == 0, err
     assert forth.summary()[0].model == old

@@ -31,7 +31,7 @@ _KEPT: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
-    """What was computed of this run before, or what is computed now."""
+    """The cached value of this run, computed on first use."""
     held = _KEPT.setdefault(run, {})
     if what not in held:
         held[what] = compute()
@@ -61,7 +61,7 @@ class Declared:
         raise NotImplementedError
 
     def sections(self, run: Results) -> Sequence[Section]:
-        """What the report shows: by default the headline and what differs significantly."""
+        """Sections of the report: by default the headline and significant differences."""
         from segmeter.benchmarks.summary_tables import headline_sections
 
         cards = cards_by_name(self.statistics(run))

@@ -13,7 +13,7 @@ __all__ = ["cost_of", "uneven"]
 
 
 def cost_of(run: Results) -> CostModel:
-    """The cost model that whoever reads the run asked for, else the default."""
+    """The cost model that the caller chose, else the default."""
     path = run.settings.get("cost")
     return CostModel() if path is None else CostModel.read(Path(path))
 

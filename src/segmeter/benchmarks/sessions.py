@@ -1,4 +1,4 @@
-"""What benchmarks with users share: play a scene's sessions, one row per round."""
+"""Sessions of benchmarks with users: run those of a scene, one row per round."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a benchmark does unless told otherwise."""
+    """Default settings of a benchmark."""
 
     users: tuple[str, ...]
     rounds: int
@@ -116,7 +116,7 @@ def simulate_all(
 
 
 def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
-    """What a model makes of a scene, and the seconds that took."""
+    """The encoded scene, and the seconds that took."""
     start = perf_counter()
     encoded = model.encode(scene)
     return encoded, perf_counter() - start
@@ -166,7 +166,7 @@ def _extent(mask: Mask) -> dict[str, int | None]:
 
 
 def target_columns(scene: Scene, target: Target) -> Row:
-    """What every row says about the target that was played on."""
+    """Columns of every row that describe its target."""
     return {
         "target": target.id,
         "cluster": target.groups.get("image", scene.id),

@@ -61,7 +61,7 @@ def case_at_hand(run: Results, dataset: str, key: Key) -> Case:
     target = next((t for t in scene.targets if t.id == key[1]), None)
     if target is None:
         raise NotFound("the data set no longer holds the targets that were scored")
-    scene.pixels  # noqa: B018  # read now: a missing image is told here
+    scene.pixels  # noqa: B018  # read now: a missing image raises here
     return Case(dataset, key, scene, target)
 
 

@@ -14,7 +14,7 @@ from segmeter.stats.intervals import Floats
 __all__ = ["DATA", "By", "headline_sections", "matrix_table", "summary_table"]
 
 By = Mapping[Column, Callable[[SummaryRow], Cell]]
-"""What tells groups apart beside model and reading, column by column."""
+"""Columns that identify a group in addition to model and protocol."""
 
 DATA: By = {Column("data"): lambda row: row.dataset}
 

@@ -164,7 +164,7 @@ class PaperLayout:
 
 
 class StatisticCard(Protocol):
-    """What tables, pages and commands need to know of a statistic (`segmeter.stats.statistics`)."""
+    """Facts about a statistic for tables, pages and commands (`segmeter.stats.statistics`)."""
 
     @property
     def name(self) -> str: ...
@@ -270,7 +270,7 @@ class Benchmark(Protocol):
 
     @property
     def citations(self) -> Mapping[str, str]:
-        """What a paper that uses it cites, by what it is cited for."""
+        """Works to cite, by the reason for the citation."""
         ...
 
     def plan(self, plan: Plan) -> Plan:

@@ -1,14 +1,18 @@
 """Capabilities: optional abilities of encoded scenes, models, methods and users.
 
-Each is a small protocol. A class that has its methods has the capability; nothing is registered.
+A class declares its capabilities by name, `@capable(RendersTogether, KeepsState)`, and subclasses
+inherit them. `isinstance(thing, RendersTogether)` is true only for what was declared: a method of
+the same name is not enough. To type checkers a capability is a protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    from typing import runtime_checkable as capability
+
     import numpy as np
     import numpy.typing as npt
 
@@ -30,6 +34,7 @@ __all__ = [
     "GivesPrompts",
     "JudgePair",
     "KeepsState",
+    "KnowsItsScan",
     "LosesPrompts",
     "OffersSome",
     "OnDevice",
@@ -42,23 +47,61 @@ __all__ = [
     "SweptByRegions",
     "Team",
     "WithWeights",
+    "capability",
+    "capable",
     "forgets_prompts",
     "prompts_given_by",
     "team_of",
 ]
 
 
+Declaring = TypeVar("Declaring")
+
+
+class _Capability(type):
+    """What capabilities are when the program runs: a name that classes declare."""
+
+    def __instancecheck__(cls, thing: object) -> bool:
+        return cls.__name__ in getattr(type(thing), "capabilities", ())
+
+
+if not TYPE_CHECKING:
+
+    def capability(protocol):
+        """Make a capability of a protocol."""
+        kept = {key: getattr(protocol, key) for key in ("__doc__", "__module__", "__qualname__")}
+        return _Capability(protocol.__name__, (), kept)
+
+
+def capable(*declared: object) -> Callable[[Declaring], Declaring]:
+    """Declare that a class has capabilities, besides those of its base classes.
+
+    >>> @capable(OnDevice)
+    ... class Model:
+    ...     device = "cpu"
+    >>> isinstance(Model(), OnDevice), isinstance(Model(), WithWeights)
+    (True, False)
+    """
+    names = frozenset(getattr(one, "__name__", "") for one in declared)
+
+    def declare(cls: Declaring) -> Declaring:
+        cls.capabilities = getattr(cls, "capabilities", frozenset()) | names  # type: ignore[attr-defined]
+        return cls
+
+    return declare
+
+
 JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
 
 
-@runtime_checkable
+@capability
 class RendersTogether(Protocol):
     """An encoded scene that renders the shown masks of many predictions in one call."""
 
     def render(self, predictions: Sequence[Prediction]) -> Sequence[Mask]: ...
 
 
-@runtime_checkable
+@capability
 class PredictsLater(Protocol):
     """An encoded scene that predicts while its caller does something else.
 
@@ -75,7 +118,7 @@ class PredictsLater(Protocol):
     ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]: ...
 
 
-@runtime_checkable
+@capability
 class KeepsState(Protocol):
     """An encoded scene that decides whether its last state goes back with the next prompts.
 
@@ -85,7 +128,7 @@ class KeepsState(Protocol):
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool: ...
 
 
-@runtime_checkable
+@capability
 class ScoresSingleClicks(Protocol):
     """An encoded scene with a fast path for thousands of single clicks, as in a click map.
 
@@ -105,7 +148,7 @@ class ScoresSingleClicks(Protocol):
     ) -> npt.NDArray[np.float64] | None: ...
 
 
-@runtime_checkable
+@capability
 class OffersSome(Protocol):
     """A prediction that holds more candidates than a person is offered in this round."""
 
@@ -113,7 +156,7 @@ class OffersSome(Protocol):
     def offered(self) -> Sequence[int]: ...
 
 
-@runtime_checkable
+@capability
 class OnDevice(Protocol):
     """A model with a `device`."""
 
@@ -121,7 +164,7 @@ class OnDevice(Protocol):
     def device(self) -> Any: ...
 
 
-@runtime_checkable
+@capability
 class WithWeights(Protocol):
     """A model with a weights file."""
 
@@ -129,14 +172,14 @@ class WithWeights(Protocol):
     def weights_path(self) -> Any: ...
 
 
-@runtime_checkable
+@capability
 class Sweeps(Protocol):
     """A method that segments a scene at each of its settings."""
 
     def sweep(self, scene: Scene) -> Mapping[str, Segmentation]: ...
 
 
-@runtime_checkable
+@capability
 class SweptByRegions(Protocol):
     """A method that lists the region counts at which its hierarchies are cut."""
 
@@ -144,7 +187,7 @@ class SweptByRegions(Protocol):
     def region_counts(self) -> Sequence[int]: ...
 
 
-@runtime_checkable
+@capability
 class RepeatsDraws(Protocol):
     """A user who repeats each session with other random draws; the first is draw 1."""
 
@@ -152,7 +195,7 @@ class RepeatsDraws(Protocol):
     def draw(self) -> int: ...
 
 
-@runtime_checkable
+@capability
 class GivesPrompts(Protocol):
     """A user who gives other prompts than clicks, by the names of abilities.
 
@@ -163,7 +206,7 @@ class GivesPrompts(Protocol):
     def gives(self) -> frozenset[str]: ...
 
 
-@runtime_checkable
+@capability
 class GivesLater(Protocol):
     """A user whose prompts change kind after the first round, such as a box and then clicks."""
 
@@ -171,7 +214,7 @@ class GivesLater(Protocol):
     def gives_later(self) -> frozenset[str]: ...
 
 
-@runtime_checkable
+@capability
 class FollowsProtocol(Protocol):
     """An encoded scene that can predict in either protocol from the same embeddings."""
 
@@ -180,7 +223,7 @@ class FollowsProtocol(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class ChoosesUsers(Protocol):
     """A benchmark that leaves out, for each model, the users that do not fit it."""
 
@@ -191,7 +234,7 @@ class ChoosesUsers(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class ShowsVolumes(Protocol):
     """A benchmark that shows volumes in the window that its models see."""
 
@@ -200,7 +243,7 @@ class ShowsVolumes(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class RunsUsersIndependently(Protocol):
     """A benchmark whose rows of one user do not depend on the other users.
 
@@ -211,7 +254,7 @@ class RunsUsersIndependently(Protocol):
     def independent_users(self) -> bool: ...
 
 
-@runtime_checkable
+@capability
 class LosesPrompts(Protocol):
     """An encoded scene whose crops or coarser grids can lose prompts or whole targets."""
 
@@ -224,7 +267,7 @@ class LosesPrompts(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class ForgetsPrompts(Protocol):
     """A user whose earlier prompts are not given to the model again.
 
@@ -235,7 +278,7 @@ class ForgetsPrompts(Protocol):
     def forgets_prompts(self) -> bool: ...
 
 
-@runtime_checkable
+@capability
 class CountsEffort(Protocol):
     """A user who states the effort of a person for the prompts of a round."""
 
@@ -251,11 +294,22 @@ class CountsEffort(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class ChecksData(Protocol):
     """A benchmark that refuses files of its own that are wrong before anything is written."""
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None: ...
+
+
+@capability
+class KnowsItsScan(Protocol):
+    """A volume that knows how it was scanned and in which window it is read."""
+
+    @property
+    def modality(self) -> str: ...
+
+    @property
+    def window(self) -> tuple[float, float] | None: ...
 
 
 class Team(Protocol):

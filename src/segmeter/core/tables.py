@@ -21,7 +21,7 @@ from segmeter.core.models import ProtocolName
 __all__ = ["GROUP", "Tables", "columns_in", "load_tables", "matrix", "spread"]
 
 GROUP = ("model", "dataset", "user", "protocol")
-"""What sessions are grouped by."""
+"""Columns that sessions are grouped by."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Tables(Group):
         return self.lines[column].combine_chunks()
 
     def fact(self, column: str) -> list[Any]:
-        """What is the same in all rows of an object."""
+        """A column whose value is the same in all rows of an object."""
         found: list[Any] = self.lines[column].to_pylist()
         return found
 

@@ -40,7 +40,7 @@ def caller_state_kept() -> Iterator[None]:
 def steady_arithmetic(threads: int) -> None:
     """Fix what changes digits: the number of threads, and a GPU's ten-bit float32.
 
-    Torch is told when somebody imports it, since classical segmenters never do.
+    Torch is set up only if it is imported, since classical segmenters do not need it.
     """
     import cv2
 

@@ -38,7 +38,7 @@ class BackgroundCompaction:
         self._thread.start()
 
     def settled(self, job: str) -> None:
-        """Note that a job is done or has failed for good, so that its files can be compacted."""
+        """Note that a job is done or has failed twice, so that its files can be compacted."""
         self._open.discard(job)
         self._loose += 1
         if self._loose >= LOOSE:

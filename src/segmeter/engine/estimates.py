@@ -78,7 +78,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a whole plan takes on so many workers like the one that was measured."""
+    """The cost of a whole plan on a number of workers like the one that was measured."""
 
     jobs: int
     looks: int
@@ -204,7 +204,7 @@ def _estimate(
 def free_folder(
     plan: Plan, roots: Roots, objects: Objects | None = None, base: Path = Path("runs")
 ) -> Path:
-    """Where a run goes when nobody said: `runs/<benchmark>-<n>`.
+    """The default run folder: `runs/<benchmark>-<n>`.
 
     The newest of them is gone on with if it holds the very same plan, else the next number
     is taken.

@@ -33,7 +33,7 @@ AHEAD = 2  # jobs at a worker: one being done, one whose image is being read
 
 
 class Executor(Protocol):
-    """What the engine needs of a place to work."""
+    """The interface of an executor."""
 
     @property
     def room(self) -> int:
@@ -55,7 +55,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSpec:
-    """What an executor is made for: a plan, where its rows go, and how many may work at it.
+    """The arguments of an executor: a plan, the place of its rows, the number of workers.
 
     `prewarmed` are processes that were started before the plan was whole; local workers are among
     them as long as there are any.
@@ -160,7 +160,7 @@ class Local:
     def of(cls, spec: ExecutorSpec) -> Local:
         if not spec.run.shared:
             raise BadInput(
-                f"'{spec.run.address}' lies in the memory of one process; take --executor inline"
+                f"'{spec.run.address}' is in the memory of one process; use --executor inline"
             )
         if spec.objects:
             raise BadInput("objects of your own cannot travel to workers; take executor inline")

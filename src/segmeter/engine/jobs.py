@@ -85,7 +85,7 @@ class Worker:
             kept, plan = rows_to_widen(self.folder, job, self.plan, provenance)
             rows = self.benchmark.work(segmenter, ready, plan)
             size = {"parameters": str(parameter_count(segmenter))}
-            # Anew: which device it is may be known only now that it was used.
+            # Computed again: the device may be known only after it was used.
             self._keep(job, kept, rows, _provenance(job, segmenter, own) | size)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
@@ -158,7 +158,7 @@ def rows_schema(benchmark: Any, plan: Plan) -> Schema | None:
 
 
 def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
-    """What a job file says about where its numbers come from."""
+    """The provenance of the rows of a job."""
     from segmeter.engine.provenance import library_versions
 
     card = segmenter.card

@@ -40,7 +40,7 @@ def _modules(root: Any, kind: type) -> Iterator[Any]:
 
 
 def _inside(thing: Any) -> list[Any]:
-    """What something holds: items of a list or mapping, else its attributes."""
+    """The items of a list or mapping, or the attributes of any other object."""
     if isinstance(thing, type):
         return []
     if isinstance(thing, list | tuple):

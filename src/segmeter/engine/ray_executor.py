@@ -35,7 +35,7 @@ _PER_GPU = 2  # actors: one finds clicks while the other's network works
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What an actor finds around it: the driver's folder, or a copy of the files it needs.
+    """The working directory of an actor: the driver's folder, or a copy of the files it needs.
 
     Names in a plan are relative to where the command was typed. A node that has that folder
     works in it; any other gets the plan's Python files in a folder of its own.
@@ -62,7 +62,7 @@ class Workplace:
             raise BadInput(
                 f"not every node has {', '.join(self.files)}; name files relative to your folder"
             )
-        # A folder that nobody else can have made before: what lies in it will be run.
+        # A new folder: files in it will be executed.
         os.chdir(tempfile.mkdtemp(prefix="segmeter-"))
         for path, source in self.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ class RayExecutor:
         return outcomes
 
     def stop(self) -> None:
-        """End our actors; the cluster goes on unless this process started it."""
+        """End our actors; the cluster stays unless this process started it."""
         for slot in self._slots:
             ray.kill(slot.actor)
         self._slots = []
@@ -203,7 +203,7 @@ def ray_executor(spec: ExecutorSpec) -> RayExecutor:
     """The executor, where the run can be reached and nothing has to stay in this process."""
     if not spec.run.shared:
         raise BadInput(
-            f"'{spec.run.address}' lies in the memory of one process; take --executor inline"
+            f"'{spec.run.address}' is in the memory of one process; use --executor inline"
         )
     if spec.objects:
         raise BadInput("objects of your own cannot travel to nodes; take executor inline")

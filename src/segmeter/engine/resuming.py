@@ -62,7 +62,7 @@ def finished_before(
     or run again with `again`. Jobs that lack users of the plan are run for those users only.
     """
     said = _salvaged(folder)
-    layout, sound = folder.layout(), []
+    layout, good_jobs = folder.layout(), []
     loose = set(layout.loose)
     alone = [job for job in jobs if job.id in loose]
     for job, found in zip(alone, _loose(folder, alone, plan), strict=True):
@@ -70,30 +70,30 @@ def finished_before(
             folder.quarantine(f"{job.id}.parquet")
             said.append(_damaged(folder, job, found))
         else:
-            sound.append((job, found))
+            good_jobs.append((job, found))
     layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
-    sound += _compacted(folder, layout, jobs, plan)
-    stale = _stale([(job, t.provenance) for job, t in sound], prints)
+    good_jobs += _compacted(folder, layout, jobs, plan)
+    stale = _stale([(job, t.provenance) for job, t in good_jobs], prints)
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    spoilt = {job.id for job, _ in stale}.union(job.id for job, t in sound if t.lacks)
-    return FinishedBefore(frozenset(j.id for j, _ in sound if j.id not in spoilt), tuple(said))
+    spoilt = {job.id for job, _ in stale}.union(job.id for job, t in good_jobs if t.lacks)
+    return FinishedBefore(frozenset(j.id for j, _ in good_jobs if j.id not in spoilt), tuple(said))
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
-    """What a job file says of itself, and whether users of the plan are still to play."""
+class _Checked:
+    """The provenance of a job, and whether it lacks users of the plan."""
 
     provenance: Mapping[str, str]
     lacks: bool
 
 
-def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked | str]:
+def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Checked | str]:
     """Of each job with a file of its own, its provenance or what is wrong with its rows."""
     schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan) or JOB_ROWS
     checked = {*schema.key, *CHECKED}
 
-    def look(job: Job) -> tuple[_Looked | str, Any]:
+    def checked_rows(job: Job) -> tuple[_Checked | str, Any]:
         try:
             table = folder.rows(job)
         except BadInput as error:
@@ -102,24 +102,24 @@ def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked |
         if wrong:
             return wrong, None
         light = table.select([name for name in table.column_names if name in checked])
-        return _Looked(provenance_of(table.schema), bool(lacking_users(table, plan))), light
+        return _Checked(provenance_of(table.schema), bool(lacking_users(table, plan))), light
 
     with ThreadPoolExecutor(usable_cores()) as pool:
-        found = list(pool.map(look, jobs))
+        found = list(pool.map(checked_rows, jobs))
     tables = [(job.id, t) for job, (_, t) in zip(jobs, found, strict=True) if t is not None]
     wrong = dict(zip((job for job, _ in tables), faults_of(tables, schema), strict=True))
-    return [wrong.get(j.id) or looked for j, (looked, _) in zip(jobs, found, strict=True)]
+    return [wrong.get(j.id) or state for j, (state, _) in zip(jobs, found, strict=True)]
 
 
 def _compacted(
     folder: RunFolder, layout: Layout, jobs: Sequence[Job], plan: Plan
-) -> list[tuple[Job, _Looked]]:
+) -> list[tuple[Job, _Checked]]:
     """The same for jobs in compacted files, by their footers."""
     provenances, columns = dict[str, Mapping[str, str]](), dict[int, list[str]]()
     for compacted in layout.compacted_files:
         provenances |= {job: compacted.provenances[job] for job in layout.jobs_of(compacted)}
         columns |= dict.fromkeys(map(id, compacted.provenances.values()), compacted.schema.names)
-    told: dict[int, _Looked | None] = {}
+    told: dict[int, _Checked | None] = {}
     found = []
     for job in jobs:
         if job.id not in provenances:
@@ -127,8 +127,8 @@ def _compacted(
         provenance = provenances[job.id]
         if id(provenance) not in told:
             left = users_left(provenance, columns[id(provenance)], plan)
-            told[id(provenance)] = None if left is None else _Looked(provenance, bool(left))
-        said = told[id(provenance)] or _Looked(
+            told[id(provenance)] = None if left is None else _Checked(provenance, bool(left))
+        said = told[id(provenance)] or _Checked(
             provenance, bool(lacking_users(folder.rows(job), plan))
         )
         found.append((job, said))
@@ -139,10 +139,10 @@ def _salvaged(folder: RunFolder) -> list[str]:
     """Check every compacted file as a whole, save the readable jobs of damaged ones; messages."""
     layout = folder.layout()
     with ThreadPoolExecutor(usable_cores()) as pool:
-        sound = list(
+        intact = list(
             pool.map(lambda compacted: _is_whole(folder, compacted.name), layout.compacted_files)
         )
-    broken = [p.name for p, good in zip(layout.compacted_files, sound, strict=True) if not good]
+    broken = [p.name for p, good in zip(layout.compacted_files, intact, strict=True) if not good]
     jobs = {compacted.name: len(compacted.jobs) for compacted in layout.compacted_files}
     said = []
     for name in (*broken, *layout.damaged):
@@ -170,7 +170,7 @@ def _stale(
     parts: Sequence[tuple[Job, Mapping[str, str]]], prints: Prints
 ) -> list[tuple[Job, tuple[str, str, str]]]:
     """Job files made of something else than is here: what differs, then, now."""
-    now: dict[int, dict[str, str]] = {}  # by subject, of which all jobs share one
+    now: dict[int, dict[str, str]] = {}  # by model, of which all jobs share one
     found = []
     for job, provenance in parts:
         if id(job.segmenter) not in now:

@@ -42,7 +42,7 @@ class Progress(Protocol):
 
 
 class _Silent:
-    """Progress that nobody looks at."""
+    """No progress display."""
 
     def begin(self, total: int, done: int) -> None: ...
 
@@ -53,7 +53,7 @@ class _Silent:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a command did: jobs done now, done before, failed."""
+    """Counts of a command: jobs done now, done before, failed."""
 
     done: int
     before: int

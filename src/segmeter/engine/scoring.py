@@ -68,7 +68,7 @@ def score_run(
 
 
 def _scored_rows(table: Any, targets: dict[str, Target], judge: Any) -> list[dict[str, Any]]:
-    """A value for each row; a mask that stands in many rows is judged once."""
+    """A value for each row; a mask that many rows share is measured once."""
     if "mask" not in table.column_names or table["mask"].null_count:
         raise BadInput("this run kept no masks, so nothing can be measured later")
     lost = [name for name in SESSION_KEY if name not in table.column_names]

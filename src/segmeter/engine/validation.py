@@ -172,7 +172,7 @@ def _refuse_nothing(plan: Plan) -> None:
 
 
 def _refuse_twins(kind: str, names: Iterable[str]) -> None:
-    """Rows are told apart by these names, so each may come once."""
+    """Rows are identified by these names, so each may occur once."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BadInput(f"two {kind}s are called '{twice[0]}'; name each {kind} once")

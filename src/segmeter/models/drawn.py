@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from segmeter.core import catalogue, seeds
+from segmeter.core.capabilities import capable
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Target
+from segmeter.models.volumes.slice_capabilities import ReadsTargets
 
 __all__ = ["Disc", "Noisy", "Oracle", "Stubborn"]
 
@@ -23,6 +25,7 @@ _ABILITIES = frozenset({"click", "box", "scribble", "mask"})
 
 
 @catalogue.models.add("oracle", "shows the target that is meant, at once")
+@capable(ReadsTargets)
 class Oracle:
     """Shows the target that the prompts agree with most."""
 
@@ -34,6 +37,7 @@ class Oracle:
 
 
 @catalogue.models.add("noisy", "shows the target with error regions that halve at every prompt")
+@capable(ReadsTargets)
 class Noisy:
     """The oracle with squares of error regions, half as many after every prompt.
 

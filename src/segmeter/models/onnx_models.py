@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import OnDevice, capable
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
@@ -83,6 +84,7 @@ def _onnx(
     return OnnxSam(Path(encoder), Path(decoder), Path(decoder).stem, device, masks, points)
 
 
+@capable(OnDevice)
 class OnnxSam:
     """A SAM encoder and decoder run by onnxruntime; opened at the first image.
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import Sweeps, capable
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
@@ -28,6 +29,7 @@ def _card(name: str, summary: str, citation: str) -> ModelCard:
 
 
 @catalogue.methods.add("felzenszwalb", summary="graph-based segmentation, coarser with scale")
+@capable(Sweeps)
 class Felzenszwalb:
     """Efficient graph-based segmentation; `scale` is its k, `smallest` in pixels."""
 
@@ -56,6 +58,7 @@ class Felzenszwalb:
 
 
 @catalogue.methods.add("mean-shift", summary="mean shift in place and colour, small regions joined")
+@capable(Sweeps)
 class MeanShift:
     """Mean shift filtering, then neighbours of like colour joined.
 

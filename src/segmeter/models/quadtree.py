@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import SweptByRegions, capable
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
 
@@ -25,6 +26,7 @@ _CUTS = 32
 
 
 @catalogue.methods.add("quadtree", summary="equal boxes, whatever the image shows; a baseline")
+@capable(SweptByRegions)
 class Quadtree:
     """A hierarchy of boxes.
 

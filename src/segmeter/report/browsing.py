@@ -83,7 +83,7 @@ class Sessions:
             from made""")
 
     def choices(self) -> dict[str, list[str]]:
-        """What each filter may be set to."""
+        """Values of each filter."""
         return {
             name: [
                 str(row[0])

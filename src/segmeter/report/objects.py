@@ -1,4 +1,4 @@
-"""Objects: one line per session of a run, for people who go on in another program."""
+"""Objects: one line per session of a run, for use in other programs."""
 
 from __future__ import annotations
 

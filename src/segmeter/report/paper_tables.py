@@ -144,8 +144,8 @@ def _caption(
 
 def _sizes(run: Run) -> dict[str, int]:
     """How many parameters each model has, where its rows say so."""
-    trails = run.provenance["segmenters"]
-    told = {name: str(trail.get("parameters", "")) for name, trail in trails.items()}
+    known = run.provenance["segmenters"]
+    told = {name: str(facts.get("parameters", "")) for name, facts in known.items()}
     return {name: int(text) for name, text in told.items() if text.isdecimal() and int(text)}
 
 

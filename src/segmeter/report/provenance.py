@@ -1,4 +1,4 @@
-"""The provenance: what is missing from a run, and what every number in it rests on."""
+"""Provenance: missing results of a run, and the plan, weights, data and commands behind it."""
 
 from __future__ import annotations
 
@@ -39,16 +39,14 @@ def missing(run: Results) -> Section:
         [
             model,
             f"{names.get(dataset, dataset)}: {_named(scenes)}",
-            "not run yet; the same command goes on",
+            "not run yet; the same command resumes the run",
         ]
         for (model, dataset), scenes in lacking.items()
     ]
     rows += [["", part, _damage(part, why)] for part, why in run.damaged.items()]
     if not rows:
         segmenters = "model" if run.plan.kind == "model" else "method"
-        return Section(
-            "What is missing", f"Nothing: every scene gave a result for every {segmenters}."
-        )
+        return Section("Missing results", f"None: every scene has a result for every {segmenters}.")
     known = len(failed) + sum(map(len, lacking.values()))
     count = max(known, _jobs_without_rows(run)) if run.damaged else known
     results = (
@@ -56,7 +54,7 @@ def missing(run: Results) -> Section:
     )
     columns = [Column("model"), Column("scene"), Column("why")]
     return Section(
-        "What is missing",
+        "Missing results",
         blocks=[
             Note(f"{results} in no number on this page.", "warning"),
             Table("missing", columns, rows),
@@ -65,17 +63,14 @@ def missing(run: Results) -> Section:
 
 
 def provenance(run: Results) -> Section:
-    """Plan, subjects, data, commands and machines."""
+    """Plan, models, data, commands and machines."""
     blocks = [_plan_table(run), _segmenter_table(run), _data_table(run), _command_table(run)]
-    text = (
-        "Every number above follows from these: the same plan, weights and data give the same "
-        "scores, whatever the number of workers."
-    )
-    return Section("The provenance", text, blocks, folded=True)
+    text = "The same plan, weights and data give the same scores, whatever the number of workers."
+    return Section("Provenance", text, blocks, folded=True)
 
 
 def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str, str], list[str]]:
-    """Scenes without rows or error, by subject and data set."""
+    """Scenes without rows or error, by model and data set."""
     known = run.sql(
         f"select distinct model, dataset, scene from {run.objects} order by all"
     ).to_pylist()
@@ -130,11 +125,11 @@ def _plan_table(run: Results) -> Table:
         **{key: str(value) for key, value in plan.options.items()},
     }
     rows = [[key, value] for key, value in facts.items() if value]
-    return Table("plan", [Column("setting"), Column("value")], rows, "What was asked for")
+    return Table("plan", [Column("setting"), Column("value")], rows, "Plan")
 
 
 def _segmenter_table(run: Results) -> Table:
-    """What each subject was made of; columns that nobody fills are left out."""
+    """Weights, device and licence of each model; empty columns are left out."""
     provenances: Mapping[str, Mapping[str, str]] = run.provenance.get("segmenters", {})
     names = list(dict.fromkeys(key for provenance in provenances.values() for key in provenance))
     own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in provenances.values())]
@@ -142,7 +137,7 @@ def _segmenter_table(run: Results) -> Table:
         [name, *(provenance.get(n, "") for n in own)] for name, provenance in provenances.items()
     ]
     columns = [Column(run.plan.kind), *(Column(n) for n in own)]
-    return Table("segmenters", columns, rows, "Who was measured")
+    return Table("segmenters", columns, rows, "Models" if run.plan.kind == "model" else "Methods")
 
 
 def _data_table(run: Results) -> Table:
@@ -160,7 +155,7 @@ def _data_table(run: Results) -> Table:
         for r in counted
     ]
     numbers = [Column(name, digits=0) for name in counts]
-    return Table("data", [Column("data set"), *numbers, Column("fingerprint")], rows, "On what")
+    return Table("data", [Column("data set"), *numbers, Column("fingerprint")], rows, "Data")
 
 
 def _command_table(run: Results) -> Table:
@@ -169,7 +164,7 @@ def _command_table(run: Results) -> Table:
         for entry in run.provenance.get("commands", [])
     ]
     columns = [Column("when"), Column("command"), Column("machine"), Column("libraries")]
-    return Table("commands", columns, rows, "By which commands, where")
+    return Table("commands", columns, rows, "Commands and machines")
 
 
 def _typed(command: str) -> str:

@@ -23,8 +23,8 @@ def citations_of(run: Results) -> dict[str, str]:
 def _citations(run: Results) -> dict[str, str]:
     plan = run.plan
     found = dict(_benchmark(run))
-    for name, trail in run.provenance["segmenters"].items():
-        found[f"{plan.kind} {name}"] = str(trail.get("citation", ""))
+    for name, facts in run.provenance["segmenters"].items():
+        found[f"{plan.kind} {name}"] = str(facts.get("citation", ""))
     for spec in plan.datasets:
         found[f"data set {spec.name}"] = _of_data(str(spec))
     for name in plan.measures:
@@ -34,7 +34,7 @@ def _citations(run: Results) -> dict[str, str]:
 
 
 def _benchmark(run: Results) -> Mapping[str, str]:
-    """What the run's benchmark asks to be cited, where it is installed."""
+    """Citations of the run's benchmark, where it is installed."""
     try:
         cited: Mapping[str, str] = catalogue.benchmarks.make(run.plan.benchmark).citations
     except SegmeterError:

@@ -123,13 +123,13 @@ def _extent(run: Results) -> str:
 
 
 def _segmenters(plan: Plan) -> list[str]:
-    """What was played; options are left out where names alone tell it apart."""
+    """Names of the models; options are left out where names alone are unique."""
     names = [short(spec.name) for spec in plan.segmenters]
     return names if len(set(names)) == len(names) else [short(str(s)) for s in plan.segmenters]
 
 
 def _users(plan: Plan) -> str:
-    """Who played; of a crowd only the first and how many more."""
+    """Names of the users; of many only the first and the number of others."""
     first, *others = map(str, plan.users)
     return _listed([first, *others]) if len(others) < 4 else f"{first} and {len(others)} others"
 

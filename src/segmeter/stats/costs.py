@@ -57,7 +57,7 @@ class FittedCosts:
         return CostModel(**{name: price.value for name, price in self.prices.items()})
 
     def toml(self) -> str:
-        """A cost model that `--cost` reads, each price with its interval beside it."""
+        """A cost model that `--cost` reads, each price with its interval."""
         people = counted(self.annotators, "annotator")
         told = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
         lines = [

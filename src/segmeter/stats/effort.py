@@ -44,7 +44,7 @@ class CostModel:
         To draw one stroke in a volume, for each voxel of its length on top of `scribble`:
         0.02 s. No source: our assumption.
     scroll
-        To pass one slice on the way to the next: 0.1 s. No source: ten slices a second, our
+        To pass one slice on the way to the next: 0.1 s. No source: ten slices per second, our
         assumption.
     other
         Any other prompt, such as words: 3 s. No source, our assumption.
@@ -57,7 +57,7 @@ class CostModel:
         segmentations).
     by_hand_px
         To draw by hand, for each pixel edge of the object's outline on top of `by_hand`: 0 s.
-        Set `by_hand = 0` beside it for a price by length alone.
+        Set `by_hand = 0` as well for a price by length alone.
     """
 
     locate: float = 1.0
@@ -91,8 +91,8 @@ class CostModel:
         known = [field.name for field in dataclasses.fields(cls)]
         if "wait" in given:
             raise BadInput(
-                f"cost model '{path}' sets 'wait'; waiting is a number of its own and no part of "
-                "a person's seconds any more: leave the line out"
+                f"cost model '{path}' sets 'wait'; waiting is reported separately and not added to "
+                "a person's seconds: remove the line"
             )
         for name in given:
             if name not in known:
@@ -175,22 +175,22 @@ def seconds_to(
 
 
 def waiting_to(
-    curves: npt.ArrayLike, answer: npt.ArrayLike, look: npt.ArrayLike, goal: float
+    curves: npt.ArrayLike, predict: npt.ArrayLike, encode: npt.ArrayLike, goal: float
 ) -> Floats:
     """Measured seconds that a person waits until the goal, or until the rounds are over.
 
     Parameters
     ----------
-    answer
-        Measured seconds to answer, `(targets, rounds)`.
-    look
-        Measured seconds to look, each target's share, `(targets,)`.
+    predict
+        Measured seconds to predict, `(targets, rounds)`.
+    encode
+        Measured seconds to encode, each target's share, `(targets,)`.
 
     >>> waiting_to([[0.5, 0.95]], [[0.2, 0.3]], [1.0], 0.9).tolist()
     [1.5]
     """
-    waited = np.cumsum(np.asarray(answer, dtype=float), axis=1)
-    return np.asarray(_until(curves, waited, goal)[1] + np.asarray(look, dtype=float))
+    waited = np.cumsum(np.asarray(predict, dtype=float), axis=1)
+    return np.asarray(_until(curves, waited, goal)[1] + np.asarray(encode, dtype=float))
 
 
 def _until(

@@ -32,7 +32,7 @@ def quality_at(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> 
 def effort_to(quality: npt.ArrayLike, effort: npt.ArrayLike, goal: float) -> Floats:
     """Effort by the first round at or above the goal; all that was spent where it never comes.
 
-    Where it never comes the value is a lower bound: say the share of `never_reached` beside.
+    Where it never comes the value is a lower bound: report the share of `never_reached` with it.
 
     >>> effort_to([[0.5, 0.9], [0.1, 0.2]], [[3, 6], [3, 6]], goal=0.8).tolist()
     [6.0, 6.0]

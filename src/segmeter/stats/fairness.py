@@ -1,8 +1,8 @@
 """Fairness: is a model as good for one group of people or places as for another?
 
 `published` is what Segment Anything's supplement prints: a mean for each group with a normal
-interval, as if every mask were a draw of its own, and no test. `corrected` draws images anew,
-since masks of one image are not independent, and tests every pair of groups: intervals that
+interval, as if masks were independent, and no test. `corrected` resamples images, since masks
+of one image are not independent, and tests every pair of groups: intervals that
 overlap do not mean that there is no difference, and disjoint ones are not the test at 5 %.
 """
 
@@ -238,7 +238,7 @@ def group_shares(
 def _difference(
     values: Floats, inside: npt.NDArray[np.bool_], clusters: Sequence[Hashable], seed: object
 ) -> Interval:
-    """Difference of two means with the limits that drawing images anew gives."""
+    """Difference of two means with bootstrap limits over images."""
     seen = float(values[inside].mean() - values[~inside].mean())
     drawn = Resampling(clusters, seed=seed)
     columns = np.column_stack([values * inside, inside, values * ~inside, ~inside])

@@ -1,6 +1,6 @@
-"""Intervals: how far a mean could lie elsewhere had other scenes been photographed.
+"""Intervals: the bootstrap over scenes.
 
-Targets of one scene share an image, so scenes are drawn anew, not targets. A mean over
+Targets of one scene share an image, so scenes are resampled, not targets. A mean over
 targets is then a ratio, and a resample is a row of weights w over scenes:
 
     mean* = sum_c w_c S_c / sum_c w_c n_c,    w ~ multinomial(C; 1/C, ..., 1/C)
@@ -49,7 +49,7 @@ class Interval:
 
 
 class Resampling:
-    """Scenes drawn anew many times; the same draws for every model, so that they pair.
+    """Resamples of scenes; the same draws for every model, so that differences are paired.
 
     Parameters
     ----------

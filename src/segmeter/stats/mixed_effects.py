@@ -1,4 +1,4 @@
-"""Mixed-effects models: fixed effects beside crossed random intercepts, fitted by REML.
+"""Mixed-effects models: fixed effects and crossed random intercepts, fitted by REML.
 
     y = X b + Z_1 u_1 + ... + Z_m u_m + e,   u_k ~ N(0, s_k^2 I),   e ~ N(0, s^2 I)
 

@@ -30,7 +30,7 @@ class Null:
 
 
 def null_of(values: Floats, seen: float, terms: Floats | None = None) -> Null:
-    """The null that relabelled values make, and where what was seen stands in it.
+    """The null distribution of relabelled values, and the position of the observed value in it.
 
     >>> null_of(np.array([-1.0, 0.0, 1.0]), seen=1.0).p  # two as far out, and itself
     0.75

@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What models are compared within, and by what."""
+    """The group that models are compared within, and the statistic."""
 
     dataset: str
     user: str

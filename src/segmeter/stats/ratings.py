@@ -3,8 +3,8 @@
 The `published` statistics are those of the Segment Anything supplement: a paired t-test and a
 paired bootstrap over targets. Ratings are ordinal, targets share images, masks are rated several
 times and raters differ. Therefore all ratings go into a mixed-effects model with raters and
-targets as random effects, and beside it stand the signed-rank test, the probability of being
-rated above, and intervals that resample images or raters.
+targets as random effects, complemented by the signed-rank test, the probability of being rated
+above, and intervals that resample images or raters.
 """
 
 from __future__ import annotations

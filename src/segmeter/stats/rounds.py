@@ -7,7 +7,7 @@ protocols (Sofiiuk et al. 2022, Antonov et al. 2024):
   at round K exactly counts as a failure;
 - `corrected`: failures are those that never reach it. The cost of K rounds is then what
   survival analysis calls the mean restricted to K rounds: every session is censored at the
-  same round, so no weights are needed, and it is said beside the share that failed.
+  same round, so no weights are needed, and it is reported with the share that failed.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Statistic:
 
     @property
     def scale(self) -> float:
-        """What values are multiplied by to be reported."""
+        """Factor for reported values."""
         return 100.0 if self.percent else 1.0
 
     @property

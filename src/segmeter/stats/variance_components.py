@@ -1,6 +1,6 @@
 """Variance components: how much of the spread lies between groups, and how much is chance.
 
-Each group clicks twice or more, drawn anew. With n draws per group, the mean square between
+Each group clicks twice or more, with new draws. With n draws per group, the mean square between
 groups B and within them W of one target give the between-group variance (B - W) / n; its mean
 over targets estimates it without bias, so it may come out below zero when there is none.
 """

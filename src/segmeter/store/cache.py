@@ -1,6 +1,6 @@
 """Cache of what was computed from runs, in the user's cache folder, keyed by their contents.
 
-Nothing in a run folder is trusted as a result, since a run may come from somebody else.
+Nothing in a run folder is taken as a result, since a run may come from a stranger.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from segmeter import __version__
+from segmeter.core.errors import SegmeterError
 from segmeter.core.seeds import fingerprint
 from segmeter.runtime.cache_folders import cache_folder
 from segmeter.store.folder import RunFolder
@@ -99,7 +100,7 @@ def _read(state: str, name: str) -> bytes | None:
 
 def _write(state: str, name: str, content: bytes | pa.Buffer) -> None:
     """Cache something; where nothing can be written it is computed again next time."""
-    with suppress(OSError):
+    with suppress(OSError, SegmeterError):
         write_file(_path(state, name), content)
         _remove_oldest(cache_folder("results"))
 

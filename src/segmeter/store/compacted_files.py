@@ -98,7 +98,7 @@ def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
 
 
 def compacted_name(model: str, dataset: str, content: bytes) -> str:
-    """Where a compacted file belongs, by its model and data set and by what it holds."""
+    """The name of a compacted file: digests of model and data set, and of its content."""
     return f"compacted-{fingerprint(model, dataset, size=6)}-{_digest(content)}.parquet"
 
 
@@ -121,7 +121,7 @@ def open_bytes(content: bytes) -> Any:
 
 
 def jobs_in(name: str, file: Any) -> CompactedFile:
-    """What a compacted file's footer says, checked; BadInput if it is not what it should be."""
+    """Read and check the index of a compacted file; BadInput if it is corrupt."""
     held = (file.metadata.metadata or {}).get(_INDEX, b"")
     try:
         said = json.loads(held[:_MOST_INDEX])
@@ -134,7 +134,7 @@ def jobs_in(name: str, file: Any) -> CompactedFile:
         raise BadInput("it has no index of its jobs") from error
     wrong = _wrong_index(jobs, file.metadata)
     if wrong:
-        raise BadInput(f"its index is not true: {wrong}")
+        raise BadInput(f"corrupt index: {wrong}")
     return CompactedFile(name, file.schema_arrow, jobs, provenances, written)
 
 
@@ -229,7 +229,7 @@ def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
     ends = _sums(rows for _, rows in jobs)
     sizes = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
     if ends[-1:] != [metadata.num_rows] or not set(_sums(sizes)) <= set(ends):
-        return "it counts other rows than there are"
+        return "row counts do not match"
     return ""
 
 

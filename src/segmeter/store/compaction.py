@@ -144,7 +144,7 @@ def _batches(folder: RunFolder, where: str, jobs: Sequence[str]) -> Iterator[lis
         content = folder.place.read(f"{where}/{name}.parquet")
         job = _readable(name, content)
         if job is None:
-            continue  # stays as it is; whoever goes on with the run looks at it
+            continue  # left for the command that resumes the run
         waiting[_kind(job)].append(job)
         read, count = read + len(content), count + 1
         if read >= _MOST_BYTES or count >= _MOST_JOBS:
@@ -212,14 +212,14 @@ def _join(folder: RunFolder, where: str, compacted_files: Sequence[CompactedFile
         compacted.name: folder.place.read(f"{where}/{compacted.name}")
         for compacted in compacted_files
     }
-    sound = [
+    intact = [
         compacted
         for compacted in compacted_files
         if whole(compacted.name, contents[compacted.name])
     ]
-    if len(sound) < 2:
+    if len(intact) < 2:
         return  # resuming the run moves damaged ones to quarantine
     jobs = chain.from_iterable(
-        readable_jobs(compacted, open_bytes(contents[compacted.name])) for compacted in sound
+        readable_jobs(compacted, open_bytes(contents[compacted.name])) for compacted in intact
     )
-    _keep(folder, where, jobs, [compacted.name for compacted in sound])
+    _keep(folder, where, jobs, [compacted.name for compacted in intact])

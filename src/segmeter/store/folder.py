@@ -6,7 +6,7 @@ RUN/jobs/JOB.parquet  the rows of one finished job
 RUN/jobs/compacted-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
 RUN/errors/JOB.parquet the error row of a job that failed, compacted in the same way
 RUN/scores/MEASURE/JOB.parquet  values added later, compacted in the same way
-RUN/quarantine/JOB.parquet  job files that could not be read, kept for whoever wants to look
+RUN/quarantine/JOB.parquet  damaged files
 RUN/kept/              summaries, computed once
 """
 
@@ -68,7 +68,7 @@ class RunFolder:
     def claimed(cls, address: Address | Place, plan: Plan) -> Iterator[RunFolder]:
         """The folder for a plan, held alone: a new one, or the one that holds the very same plan.
 
-        A folder with other things is left alone, and so is one that somebody else writes to.
+        A folder with other files is refused, and so is one that another command writes to.
         """
         folder = cls(address)
         folder._refuse_strangers()  # before a lock is put there
@@ -246,7 +246,7 @@ class _OpenFile:
 
 
 def measure_folder(measure: str) -> str:
-    """Where values of a measure lie; names that are no plain word are refused."""
+    """The folder for values of a measure; only plain names are accepted."""
     if not _MEASURE.fullmatch(measure):
         raise BadInput(
             f"measure '{measure}' cannot be kept: its name may hold letters, digits, '-', '_' and "

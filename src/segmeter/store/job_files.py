@@ -34,11 +34,11 @@ JOB_FILE_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
 """Job files are named by their jobs; other files in the folder are ignored."""
 
 WRITTEN = "segmeter.written"
-"""Where the metadata of rows holds when they were written, in nanoseconds since 1970."""
+"""Metadata key of the time at which rows were written, in nanoseconds since 1970."""
 
 _LARGE = 1 << 20  # bytes; below, threads cost more than they give
 BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
-"""What reading a damaged file can raise."""
+"""Errors that reading a damaged file can raise."""
 
 
 @cache
@@ -109,7 +109,7 @@ def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
 
 
 def provenance_of(schema: Any) -> dict[str, str]:
-    """What a job file says about where its numbers come from."""
+    """The provenance in the metadata of rows."""
     raw: Mapping[bytes, bytes] = schema.metadata or {}
     said = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
     for name in ("ARROW:schema", WRITTEN):
@@ -174,5 +174,5 @@ def _array(values: Sequence[Any], type_: Any, name: str) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, short enough for a sentence."""
+    """The first line of an error message, shortened."""
     return str(error).strip().split("\n")[0][:200] or type(error).__name__

@@ -43,7 +43,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a folder holds.
+    """The files of a folder.
 
     Attributes
     ----------

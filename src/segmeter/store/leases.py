@@ -1,7 +1,7 @@
 """Leases: only one command writes to a run.
 
 On a disk the system's lock does it. Elsewhere the lease is a small file that says who holds it
-and until when. Its holder renews it; one whose time is over belongs to whoever comes next, and
+and until when. Its holder renews it; an expired lease may be taken by any command, and
 so does that of a dead process on this machine. A holder that could not renew it in time, such as
 a laptop that slept, finds out that it is lost, and has to stop.
 """
@@ -28,7 +28,7 @@ __all__ = ["LEASE", "Lease", "file_lease"]
 
 LEASE = "lease.json"
 _SECONDS = 120.0
-_SHORT = 4096  # bytes; nobody's lease is longer
+_SHORT = 4096  # bytes; a lease is never longer
 _here = threading.Lock()  # two threads of one process take turns
 
 
@@ -41,7 +41,7 @@ class Lease:
     lost: bool = False
 
     def check(self) -> None:
-        """Refuse to go on where somebody else may be writing by now."""
+        """Raise RunConflict if another command may be writing by now."""
         if self.lost:
             raise RunConflict(
                 f"another command has taken over '{self.address}': this one could not renew its "
@@ -78,9 +78,9 @@ def _take(place: Place, holder: str) -> None:
             "renewed while it lives); wait for it or stop it"
         )
     if not held and place.create(LEASE, _entry(holder)):
-        return  # the storage itself says that nobody was quicker
+        return  # by a conditional write: no other command was faster
     place.put(LEASE, _entry(holder))
-    if _held(place).get("holder") != holder:  # somebody was quicker
+    if _held(place).get("holder") != holder:  # another command was faster
         raise RunConflict(f"another command has begun to write to '{place.address}'; wait for it")
 
 
@@ -91,7 +91,7 @@ def _renew(place: Place, lease: Lease, stop: threading.Event) -> None:
             if not lease.lost:
                 place.put(LEASE, _entry(lease.holder))
         except (OSError, SegmeterError):
-            continue  # the storage may answer again before somebody else takes the lease
+            continue  # the storage may respond again before another command takes the lease
 
 
 def _entry(holder: str) -> bytes:

@@ -17,7 +17,7 @@ _INSIDE = ("jobs", "errors", "quarantine", "kept", "tables")
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is known of a run.
+    """Facts about a run.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(
 _IS_LINK = {errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", errno.ELOOP)}
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 _LEFT_OVER = ".open-"  # what a kill leaves of a write under the lease
-_UNLEASED = ".page-"  # and of a write by whoever only reads the run
+_UNLEASED = ".page-"  # and of a write without the lease, such as a report
 _OLD_S = 3600.0
 
 _At = tuple[int | None, str]  # an open folder and what stands before names in it
@@ -38,7 +38,7 @@ _At = tuple[int | None, str]  # an open folder and what stands before names in i
 class LocalPlace:
     """A folder on a disk.
 
-    The folder itself may be a link, since whoever named it chose it; what lies inside may not.
+    The folder itself may be a link, since the user named it; links inside are refused.
     """
 
     shared = True
@@ -88,7 +88,7 @@ class LocalPlace:
     def read(self, name: str, limit: int | None = None) -> bytes:
         folder, base = _split(name)
         with self._at(folder) as (fd, before), self._refusing(name):
-            # Not blocking: a pipe that nobody fills would be waited for.
+            # Not blocking: a pipe without a writer would block for ever.
             flags = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0)
             handle = os.open(before + base, flags, dir_fd=fd)
         with os.fdopen(handle, "rb") as file:
@@ -103,14 +103,14 @@ class LocalPlace:
 
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
         folder, base = _split(name)
-        beside = f"{_LEFT_OVER if leased else _UNLEASED}{secrets.token_hex(8)}"
+        temporary = f"{_LEFT_OVER if leased else _UNLEASED}{secrets.token_hex(8)}"
         try:
             with self._at(folder, make=True) as (fd, before):
-                _write_then_rename(fd, before + beside, before + base, data)
+                _write_then_rename(fd, before + temporary, before + base, data)
         except FileNotFoundError as error:
             raise RunGone(
                 f"'{self.address}' was removed while it was being written; give the same command "
-                "again to start anew"
+                "again to start over"
             ) from error
         except OSError as error:
             raise _named(error, f"{self.address}/{folder}".rstrip("/")) from error
@@ -119,9 +119,9 @@ class LocalPlace:
         if self.exists(name):
             return False
         folder, base = _split(name)
-        beside = f"{_LEFT_OVER}{secrets.token_hex(8)}"
+        temporary = f"{_LEFT_OVER}{secrets.token_hex(8)}"
         with self._at(folder, make=True) as (fd, before):
-            return _write_then_link(fd, before + beside, before + base, data)
+            return _write_then_link(fd, before + temporary, before + base, data)
 
     def remove(self, name: str) -> None:
         folder, base = _split(name)
@@ -159,7 +159,7 @@ class LocalPlace:
             yield held
 
     def _tidy(self) -> None:
-        """Remove what killed writers left; only whoever holds the lease writes such files."""
+        """Remove files that killed writers left; only the holder of the lease writes such files."""
         inner = [f"scores/{name}" for name in self.folders("scores")]
         for folder in ("", "jobs", "errors", "quarantine", "kept", "tables", *inner):
             for entry in self._entries(folder):
@@ -255,40 +255,42 @@ class LocalPlace:
 def write_file(path: Path, data: bytes) -> None:
     """Write a file of the user's choosing that appears complete or does not appear."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / f"{_UNLEASED}{secrets.token_hex(8)}"
+    temporary = path.parent / f"{_UNLEASED}{secrets.token_hex(8)}"
     try:
-        _write_then_rename(None, str(beside), str(path), data)
-    except OSError as error:  # by the name that was asked for, not by that of the file beside it
+        _write_then_rename(None, str(temporary), str(path), data)
+    except OSError as error:  # with the requested name, not that of the temporary file
         raise _named(OSError(error.errno, error.strerror), str(path)) from error
 
 
-def _write_then_rename(fd: int | None, beside: str, name: str, data: bytes) -> None:
-    """Write beside the place, flush to the disk, then rename."""
+def _write_then_rename(fd: int | None, temporary: str, name: str, data: bytes) -> None:
+    """Write a temporary file, flush it to the disk, then rename it."""
     try:
-        # 0o666 less the umask: whoever may read the folder may read this.
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd)
+        # 0o666 less the umask: readable by all who can read the folder.
+        handle = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd
+        )
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(handle)
-        os.replace(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
+        os.replace(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside, dir_fd=fd)
+            os.unlink(temporary, dir_fd=fd)
         raise
 
 
-def _write_then_link(fd: int | None, beside: str, name: str, data: bytes) -> bool:
+def _write_then_link(fd: int | None, temporary: str, name: str, data: bytes) -> bool:
     """The same for a name that must be free; False if it is not, or links cannot be made."""
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.link(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
+        os.link(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
     except OSError:
         return False
     finally:
-        os.unlink(beside, dir_fd=fd)
+        os.unlink(temporary, dir_fd=fd)
     return True
 
 

@@ -39,7 +39,7 @@ _MadeOf = dict[str, tuple[str, tuple[str, ...]]]  # by model: a run that has it,
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge did: jobs taken from each run, jobs that several had, job files left out."""
+    """Result of a merge: jobs taken from each run, jobs that several had, files left out."""
 
     taken: dict[str, int] = field(default_factory=dict)
     twice: int = 0
@@ -106,7 +106,7 @@ def _refuse_other_plans(folders: Sequence[RunFolder]) -> None:
 
 
 def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> None:
-    """Put the jobs of one run beside those that are there."""
+    """Add the jobs of one run to the target."""
     folder = run.folder
     there = target.finished()
     done.taken[folder.address] = 0
@@ -126,7 +126,7 @@ def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> N
 
 
 def _take_the_rest(target: RunFolder, run: Run) -> None:
-    """Scores of jobs that have none yet, and errors of jobs that nobody finished."""
+    """Scores of jobs that have none yet, and errors of jobs that no run finished."""
     folder, finished = run.folder, target.finished()
     for measure in folder.measures():
         where = measure_folder(measure)

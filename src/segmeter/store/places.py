@@ -40,11 +40,11 @@ class StoredFile:
 
 
 class Place(Protocol):
-    """What the store needs of a storage: list, exists, read, put atomically, remove, lease."""
+    """The interface of a storage: list, exists, read, put atomically, remove, lease."""
 
     @property
     def address(self) -> str:
-        """What a person calls it; without credentials, since it is shown and written down."""
+        """The path or address, without credentials, since it is shown and stored."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Place(Protocol):
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
         """Write a file that appears complete or does not appear.
 
-        `leased` says that whoever writes holds the lease, so that what a kill leaves behind is
+        `leased` means that the caller holds the lease, so that files that a kill leaves behind are
         removed by the next holder.
         """
         ...
@@ -91,7 +91,7 @@ class Place(Protocol):
         ...
 
     def lease(self) -> AbstractContextManager[Lease]:
-        """Be the only one who writes; RunConflict if somebody else is."""
+        """Become the only writer; RunConflict if there is another."""
         ...
 
     def arrow(self) -> tuple[Any, str]:

@@ -128,7 +128,7 @@ class RemotePlace:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What a storage's library raises as an error of the system, with a sentence in it.
+        """Turn errors of a storage's library into an OSError with a clear message.
 
         A job that meets one is tried once more, as with a disk.
         """
@@ -171,7 +171,7 @@ def _protocols(files: Any) -> tuple[str, ...]:
 
 
 def _version(entry: dict[str, Any]) -> str:
-    """What tells one content from another, as far as the storage says."""
+    """The version of a file, as far as the storage reports one."""
     said = [entry.get(key) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
     return fingerprint(*(part for part in said if part is not None), size=8)
 

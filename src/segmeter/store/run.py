@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Target", "declared_rows"]
 
 T = TypeVar("T")
-View = Literal["sessions", "rows"]
+ViewName = Literal["sessions", "rows"]
 Target = tuple[str, str, str]
 """Data set, scene and target."""
 
@@ -90,7 +90,7 @@ class Run:
         self._sources = [_Source(folder, folder.plan) for folder in given]
         self._joined_plan = _joined([source.plan for source in self._sources])
         self._targets: frozenset[Target] | None = None
-        self._connections: dict[View, duckdb.DuckDBPyConnection] = {}
+        self._connections: dict[ViewName, duckdb.DuckDBPyConnection] = {}
         self._datasets: dict[str, Dataset] = {}
 
     @classmethod
@@ -165,7 +165,7 @@ class Run:
         }
 
     @cached_property
-    def objects(self) -> View:
+    def objects(self) -> ViewName:
         """The smallest view in which every object of the run has a row."""
         return "sessions" if has_sessions(self.schema) else "rows"
 
@@ -203,7 +203,7 @@ class Run:
         Where rows are rounds of sessions there is `sessions` too: one row for each, with lists
         over its rounds; it answers without reading the files again.
         """
-        view: View = "rows" if _ROWS.search(query) else self.objects
+        view: ViewName = "rows" if _ROWS.search(query) else self.objects
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         return self._steadily(
             lambda: self._connected(view).sql(query, params=given or None).to_arrow_table()
@@ -390,7 +390,7 @@ class Run:
             _label(self._sources, [self._contents(source) for source in self._sources])
         return self._sources
 
-    def _connected(self, view: View) -> duckdb.DuckDBPyConnection:
+    def _connected(self, view: ViewName) -> duckdb.DuckDBPyConnection:
         """A connection with the views; rows, for which files are listed, only if asked for."""
         if view in self._connections:
             return self._connections[view]
@@ -410,7 +410,7 @@ class Run:
         self._connections[view] = connection
         return connection
 
-    def _piece(self, connection: duckdb.DuckDBPyConnection, view: View, number: int) -> str:
+    def _piece(self, connection: duckdb.DuckDBPyConnection, view: ViewName, number: int) -> str:
         """The query that gives the rows or sessions of one folder."""
         source = self._sources[number]
         contents = self._contents(source)
@@ -522,7 +522,7 @@ def _texts(names: Sequence[str]) -> pa.Schema:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What a query or a damaged file can raise, with a database or without."""
+    """Errors that a query or a damaged file can raise, with a database or without."""
     try:
         import duckdb
     except ModuleNotFoundError:

@@ -101,7 +101,7 @@ _POSSIBLE_SHAPE = f"""
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one pass over the files of a run gives.
+    """The result of one pass over the files of a run.
 
     Attributes
     ----------
@@ -143,7 +143,9 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
         query = _keys_query(schema, known, "files")
     table = connection.sql(query).to_arrow_table()
     left_out = _left_out(found, *_faults(connection, table, found.files))
-    sessions = _sound(connection, table, found.files, left_out) if has_sessions(schema) else None
+    sessions = (
+        _without_faults(connection, table, found.files, left_out) if has_sessions(schema) else None
+    )
     damaged = {**found.damaged, **scores.damaged}
     left_out |= {path: [] for path in scores.damaged}
     connection.close()
@@ -207,7 +209,7 @@ def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
 
 
 def faults_of(jobs: Iterable[tuple[str, pa.Table]], schema: Schema) -> list[str]:
-    """What is wrong with the rows of each job, by its id; empty where nothing is.
+    """Check the rows of jobs: the first fault of each, or an empty text.
 
     Tables that lack a column of the key, or have columns of the wrong type, are not looked into.
     """
@@ -260,7 +262,7 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     """The query over `rows` with these columns that gives sessions.
 
     Lists follow the rounds. Where rows name the file they come from, so do sessions, and what is
-    wrong with one stands in `fault_`; sessions that were `prompted` have all rounds from 1 on.
+    wrong with one is in `fault_`; sessions that were `prompted` have all rounds from 1 on.
     """
     from_files = _FILE in columns
     key = ", ".join(map(quoted, [*SESSION, _FILE] if from_files else SESSION))
@@ -277,7 +279,7 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
 
 
 def _keys_query(schema: Schema, columns: Iterable[str], table: str) -> str:
-    """What is wrong with the rows of every job (of every session, where there are any)."""
+    """The first fault in the rows of every session, or job where there are no sessions."""
     sessions = has_sessions(schema)
     key = ", ".join(map(quoted, [*(SESSION if sessions else JOB_KEY), _FILE]))
     prompted = sessions and "prompt" in schema.names
@@ -342,8 +344,8 @@ def _left_out(
         if number not in wrong and file.path not in found.damaged:
             continue
         why = found.damaged.get(file.path, wrong.get(number, ""))
-        sound = set() if file.compacted is None else good[number]
-        lost = [job for job in file.jobs if job not in sound]
+        kept = set() if file.compacted is None else good[number]
+        lost = [job for job in file.jobs if job not in kept]
         left_out[file.path] = lost
         if file.compacted is not None:
             are = "is" if len(lost) == 1 else "are"
@@ -352,7 +354,7 @@ def _left_out(
     return left_out
 
 
-def _sound(
+def _without_faults(
     connection: duckdb.DuckDBPyConnection,
     table: pa.Table,
     files: Sequence[DataFile],
@@ -365,13 +367,13 @@ def _sound(
     connection.register("verified", table)
     query = f"select distinct {_FILE}, model, dataset, scene from verified"
     jobs = [row for row in connection.sql(query).fetchall() if None not in row]
-    sound = [row for row in jobs if fingerprint(*row[1:], size=10) in read[row[0]]]
+    good = [row for row in jobs if fingerprint(*row[1:], size=10) in read[row[0]]]
     names, types = [_FILE, *JOB_KEY], [pa.int32(), *[pa.string()] * len(JOB_KEY)]
-    columns = [pa.array([row[k] for row in sound], type_) for k, type_ in enumerate(types)]
-    connection.register("sound", pa.table(columns, names=names))
+    columns = [pa.array([row[k] for row in good], type_) for k, type_ in enumerate(types)]
+    connection.register("good", pa.table(columns, names=names))
     key = ", ".join(map(quoted, SESSION))
     return connection.sql(f"""
-        select * exclude ({_FILE}, {_FAULT}) from verified semi join sound
+        select * exclude ({_FILE}, {_FAULT}) from verified semi join good
         using ({", ".join(names)}) order by {key}
     """).to_arrow_table()
 

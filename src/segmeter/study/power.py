@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -107,11 +106,6 @@ def power_of(
     share = float(np.mean(found))
     low, high = _wilson(share, studies)
     return Power(people, targets, answers, effect, share, low, high, float(np.mean(estimates)))
-
-
-def with_changes(spread: Spread, given: Sequence[tuple[str, float | None]]) -> Spread:
-    """Assumptions with some of them replaced."""
-    return replace(spread, **{name: value for name, value in given if value is not None})
 
 
 def _wilson(share: float, many: int, z: float = 1.959964) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
@@ -167,6 +168,7 @@ class BoxSearchers:
 
 
 @dataclass(frozen=True, slots=True)
+@capable(GivesLater, GivesPrompts)
 class AdversarialBox:
     """Draws the best or the worst box within human-like jitter, then clicks the centre."""
 

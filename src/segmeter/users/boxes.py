@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
@@ -80,6 +81,7 @@ def _moved(target: Target, moves: Callable[[float], tuple[float, float]]) -> Box
 
 @catalogue.users.add("box", summary="a tight, loose, jittered or shaken box, then centre clicks")
 @dataclass(frozen=True, slots=True)
+@capable(GivesLater, GivesPrompts)
 class BoxThenClicks:
     """Draws a box around the object, then clicks the centre of each error region."""
 

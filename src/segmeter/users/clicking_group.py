@@ -14,6 +14,7 @@ from segmeter.clickability.click_sampling import Draw
 from segmeter.clickability.groups import GROUPS, Share, share_of_group
 from segmeter.clickability.map_sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
+from segmeter.core.capabilities import RepeatsDraws, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
@@ -32,6 +33,7 @@ _PUBLISHED_ROUNDS = 20
     "clicking-group", summary="clicks as one tenth of people do (group=1..10; 0 for all)"
 )
 @dataclass(frozen=True, slots=True)
+@capable(RepeatsDraws)
 class ClickingGroup:
     """Clicks drawn from one group of the click map of what is wrong.
 
@@ -82,6 +84,7 @@ class ClickingGroup:
 
 @catalogue.users.add("map-sample", summary="clicks once, anywhere people would (draw=1, 2, ...)")
 @dataclass(frozen=True, slots=True)
+@capable(RepeatsDraws)
 class MapSample:
     """One click on the target, drawn from its whole click map, then content.
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import GivesPrompts, capable
 from segmeter.core.error_regions import deepest, error_regions, squared_depth
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Point, Prompt, Scribble
@@ -34,6 +35,7 @@ def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
 
 @catalogue.users.add("scribble", summary="draws along the middle of the deeper error region")
 @dataclass(frozen=True, slots=True)
+@capable(GivesPrompts)
 class Scribbler:
     """Draws along the middle of whichever error region is deeper."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.volumes.averages import DatasetDice, published_row, sound_row
+from segmeter.benchmarks.volumes.averages import DatasetDice, corrected_row, published_row
 from segmeter.benchmarks.volumes.instances import (
     case_dice,
     published_case_dice,
@@ -23,7 +23,7 @@ def interval(ends: list[int] | None) -> Mask:
     return Mask.empty((60,)) if ends is None else Mask.box((60,), (ends[0],), (ends[1],))
 
 
-def test_m3_instances_are_matched_anew_in_published_and_paired_in_sound(golden: Path) -> None:
+def test_m3_instances_are_matched_anew_in_published_and_paired_in_corrected(golden: Path) -> None:
     wanted = json.loads((golden / "volumes" / "aggregation_instances.json").read_text())
     published, corrected = [], []
     for name, case in wanted["cases"].items():
@@ -62,10 +62,10 @@ def test_the_papers_table_is_averaged_as_the_original_does(golden: Path) -> None
             assert math.isnan(value) if expected is None else value == expected
 
 
-def test_m32_a_row_that_lacks_a_data_set_has_no_average_in_sound() -> None:
+def test_m32_a_row_that_lacks_a_data_set_has_no_average_in_corrected() -> None:
     given = [DatasetDice("D1", "", 0.2), DatasetDice("D2", "", 0.6)]
     assert published_row(given, ["D1", "D2", "D5"]).average == 40.0
-    lacking = sound_row(given, ["D1", "D2", "D5"])
+    lacking = corrected_row(given, ["D1", "D2", "D5"])
     assert not lacking.complete
     assert math.isnan(lacking.average)
-    assert sound_row(given, ["D1", "D2"]).average == pytest.approx(40.0)
+    assert corrected_row(given, ["D1", "D2"]).average == pytest.approx(40.0)

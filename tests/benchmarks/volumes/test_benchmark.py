@@ -18,6 +18,7 @@ from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
 from segmeter.core import catalogue
+from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -172,7 +173,7 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
         "Quality against effort",
         "Dice at equal effort",
         "Significant differences",
-        "Beside the paper's tables",
+        "Comparison with the paper's tables",
         "Hardest objects",
         "Sessions",
     ):
@@ -314,6 +315,7 @@ class Cropper:
 
 
 @dataclass(frozen=True)
+@capable(LosesPrompts)
 class CropperEncodedScene:
     shape: tuple[int, ...]
 

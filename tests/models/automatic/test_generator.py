@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
@@ -17,7 +18,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.blobs import position_image
-from segmeter.models.automatic.candidates import Logits
+from segmeter.models.automatic.candidates import Logits, PredictsGrids
 from segmeter.models.automatic.crop_candidates import crop_candidates
 from segmeter.models.automatic.generator import generate, generate_each
 from segmeter.models.automatic.grids import Crop
@@ -268,6 +269,7 @@ def test_a_stability_of_exactly_the_threshold_stays(
     logits[0, 0, :20] = 0.5
     logits[0, 0, :strict] = 5
 
+    @capable(PredictsGrids)
     class Twenty(Strange):
         def candidates(self, points: Any, above: float) -> Logits:
             to = Enlargement((10, 20), (10, 20))

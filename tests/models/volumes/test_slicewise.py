@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
@@ -21,7 +22,7 @@ from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.models.drawn import Disc
 from segmeter.models.volumes.preparation import CT_WINDOW
-from segmeter.models.volumes.slice_capabilities import SliceRequest
+from segmeter.models.volumes.slice_capabilities import EncodesTogether, SliceRequest
 from segmeter.models.volumes.slice_prompts import turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
 
@@ -85,6 +86,7 @@ class Watching(Bright):
         return super().encode(scene)
 
 
+@capable(EncodesTogether)
 class Together(Watching):
     """Looks at several slices at once, as SAM does."""
 

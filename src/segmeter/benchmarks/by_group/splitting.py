@@ -63,7 +63,7 @@ class TargetGroups:
 
 
 def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> Said:
-    """What is known of each object of the groups: from the groups themselves, or from rows."""
+    """Facts about each object of the groups: from the groups themselves, or from rows."""
     own = [group for group in groups if group.breakdowns is not None]
     if own:
         return {(g.dataset, *key): known for g in own for key, known in _items(g)}
@@ -107,7 +107,7 @@ def _mapping(stored: Any) -> dict[str, str]:
 
 
 def _aliases(key: Key) -> tuple[str, str]:
-    """What a groups file may call a mask; a whole image goes by its own name."""
+    """Names of a mask in a groups file; a whole image has its own name."""
     dataset, *place = key
     name = "/".join(filter(None, place))
     return name, f"{dataset}/{name}"

@@ -10,7 +10,7 @@ from segmeter.core.masks import Mask
 __all__ = ["DERIVED", "axis_ratio", "boundary_group", "groups_of_targets", "shape_group"]
 
 DERIVED = ("size", "shape", "boundary")
-"""What a report may split by although no row says it."""
+"""Attributes that are derived rather than stored in rows."""
 
 _SIZES = ((32**2, "small (below 32²)"), (96**2, "medium (32² to 96²)"))
 _SHAPES = ((0.25, "thin (axes below 1:4)"), (0.5, "long (1:4 to 1:2)"))

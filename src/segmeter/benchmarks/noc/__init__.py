@@ -10,6 +10,7 @@ from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import Defaults, fill, simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -26,6 +27,7 @@ _DEFAULTS = Defaults(users=("centre-click",), rounds=20)
 
 @catalogue.benchmarks.add("noc", summary="clicks to quality (NoC, NoF, AuC, IoU@k, seconds)")
 @dataclass(frozen=True, slots=True)
+@capable(RunsUsersIndependently)
 class Noc(Declared):
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 

@@ -31,7 +31,7 @@ def answer(comparison: Comparison, many: bool) -> Answer:
 
 
 def _opening(comparison: Comparison) -> str:
-    """Who is first, with no more certainty than the tests give."""
+    """The leading model, with no more certainty than the tests give."""
     best, *others = comparison.models
     if not others:
         return f"**{best}** is measured alone"
@@ -65,7 +65,7 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -
 
 
 def _needs(comparison: Comparison) -> Phrase:
-    """What the first model asks of a person."""
+    """Effort that the leading model takes."""
     best = comparison.models[0]
     goal = f"{_tied(comparison.goals.lead.text)}{_never(comparison, best)}"
     seconds = _told(comparison, comparison.seconds, 1, "s")
@@ -184,8 +184,8 @@ def _extent(comparison: Comparison) -> str:
     )
     return (
         f"Played: {played}. What is not reached is drawn by hand "
-        f"({drawn_by_hand(comparison.cost)}); the machine's own waiting is told apart and is in no "
-        "comparison."
+        f"({drawn_by_hand(comparison.cost)}); waiting for the machine is reported separately and "
+        "is in no comparison."
     )
 
 

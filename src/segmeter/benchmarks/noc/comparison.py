@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def prompts(self) -> str:
-        """What the person gives: clicks, or prompts where some are of another kind."""
+        """Word for the prompts: clicks, or prompts where some are of another kind."""
         return "clicks" if all(group.only_clicks for group in self.groups) else "prompts"
 
     @property
@@ -87,7 +87,7 @@ class Comparison:
 
     @property
     def tested(self) -> list[str]:
-        """What models are compared in: seconds and clicks to the goal, areas, the first click."""
+        """Tested statistics: seconds and clicks to the goal, areas, the first click."""
         return [name for name, card in self.statistics.items() if card.tested == "yes"]
 
     def fails_most(self, model: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a project costs: hours and money for many objects, beside drawing them all by hand."""
+"""Project costs: hours and money for many objects, compared with drawing all by hand."""
 
 from __future__ import annotations
 

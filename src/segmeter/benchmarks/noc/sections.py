@@ -1,4 +1,4 @@
-"""What the report says about a click benchmark."""
+"""Report sections of the click benchmark."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _rounds_axis(comparison: Comparison) -> Axis:
 
 
 def _numbers(run: Results, comparisons: Sequence[Comparison]) -> Section:
-    """What papers print, in every protocol that was played."""
+    """The statistics that papers print, in every protocol of the run."""
     blocks: list[Block] = []
     for comparison in comparisons:
         protocols = _in_every_protocol(run, comparison)
@@ -208,7 +208,7 @@ def _paper_table(
 
 
 def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
-    """Where a person's seconds go until an object is done, and how long machines let wait."""
+    """A person's seconds per object by activity, and measured waiting for the machine."""
     blocks: list[Block] = []
     for comparison in comparisons:
         parts = [_parts(g, comparison) for g in comparison.groups]
@@ -228,8 +228,8 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
 
 def _devices(run: Results) -> dict[str, str]:
     """The device each model answered on."""
-    trails = run.provenance.get("segmenters", {})
-    return {model: str(trail.get("device", "")) for model, trail in trails.items()}
+    known = run.provenance.get("segmenters", {})
+    return {model: str(facts.get("device", "")) for model, facts in known.items()}
 
 
 def _machines(run: Results) -> str:
@@ -282,7 +282,7 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
         "Measured seconds of machines",
         "A look is the model's median "
         "over scenes, shared by a scene's objects. Answers are shares of batched "
-        "calls. The simulated user's own computing is no part of anybody's time.",
+        "calls. The simulated user's own computing is not counted.",
     )
 
 

@@ -148,7 +148,7 @@ def _typical_looks(run: Results) -> dict[tuple[str, str], float]:
 
 
 def measures_of(run: Results) -> list[str]:
-    """Measures beside IoU that the rows hold, taken in the run or scored later, by name."""
+    """Measures other than IoU that the rows hold, taken in the run or scored later, by name."""
     found = [name.replace("_", "-") for name in columns_in(run) if name not in _NO_MEASURE]
     return [name for name in found if name != "iou"]
 

@@ -18,6 +18,7 @@ from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -35,7 +36,7 @@ _DEFAULTS = Defaults(users=("clicking-group",), rounds=20, measures=("iou",))
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `--option name=value` and `--clicks FILE` decide.
+    """Settings by `--option name=value` and `--clicks FILE`.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Settings:
         What to do with recorded clicks on images that the data set lacks: `refuse` or
         `skip`.
     digest
-        Fingerprint of the clicks file, so that a run goes on only with the same one.
+        Fingerprint of the clicks file, so that a run is resumed only with the same one.
     """
 
     draws: int = 2
@@ -75,6 +76,7 @@ class Settings:
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
 @dataclass(frozen=True, slots=True)
+@capable(ChecksData)
 class Rclicks(Declared):
     """The benchmark of real clicks: ten groups of people against the centre click."""
 

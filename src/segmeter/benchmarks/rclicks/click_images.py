@@ -81,7 +81,7 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
         blocks.append(Gallery(images))
     blocks.append(
         Note(
-            "White: in everybody's mask; black: in nobody's; dashed: the ground truth. The objects "
+            "White: in all masks; black: in none; dashed: the ground truth. The objects "
             "with the noisiest first clicks come first, the quietest last."
         )
     )
@@ -97,7 +97,7 @@ def _noisy_cases(
     chosen = [*ranked[:hard], *quiet]
     cases, why = cases_at_hand(run, [(one.dataset, one.key) for one in chosen])
     told = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
-    return told, why or ("" if told else "nobody made single first clicks")
+    return told, why or ("" if told else "there are no single first clicks")
 
 
 def _user(run: Results) -> ClickingGroup:
@@ -163,7 +163,7 @@ def _blend(
 
 
 def _first_points(run: Results, case: Case) -> list[Click]:
-    """Where people clicked first: recorded clicks, else drawn ones."""
+    """First clicks of people: recorded clicks, else drawn ones."""
     table = run.sql(
         """
         select distinct "user", y, x, positive from rows

@@ -24,7 +24,7 @@ from segmeter.stats.intervals import Floats, Interval, Resampling
 __all__ = ["EFFECTS", "Effect", "interval_of", "terms_of", "value_of"]
 
 Kind = Literal["mean", "ratio", "log", "sum", "spread"]
-Relabelled = Literal["groups", "base", "draws", "nobody"]
+Relabelled = Literal["groups", "base", "draws", "none"]
 Terms = Callable[[Floats], Floats | tuple[Floats, Floats]]
 _HALF = GROUPS // 2
 
@@ -43,7 +43,7 @@ class Effect:
         A target's part, `(..., targets)`; of a ratio the pair above and below the line.
     relabelled
         Who changes places within a target when nothing differs: groups among themselves,
-        the centre click with all of them, all draws of all groups, or nobody: then
+        the centre click with all of them, all draws of all groups, or none: then
         relabelling changes nothing and there is no null.
     all_draws
         Whether all draws are used; else the first one, as in the paper.
@@ -57,7 +57,7 @@ class Effect:
     measure: str
     kind: Kind
     terms: Terms
-    relabelled: Relabelled = "nobody"
+    relabelled: Relabelled = "none"
     all_draws: bool = False
     percent: bool = False
     form: str = ""
@@ -70,7 +70,7 @@ class Effect:
 
 
 def value_of(statistic: Effect, simulated_sessions: Floats) -> Floats:
-    """The statistic of each table of players, over the leading axes."""
+    """The statistic of each table of clickers, over the leading axes."""
     terms = statistic.terms(_seen(statistic, simulated_sessions))
     match statistic.kind, terms:
         case "ratio", (above, below):
@@ -87,7 +87,7 @@ def value_of(statistic: Effect, simulated_sessions: Floats) -> Floats:
 
 
 def interval_of(statistic: Effect, simulated_sessions: Floats, drawn: Resampling) -> Interval:
-    """The statistic with its interval, images drawn anew."""
+    """The statistic with its bootstrap interval over images."""
     terms = statistic.terms(_seen(statistic, simulated_sessions))
     value = float(value_of(statistic, simulated_sessions))
     targets = simulated_sessions.shape[-2]
@@ -233,7 +233,7 @@ def _published() -> list[Effect]:
     return made
 
 
-def _sound() -> list[Effect]:
+def _corrected() -> list[Effect]:
     """The same questions without the bias, from all draws."""
     made = []
     pairs = (("dsb", _against_base, "base"), ("dgr", _ends, "draws"), ("dhh", _halves, "draws"))
@@ -252,4 +252,4 @@ def _sound() -> list[Effect]:
     return made
 
 
-EFFECTS: dict[str, Effect] = {s.name: s for s in (*_published(), *_sound())}
+EFFECTS: dict[str, Effect] = {s.name: s for s in (*_published(), *_corrected())}

@@ -89,7 +89,7 @@ def _findings(groups: Sequence[Group]) -> list[Findings]:
 
 
 def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
-    """What is known about one group of users, with the first clicks that belong to it."""
+    """Findings on one group of users, with its first clicks."""
     shown = {name: found.shown for name, found in trial.effects.items()}
     return Findings(trial, shown, trial.components, _base_first(trial, first), first)
 
@@ -99,21 +99,21 @@ def effects_of(trial: GroupCurves) -> dict[str, EffectEstimate]:
     drawn = resampling(trial)
     made: dict[str, EffectEstimate] = {}
     for measure in ("noc", "auc", "nof"):
-        players = trial.players(measure)
-        null = _nulls(players.tobytes(), players.shape, measure, trial.dataset)
+        clickers = trial.clickers(measure)
+        null = _nulls(clickers.tobytes(), clickers.shape, measure, trial.dataset)
         for effect in EFFECTS.values():
             if effect.measure == measure:
-                made[effect.name] = _estimate(effect, players, null.get(effect.name), drawn)
+                made[effect.name] = _estimate(effect, clickers, null.get(effect.name), drawn)
     return made
 
 
 def _estimate(
-    effect: Effect, players: Floats, null: Null | None, drawn: Resampling
+    effect: Effect, clickers: Floats, null: Null | None, drawn: Resampling
 ) -> EffectEstimate:
-    seen = interval_of(effect, players, drawn)
+    seen = interval_of(effect, clickers, drawn)
     if null is None:
         return EffectEstimate(effect, seen, None, None)
-    return EffectEstimate(effect, seen, null, excess_of(effect, players, null, drawn))
+    return EffectEstimate(effect, seen, null, excess_of(effect, clickers, null, drawn))
 
 
 def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
@@ -127,5 +127,5 @@ def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
 @lru_cache(maxsize=64)
 def _nulls(raw: bytes, shape: tuple[int, int], measure: str, seed: str) -> dict[str, Null]:
     """The nulls of a table of users, kept: a report and its tables ask more than once."""
-    players = np.frombuffer(raw).reshape(shape)
-    return nulls([e for e in EFFECTS.values() if e.measure == measure], players, seed=seed)
+    clickers = np.frombuffer(raw).reshape(shape)
+    return nulls([e for e in EFFECTS.values() if e.measure == measure], clickers, seed=seed)

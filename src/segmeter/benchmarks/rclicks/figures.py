@@ -133,7 +133,7 @@ _ACROSS_MODELS = {
     "nsr-unbiased": "NSR@20",
 }
 _FEWEST = 3  # of anything that is to correlate
-_NAMED = 5  # dots with their names beside them
+_NAMED = 5  # dots with names
 
 
 def correlations(found: Sequence[Findings]) -> Table:
@@ -162,7 +162,7 @@ def _of_models(members: Sequence[Findings]) -> dict[str, Floats]:
 
 def _of_targets(f: Findings) -> dict[str, Floats]:
     """One number per target of what a model did."""
-    clicks, area = f.trial.players("noc"), f.trial.players("auc")
+    clicks, area = f.trial.clickers("noc"), f.trial.clickers("auc")
     made = {
         "Base NoC": clicks[:, 0],
         "Sample NoC": clicks[:, 1:].mean(axis=1),

@@ -66,10 +66,10 @@ class GroupCurves(Group):
 
     def sampled(self, measure: str) -> Floats:
         """One value per object: the mean over all groups and draws."""
-        found: Floats = self.players(measure)[:, 1:].mean(axis=1)
+        found: Floats = self.clickers(measure)[:, 1:].mean(axis=1)
         return found
 
-    def players(self, measure: str) -> Floats:
+    def clickers(self, measure: str) -> Floats:
         """One number per player, `(targets, 1 + draws * groups)`: the centre click comes first.
 
         `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where
@@ -81,7 +81,7 @@ class GroupCurves(Group):
 
     def by_draw(self, measure: str) -> Floats:
         """The groups' numbers, `(targets, draws, groups)`."""
-        return self.players(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
+        return self.clickers(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
 
     def _of(self, curves: Floats, measure: str) -> Floats:
         match measure:

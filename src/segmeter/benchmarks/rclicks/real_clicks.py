@@ -48,7 +48,7 @@ def target_nsr(scores: Floats, ddof: int = 0) -> float:
 
 
 def first_clicks(run: Results, who: Who) -> list[FirstClicks]:
-    """The first clicks of a run by model, data set and reading; none if nobody made any."""
+    """The first clicks of a run by model, data set and protocol; empty if there are none."""
     table = run.sql(f"""
         select model, dataset, protocol, scene, target, min(cluster) as cluster,
                list(iou order by "user") as scores

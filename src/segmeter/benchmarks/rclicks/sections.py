@@ -1,4 +1,4 @@
-"""What the report says about people's clicks."""
+"""Report sections on people's clicks."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _PROTOCOLS = (
     "**published** repeats the authors' code: groups are cut by value, so that they overlap "
     "and hold more than a tenth; every image draws the same random numbers; relative "
     "differences are means of each object's ratio; standard deviations divide by n. **corrected** "
-    "cuts exact tenths, draws for every object, group and round anew, takes ratios of means "
-    "over all draws, merges halves for ΔHH, and divides by n - 1."
+    "cuts exact tenths, draws independently for every object, group and round, takes ratios of "
+    "means over all draws, merges halves for ΔHH, and divides by n - 1."
 )
 _SAME = "Two statistics that correlate strongly rank models, or objects, alike."
 _NULL = "All statistics, each with its value where it does not matter who clicked."
@@ -69,7 +69,7 @@ def _worth(lead: Sequence[Findings]) -> Section:
     """Each statistic against what shuffled labels give."""
     text = (
         "A number is worth what it exceeds the same number under the null by. Under the null: the "
-        "players of an object change places at random (groups among themselves; the centre "
+        "clickers of an object change places at random (groups among themselves; the centre "
         "click with all of them), and the statistic is computed again, 500 to 2000 times. Means of "
         "ratios are above zero even then, because a small count below the line weighs more "
         "than a large one. p is two-sided: the share of shuffles that lie at least as far from "

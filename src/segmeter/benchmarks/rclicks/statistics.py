@@ -40,7 +40,7 @@ _FORMS = {
 
 
 def _variant(effect: Effect) -> str:
-    """What sets it apart; the paper's own formula goes without."""
+    """Suffix of its title; empty for the paper's own formula."""
     return f" ({_FORMS[effect.form]})" if effect.form else ""
 
 
@@ -78,7 +78,7 @@ def _of_effect(effect: Effect) -> Statistic:
 def _paired(effect: Effect) -> Callable[[GroupCurves], Floats] | None:
     """Clicks, quality or failures of the centre click or of people, object by object."""
     if effect.role == "base":
-        return lambda g: g.players(effect.measure)[:, 0]
+        return lambda g: g.clickers(effect.measure)[:, 0]
     return (lambda g: g.sampled(effect.measure)) if effect.role == "sample" else None
 
 
@@ -87,7 +87,7 @@ def _first(name: str, title: str, values: Callable[[Any], Floats], better: Bette
 
 
 def _components(measure: str) -> list[Statistic]:
-    """Where the spread comes from, where groups were drawn twice or more."""
+    """Variance components, for groups with two draws or more."""
 
     def part(
         name: str, title: str, unit: str, get: Callable[[Any], Interval], percent: bool = False

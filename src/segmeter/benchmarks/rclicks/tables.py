@@ -158,7 +158,7 @@ def _cell(f: Findings | None, head: _Head) -> Value:
 
 
 _VERDICTS = {True: "differs from the null", False: "not shown to differ from the null"}
-_WITH_NULL = [e for e in EFFECTS.values() if e.relabelled != "nobody"]
+_WITH_NULL = [e for e in EFFECTS.values() if e.relabelled != "none"]
 
 
 def _is_main(effect: Effect) -> bool:
@@ -196,7 +196,7 @@ def _titled(effect: Effect) -> str:
 
 
 def components_table(found: Sequence[Findings]) -> Table | None:
-    """Where the spread comes from, of trials with two draws or more."""
+    """Variance components, for groups with two draws or more."""
     units = {"noc": "clicks to 90 %", "auc": "IoU AuC, %"}
     columns: dict[Column, Callable[[tuple[Findings, str, Components]], Cell]] = {
         Column("model"): lambda r: Label(r[0].trial.model, protocol=r[0].trial.protocol),

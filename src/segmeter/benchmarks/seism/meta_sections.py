@@ -1,4 +1,4 @@
-"""What a page says about measures: the table of meta-measures, and each one's densities."""
+"""Meta sections: the table of meta-measures, and the densities of each."""
 
 from __future__ import annotations
 

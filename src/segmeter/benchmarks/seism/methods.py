@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import Sweeps, capable
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
@@ -19,6 +20,7 @@ Kind = Literal["regions", "edges"]
 
 
 @catalogue.methods.add(PEOPLE, summary="each annotator against the others; what methods aim at")
+@capable(Sweeps)
 class People:
     """People's own partitions; the benchmark compares each with the others'."""
 
@@ -39,6 +41,7 @@ class People:
 
 
 @catalogue.methods.add("results", summary="a folder of results made elsewhere, a file per image")
+@capable(Sweeps)
 class ResultsFolder:
     """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
 

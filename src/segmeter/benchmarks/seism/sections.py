@@ -1,4 +1,4 @@
-"""What the report says: curves with people's point, and the table beneath them."""
+"""Report sections: curves with the human point, and their table."""
 
 from __future__ import annotations
 

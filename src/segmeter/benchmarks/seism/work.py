@@ -109,7 +109,7 @@ def levels_of(
 
 def _people(ground_truths: GroundTruths, scene: Scene, threads: int) -> list[Level]:
     if len(ground_truths.partitions) < 2:
-        raise BadInput(f"{scene.name} was cut by one person only; nobody to compare them with")
+        raise BadInput(f"{scene.name} has one annotator only; human agreement needs two")
     return [
         _level(f"annotator {k + 1}", k + 1, labels, ground_truths.without(k), threads)
         for k, labels in enumerate(scene.partitions)

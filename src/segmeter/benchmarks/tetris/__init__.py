@@ -12,6 +12,7 @@ from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -44,7 +45,7 @@ _DEFAULTS = Defaults(users=("centre-click", "worst-click", "best-click"), rounds
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the benchmark can be told with `--option`.
+    """Settings by `--option`.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ _CITATION = (
 
 
 class Attacked(Declared):
-    """What attacks by clicks and by boxes have in common: groups, statistics, the table."""
+    """Shared parts of attacks by clicks and by boxes: groups, statistics, the table."""
 
     __slots__ = ()
     schema: ClassVar[Schema] = TETRIS_ROWS
@@ -106,8 +107,9 @@ class Attacked(Declared):
 
 @catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
 @dataclass(frozen=True, slots=True)
+@capable(ChecksData)
 class Tetris(Attacked):
-    """The best and the worst click of ten rounds, beside the centre click."""
+    """The best and the worst click of ten rounds, compared with the centre click."""
 
     name: str = "tetris"
     headline: ClassVar[tuple[str, ...]] = (

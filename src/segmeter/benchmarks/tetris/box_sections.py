@@ -1,4 +1,4 @@
-"""What the report says about boxes."""
+"""Report sections on boxes."""
 
 from __future__ import annotations
 

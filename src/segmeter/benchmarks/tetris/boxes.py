@@ -1,6 +1,6 @@
 """Boxes in the manner of TETRIS: how much hangs on where exactly a person draws one.
 
-The worst and the best box within human-like jitter beside the tight one, as Min, Base, Max
+The worst and the best box within human-like jitter and the tight one, as Min, Base, Max
 and D of IoU and Boundary IoU, and a map over shifts of the whole box.
 """
 

@@ -60,7 +60,7 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
 def _fragile(
     case: Case, group: AttackedSessions, firsts: Mapping[str, Row], prompt: str, link: str
 ) -> Illustration:
-    """What the worst first prompt gave, beside the others in words."""
+    """Illustration of the worst first prompt, with the others in words."""
     worst, base, best = (firsts[role] for role in ("min", "base", "max"))
     span = float(group.each("iou-d")[group.keys.index(case.key)])
     middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")

@@ -27,7 +27,7 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class MapStatistics:
-    """What a map says in a few numbers.
+    """Statistics of a click map.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is known of the first click beside the attack: every click, a search, real people."""
+"""Extremes of the first click without the attack: every click, a search, real people."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def extreme_rows(
 def people_rows(
     encoded: EncodedScene, scene: Scene, plan: Plan, settings: Settings, seconds_encode: float
 ) -> Iterator[Row]:
-    """What each recorded person's first click gives; all of a target in one row."""
+    """Scores of each recorded first click; all of a target in one row."""
     from segmeter.users.replay import open_clicks, recorded
 
     file, first_rounds = open_clicks(Path(settings.clicks))

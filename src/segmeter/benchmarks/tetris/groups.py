@@ -1,4 +1,4 @@
-"""What a run of TETRIS holds, target by target: three curves, first clicks, extremes, people."""
+"""Groups of a TETRIS run: three curves, first clicks, extremes and people per target."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _people(
         scores = 100 * table[:, 2]
         found["people-min"][i], found["people-max"][i] = scores.min(), scores.max()
         found["people-spread"][i] = scores.max() - scores.min()
-        # Rounding in the file is no part of the question.
+        # Tolerance for rounding in the file.
         inside = (scores >= low[i] - 1e-3) & (scores <= high[i] + 1e-3)
         found["coverage"][i] = 100 * inside.mean()
         away = np.hypot(table[:, 0] - centre["y"], table[:, 1] - centre["x"])

@@ -1,4 +1,4 @@
-"""What the report says about TETRIS."""
+"""Report sections of TETRIS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segmeter.benchmarks.tetris.tables import (
     TARGETS,
     Summary,
     area_table,
-    beside_the_paper,
+    compared_with_the_paper,
     dataset_matrix,
     extremes_table,
     first_table,
@@ -159,7 +159,7 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
 
 
 def _beside(summary: Summary) -> Section | None:
-    table = beside_the_paper(summary)
+    table = compared_with_the_paper(summary)
     if table is None:
         return _not_beside(summary)
     text = (
@@ -167,10 +167,10 @@ def _beside(summary: Summary) -> Section | None:
         "replaced by an analytic one, and the authors' repository is not to be had. In "
         "`published` the step is taken from the image's size though SAM's clicks live in "
         "another frame, the allowance for leaving the error region compounds, clicks stay "
-        "fractional, and curves may cross; `corrected` repairs these. EISeg's network is set "
-        "beside RITM's HR18-IT, whose design and data it shares."
+        "fractional, and curves may cross; `corrected` repairs these. EISeg's network is compared "
+        "with RITM's HR18-IT, whose design and data it shares."
     )
-    return Section("Beside the paper", text, [table])
+    return Section("Comparison with the paper", text, [table])
 
 
 def _not_beside(summary: Summary) -> Section | None:
@@ -184,7 +184,7 @@ def _not_beside(summary: Summary) -> Section | None:
                 f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
                 f"and {rounds}: they are not set side by side."
             )
-            return Section("Beside the paper", blocks=[Note(text)])
+            return Section("Comparison with the paper", blocks=[Note(text)])
     return None
 
 

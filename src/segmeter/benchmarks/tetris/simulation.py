@@ -1,7 +1,7 @@
 """One scene: the centre click's session, and the attacks on it in both directions at once.
 
 In `corrected` the attacks are bound by the centre click's session: an attack whose greedy
-choices led to the wrong side of it takes over that session and goes on from there. So after
+choices led to the wrong side of it continues from a copy of that session. So after
 every click of every object Min <= Base <= Max. `published` lets them drift, as the authors'
 code does, and needs a gradient; models without one are attacked in `corrected` only.
 """
@@ -124,7 +124,7 @@ def simulated_sessions(
 
 
 def _tried(attempt: Attempt | None) -> dict[str, Any]:
-    """Where the attack started, and every click it tried: y, x, IoU, BIoU, fair, accepted."""
+    """Start of the attack, and every click it tried: y, x, IoU, BIoU, fair, accepted."""
     if attempt is None:
         return {"start_y": None, "start_x": None, "start_iou": None, "trials": None}
     first = attempt.trials[0]

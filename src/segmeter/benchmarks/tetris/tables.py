@@ -23,7 +23,7 @@ __all__ = [
     "Summary",
     "area_table",
     "as_in_the_paper",
-    "beside_the_paper",
+    "compared_with_the_paper",
     "dataset_matrix",
     "extremes_table",
     "first_table",
@@ -164,7 +164,7 @@ def as_in_the_paper(group: AttackedSessions) -> bool:
 
 
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
-    """What the paper prints for a model on a data set: min, max and d."""
+    """The paper's min, max and d for a model on a data set."""
     wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
     for row in published_rows("tetris", "paper.csv"):
         key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
@@ -173,10 +173,10 @@ def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | Non
     return None
 
 
-def beside_the_paper(summary: Summary) -> Table | None:
-    """Our numbers beside the printed ones, for models and data that the paper has.
+def compared_with_the_paper(summary: Summary) -> Table | None:
+    """Our numbers and the printed ones, for models and data that the paper has.
 
-    Like with like: a group stands here only with the paper's number of targets and clicks.
+    Like with like: a group is listed only with the paper's number of targets and clicks.
     """
 
     def here(role: str) -> Callable[[_Printed], Value]:
@@ -204,11 +204,11 @@ def beside_the_paper(summary: Summary) -> Table | None:
     }
     if not found:
         return None
-    return Table.of("beside-the-paper", found, columns, "Beside the paper's rows")
+    return Table.of("beside-the-paper", found, columns, "Comparison with the paper's rows")
 
 
 def first_table(summary: Summary, protocol: str) -> Table:
-    """What the first click alone decides."""
+    """Effect of the first click alone."""
     measures = {
         "first-min": Column("worst", "IoU, %", 1, better="higher"),
         "first-base": Column("centre", "IoU, %", 1, better="higher"),

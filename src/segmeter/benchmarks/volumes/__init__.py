@@ -10,6 +10,12 @@ from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row
+from segmeter.core.capabilities import (
+    ChoosesUsers,
+    RunsUsersIndependently,
+    ShowsVolumes,
+    capable,
+)
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -31,6 +37,7 @@ _DRAWS = 5
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
+@capable(ChoosesUsers, RunsUsersIndependently, ShowsVolumes)
 class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 

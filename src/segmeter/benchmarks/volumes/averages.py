@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DatasetDice", "TableRow", "published_row", "sound_row"]
+__all__ = ["DatasetDice", "TableRow", "corrected_row", "published_row"]
 
 # Two folders of one data set: the liver, and the lesions in it.
 _ONE_IN_THE_PAPER = {"D11": "D8", "D12": "D8"}
@@ -43,7 +43,7 @@ def published_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> Tabl
     return TableRow(rounded, average, len(there) == len(values))
 
 
-def sound_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> TableRow:
+def corrected_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> TableRow:
     """The average only where every data set has a value, so that rows compare like with like."""
     values = _of_datasets(given, datasets)
     complete = not any(np.isnan(v) for v in values.values())

@@ -50,7 +50,7 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
 
 
 def lost_prompts(run: Results) -> list[Block]:
-    """What never reached a network, by model, protocol and user; nothing where all did."""
+    """Prompts and targets that never reached a network, by model, protocol and user."""
     if "prompts_outside_input" not in run.sql("select * from rows limit 0").column_names:
         return []  # a run of an earlier version
     found = run.sql(

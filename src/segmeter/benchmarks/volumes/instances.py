@@ -1,5 +1,5 @@
 """Dice of a case with several instances: each mask with the target it was prompted for, or
-matched anew as the original does."""
+re-matched as the original does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mas
 
 
 def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> list[float]:
-    """Dice of predictions and ground truths that are matched anew, best first.
+    """Dice of predictions and ground truths after re-matching, best first.
 
     Which prompt made which mask is forgotten: the assignment with the largest sum of Dice
     counts. An unmatched prediction is an entry of 0, and so is a ground truth, so that a miss

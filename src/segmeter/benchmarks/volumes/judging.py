@@ -21,7 +21,7 @@ __all__ = ["MEASURES", "Surfaces", "check_measures", "judge_volume"]
 _OVERLAP = ("dice", "iou", "precision", "recall")
 _SURFACE = ("nsd", "hd95", "mean-surface-distance")
 MEASURES = (*_OVERLAP, *_SURFACE)
-"""What volumes can be scored by."""
+"""Measures of volumes."""
 
 
 def check_measures(names: Sequence[str]) -> None:

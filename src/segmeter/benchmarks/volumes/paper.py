@@ -1,4 +1,4 @@
-"""The paper's own tables, for the rows beside ours.
+"""The paper's own tables, for comparison with ours.
 
 Tables 2 to 6 of IntRaBench (2024), percent Dice on D1 to D8. Of Table 5 only rows that can be
 read whole are kept. Tables 2, 3 and 5 were made with slice embeddings that were kept by slice

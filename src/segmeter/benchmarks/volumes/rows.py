@@ -24,7 +24,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
             Column(f"effort_{f.name}", "number", f"{f.name} by the end of the round")
             for f in fields(Effort)
         ),
-        Column("case_dice_published", "number", "Dice of the case, instances matched anew"),
+        Column("case_dice_published", "number", "Dice of the case, instances re-matched"),
         Column(
             "prompts_outside_input", "integer", "prompts of the round that the network did not get"
         ),

@@ -1,4 +1,4 @@
-"""What the report says about volumes."""
+"""Report sections of volumes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _results(
 
 
 def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -> Answer:
-    """Who is best within ten interactions, and who is best at all."""
+    """The best user within ten interactions, and the best overall."""
     few, most = (_best(members, numbers, name) for name in (dice_within(10).name, "dice"))
     best = (
         f"Highest mean Dice within ten interactions on {dataset_label(dataset)}: {few.model} with "
@@ -256,7 +256,7 @@ def _equal_effort(
 def _shaped_like_the_paper(found: Sequence[VolumeSessions], protocols: Sequence[str]) -> Section:
     blocks = [block for protocol in protocols for block in paper_tables(found, protocol)]
     text = "Percent Dice. The paper's data sets are named D1 to D8."
-    return Section("Beside the paper's tables", text, blocks)
+    return Section("Comparison with the paper's tables", text, blocks)
 
 
 def _instances(found: Sequence[VolumeSessions], numbers: Numbers) -> Section:

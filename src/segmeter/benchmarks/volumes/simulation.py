@@ -12,7 +12,7 @@ from segmeter.benchmarks.volumes.instances import published_case_dice
 from segmeter.benchmarks.volumes.judging import Surfaces, judge_volume
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
-from segmeter.core.capabilities import CountsEffort, LosesPrompts
+from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
@@ -21,7 +21,6 @@ from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
-from segmeter.models.volumes.slice_capabilities import KnowsItsScan
 from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
 
 __all__ = ["simulate_volume"]
@@ -106,7 +105,7 @@ def _rows(
 
 
 def _efforts(record: Trajectory) -> list[Effort]:
-    """What a person has spent by the end of each round."""
+    """Effort of a person by the end of each round."""
     simulated, total, spent = record.simulated, Effort(), []
     for made in record.rounds:
         if isinstance(simulated.user, CountsEffort):
@@ -120,7 +119,7 @@ def _efforts(record: Trajectory) -> list[Effort]:
 
 
 def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]:
-    """The original's case Dice of each user, class and round: instances matched anew."""
+    """The original's case Dice of each user, class and round: instances re-matched."""
     groups: dict[tuple[str, str, int], tuple[list[Mask], list[Mask]]] = {}
     for record in records:
         simulated = record.simulated

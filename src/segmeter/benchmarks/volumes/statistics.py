@@ -229,7 +229,7 @@ def statistics(run: Results) -> list[Statistic]:
     ]  # fmt: skip
     for goal in goals_of(run):
         made += [effort_until(goal), seconds_until(goal), never(goal)]
-    made.append(_dice("dice-published", "Dice, matched anew", lambda g: g.published[:, -1], "%"))
+    made.append(_dice("dice-published", "Dice, re-matched", lambda g: g.published[:, -1], "%"))
     kinds = ("dsc", "nsd") if "nsd" in others else ("dsc",)
     return [*made, *(_challenge(kind, final=f) for kind in kinds for f in (False, True))]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.volumes.averages import DatasetDice, published_row, sound_row
+from segmeter.benchmarks.volumes.averages import DatasetDice, corrected_row, published_row
 from segmeter.benchmarks.volumes.paper import (
     CAVEATS,
     PAPER_DATASETS,
@@ -51,7 +51,7 @@ def label_of(user: str) -> str:
 
 
 def _made(user: str) -> Any:
-    """The user of a name; None for one of somebody's own file: a report executes nothing."""
+    """The user of a name; None for one from a Python file: a report executes nothing."""
     if ".py:" in user:
         return None
     try:
@@ -111,7 +111,7 @@ def _cases(group: VolumeSessions) -> str:
 
 
 def units_of(group: VolumeSessions) -> str:
-    """What intervals resample: patients where the data names them, scans otherwise."""
+    """Unit of resampling: patients where the data names them, scans otherwise."""
     named = any(c != scene for (scene, _), c in zip(group.keys, group.clusters, strict=True))
     return "patients" if named else "scans"
 
@@ -195,7 +195,7 @@ def _own_rows(
     for (user, model), members in sessions.items():
         for step in range(max(g.rounds for g in members) if _refines(user) else 1):
             given = [d for g in members for d in _class_dice(g, step, protocol)]
-            row = (published_row if protocol == "published" else sound_row)(given, datasets)
+            row = (published_row if protocol == "published" else corrected_row)(given, datasets)
             values = [row.values.get(name) for name in names]
             whole = not any(v is None or np.isnan(v) for v in values)
             yield [
@@ -296,7 +296,7 @@ def _organ_row(group: VolumeSessions, label: str, measures: Sequence[str]) -> li
 
 
 def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:
-    """Direct pairing beside the original's matching, where a case has several instances."""
+    """Direct pairing and the original's matching, where a case has several instances."""
     shared = [g for g in groups if _several(g)]
     if not shared:
         return None
@@ -304,7 +304,7 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> 
         Column("prompter"),
         Column("model"),
         Column("Dice, paired", "%", digits=2, better="higher"),
-        Column("Dice, matched anew", "%", digits=2),
+        Column("Dice, re-matched", "%", digits=2),
     ]
     rows: list[list[Cell]] = []
     for group in shared:
@@ -314,7 +314,7 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> 
         name,
         columns,
         rows,
-        f"{groups[0].dataset}: each mask with the instance it was prompted for, beside the "
+        f"{groups[0].dataset}: each mask with the instance it was prompted for, and the "
         "original's way, which forgets that and counts a miss twice.",
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Header, Target, Volume
 from segmeter.datasets.claims import within_memory
@@ -95,6 +96,7 @@ class Options:
     patient: str = _BIDS
 
 
+@capable(KnowsItsScan)
 class FileVolume(Volume):
     """A volume that knows the grid of the file it came from.
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.scenes import DatasetCard, Target, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.places import known
@@ -42,6 +43,7 @@ _CARD = DatasetCard(
 )
 
 
+@capable(KnowsItsScan)
 class MiniVolume(Volume):
     """A volume with the grid of the decathlon's file; its modality is MR."""
 

@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models._enlarging import Enlargement
-from segmeter.models.automatic.candidates import Logits
+from segmeter.models.automatic.candidates import Logits, PredictsGrids, PredictsGridsSingly
 
 __all__ = ["Blob", "BlobEncodedScene", "Blobs", "position_image"]
 
@@ -109,6 +110,7 @@ class BlobPrediction:
         return Mask.of(self.maps[self.shown if candidate is None else candidate] > 0)
 
 
+@capable(PredictsGrids, PredictsGridsSingly)
 class BlobEncodedScene:
     """Answers by the last positive click, and by the first pixel where there is none."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.capabilities import capability
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request
@@ -63,7 +64,7 @@ class Candidates(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class PredictsGrids(Protocol):
     """A view that answers thousands of single clicks with logits of all candidates."""
 
@@ -76,7 +77,7 @@ class PredictsGrids(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class PredictsGridsSingly(Protocol):
     """A view that also has a mask for each click as if it could mean one thing only."""
 
@@ -85,7 +86,7 @@ class PredictsGridsSingly(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class RefinesCandidates(Protocol):
     """A view that takes its candidates back and answers each once more."""
 

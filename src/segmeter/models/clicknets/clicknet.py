@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from segmeter.core.capabilities import WithWeights, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
@@ -20,6 +21,7 @@ from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
 __all__ = ["ClickNet"]
 
 
+@capable(WithWeights)
 class ClickNet:
     """A click network; its weights are read when it first looks at something.
 

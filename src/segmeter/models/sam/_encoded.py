@@ -14,16 +14,34 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from segmeter.core.capabilities import (
+    KeepsState,
+    OffersSome,
+    PredictsLater,
+    RendersTogether,
+    ScoresSingleClicks,
+    capable,
+)
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, Point, Prompt, signs
+from segmeter.models.automatic.candidates import (
+    PredictsGrids,
+    PredictsGridsSingly,
+    RefinesCandidates,
+)
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._device_copies import all_done, arriving, constant, fetched, leaving
 from segmeter.models.sam._frames import Frame
 from segmeter.models.sam._policy import Policy, chosen_of, fed_back, shown_masks
 from segmeter.models.sam._prompts import hint_of, is_ambiguous, labelled_points, of_equal_size
+from segmeter.models.volumes.slice_capabilities import (
+    OfAnEncodedScene,
+    PredictsConcurrently,
+    TakesPolicy,
+)
 
 if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair
@@ -59,6 +77,7 @@ class Network(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@capable(OffersSome, OfAnEncodedScene)
 class SamPrediction:
     """Four candidates by token number: 0 is the single mask, 1 to 3 are the three."""
 
@@ -107,6 +126,17 @@ class _Batch:
         return replace(self, scores=leaving(self.scores), shown=leaving(self.shown))
 
 
+@capable(
+    KeepsState,
+    PredictsLater,
+    RendersTogether,
+    ScoresSingleClicks,
+    PredictsConcurrently,
+    TakesPolicy,
+    PredictsGrids,
+    PredictsGridsSingly,
+    RefinesCandidates,
+)
 class SamEncodedScene:
     """Answers prompts on one embedding."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
@@ -18,6 +19,7 @@ from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import Hub
 from segmeter.models.sam.layouts import is_unused
+from segmeter.models.volumes.slice_capabilities import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.checkpoints import Checkpoint
@@ -45,6 +47,7 @@ class Kind:
     summary: str
 
 
+@capable(OnDevice, WithWeights, EncodesTogether, ReadsSlices)
 class Sam:
     """A SAM kind with weights in the hub's layout.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.models import ModelCard
 from segmeter.models import weights as weight_files
 
@@ -14,6 +15,7 @@ __all__ = ["CheckpointModel"]
 Network = TypeVar("Network")
 
 
+@capable(OnDevice, WithWeights)
 class CheckpointModel:
     """A model whose file is found and checked when it is made, and read at the first look."""
 

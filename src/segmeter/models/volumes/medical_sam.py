@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard, ProtocolName
 from segmeter.core.scenes import Image, Pixels, Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand, PackageArchive
+from segmeter.models.volumes.slice_capabilities import EncodesValues, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import SamEncodedScene
@@ -74,6 +76,7 @@ KINDS = (
 )
 
 
+@capable(OnDevice, WithWeights, EncodesValues, ReadsSlices)
 class MedicalSam:
     """A medical SAM kind for images and for slices of volumes.
 

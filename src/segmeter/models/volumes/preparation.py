@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Volume
-from segmeter.models.volumes.slice_capabilities import KnowsItsScan
 
 __all__ = [
     "CT_WINDOW",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import FollowsProtocol, LosesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, ProtocolName, Request
@@ -70,6 +71,7 @@ class _KnowsItsFile(Protocol):
     def grid(self) -> Any: ...
 
 
+@capable(FollowsProtocol, LosesPrompts)
 class SamMed3dEncodedScene:
     """A volume at 1.5 mm; the network sees one cube of it.
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, ProtocolName, Request
@@ -24,6 +25,7 @@ from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand
 from segmeter.models.volumes.checkpoint_model import CheckpointModel
+from segmeter.models.volumes.slice_capabilities import EncodesValues, ReadsSlices, TakesPolicy
 
 if TYPE_CHECKING:
     from segmeter.models.volumes._scribble_unet import ScribbleUNet
@@ -54,6 +56,7 @@ offer(
 
 
 @catalogue.models.add(_NAME, _SUMMARY)
+@capable(EncodesValues, ReadsSlices)
 class ScribblePrompt(CheckpointModel):
     """ScribblePrompt's U-Net for images and slices."""
 
@@ -82,6 +85,7 @@ class ScribblePrompt(CheckpointModel):
 
 
 @dataclass(frozen=True, slots=True)
+@capable(TakesPolicy)
 class ScribbleEncodedScene:
     """A slice beside which prompts are drawn; nothing is kept of it but its values."""
 

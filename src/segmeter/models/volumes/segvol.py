@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
@@ -74,6 +75,7 @@ class SegVol(CheckpointModel):
         return SegVolEncodedScene(self.network, scene)
 
 
+@capable(LosesPrompts)
 class SegVolEncodedScene:
     """A volume between 0 and 1, at least one block large, cropped to what is not dark."""
 

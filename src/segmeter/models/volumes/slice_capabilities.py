@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.capabilities import capability
 from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Image
@@ -16,8 +17,7 @@ from segmeter.core.scenes import Image
 __all__ = [
     "EncodesTogether",
     "EncodesValues",
-    "KnowsItsScan",
-    "OfAEncodedScene",
+    "OfAnEncodedScene",
     "PredictsConcurrently",
     "PredictsSlices",
     "ReadsSlices",
@@ -36,14 +36,14 @@ class SliceRequest:
     state: Any = None
 
 
-@runtime_checkable
+@capability
 class PredictsSlices(Protocol):
     """A view of a volume that can be asked slice by slice, as propagation does."""
 
     def predict_slices(self, requests: Sequence[SliceRequest]) -> Sequence[Prediction]: ...
 
 
-@runtime_checkable
+@capability
 class EncodesValues(Protocol):
     """A model for images that takes slices of values that are not whole numbers."""
 
@@ -52,14 +52,14 @@ class EncodesValues(Protocol):
     ) -> Sequence[EncodedScene]: ...
 
 
-@runtime_checkable
+@capability
 class EncodesTogether(Protocol):
     """A model that embeds several images of one size at once."""
 
     def encode_together(self, images: Sequence[Image]) -> Sequence[EncodedScene]: ...
 
 
-@runtime_checkable
+@capability
 class ReadsTargets(Protocol):
     """A synthetic model that looks at the targets of a scene, not only at its pixels."""
 
@@ -67,7 +67,7 @@ class ReadsTargets(Protocol):
     def reads_targets(self) -> bool: ...
 
 
-@runtime_checkable
+@capability
 class PredictsConcurrently(Protocol):
     """A view that answers for several views of one network in one pass."""
 
@@ -78,34 +78,23 @@ class PredictsConcurrently(Protocol):
         ...
 
 
-@runtime_checkable
+@capability
 class TakesPolicy(Protocol):
     """A view that can answer by other rules on the same embedding."""
 
     def with_policy(self, policy: Any) -> EncodedScene: ...
 
 
-@runtime_checkable
+@capability
 class ReadsSlices(Protocol):
     """A SAM kind whose answers on slices differ between the protocols."""
 
     def slice_policy(self, protocol: ProtocolName) -> Any: ...
 
 
-@runtime_checkable
-class OfAEncodedScene(Protocol):
+@capability
+class OfAnEncodedScene(Protocol):
     """A prediction that knows the view which made it."""
 
     @property
     def encoded(self) -> object: ...
-
-
-@runtime_checkable
-class KnowsItsScan(Protocol):
-    """A volume that knows how it was scanned and in which window it is read."""
-
-    @property
-    def modality(self) -> str: ...
-
-    @property
-    def window(self) -> tuple[float, float] | None: ...

@@ -15,7 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import OnDevice, RendersTogether
+from segmeter.core.capabilities import (
+    FollowsProtocol,
+    KeepsState,
+    OnDevice,
+    RendersTogether,
+    capable,
+)
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
@@ -26,8 +32,9 @@ from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.slice_capabilities import (
     EncodesTogether,
     EncodesValues,
-    OfAEncodedScene,
+    OfAnEncodedScene,
     PredictsConcurrently,
+    PredictsSlices,
     ReadsSlices,
     ReadsTargets,
     SliceRequest,
@@ -159,6 +166,7 @@ class _Prepared:
         return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
 
 
+@capable(FollowsProtocol, KeepsState, PredictsSlices)
 class SliceEncodedScene:
     """A volume of which slices are looked at when they are first asked for.
 
@@ -252,7 +260,7 @@ class SliceEncodedScene:
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
         """The shown masks of slices that were predicted; one view renders for all it can."""
         shown = [a.inner if isinstance(a, _TurnedBack) else a for a in answers.values()]
-        first = shown[0].encoded if shown and isinstance(shown[0], OfAEncodedScene) else None
+        first = shown[0].encoded if shown and isinstance(shown[0], OfAnEncodedScene) else None
         if not isinstance(first, RendersTogether):
             return {z: answer.mask() for z, answer in answers.items()}
         masks = first.render(shown)
@@ -310,6 +318,7 @@ class SliceEncodedScene:
             yield SliceRequest(z, tuple(prompts), inner)
 
 
+@capable(OnDevice)
 class Slicewise:
     """A model for volumes made from one for images.
 

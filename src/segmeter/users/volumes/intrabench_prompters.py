@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import CountsEffort, GivesPrompts, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
@@ -42,6 +43,7 @@ class PromptContext:
     answers: Answers
 
 
+@capable(CountsEffort, GivesPrompts)
 class Prompter(ABC):
     """Prompts in the first round and stops afterwards.
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import CountsEffort, ForgetsPrompts, GivesPrompts, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
@@ -43,6 +44,7 @@ Earlier = Literal["keep", "forget"]
 
 
 @dataclass(frozen=True, slots=True)
+@capable(CountsEffort, ForgetsPrompts, GivesPrompts)
 class Refiner(ABC):
     """Prompts like another user first, then corrects the mask round by round.
 

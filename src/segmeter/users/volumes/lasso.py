@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import CountsEffort, GivesPrompts, capable
 from segmeter.core.connected_components import largest_component
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
@@ -45,6 +46,7 @@ def lasso(region: Mask, positive: bool = True) -> Scribble:
     "lasso", summary="volumes: a closed line around the larger kind of error, in one slice"
 )
 @dataclass(frozen=True, slots=True)
+@capable(CountsEffort, GivesPrompts)
 class Lasso:
     """Draws around the largest part of whichever error has more voxels; a tie is positive."""
 

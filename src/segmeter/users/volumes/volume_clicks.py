@@ -12,6 +12,7 @@ from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import Round
 from segmeter.clickability.volume_prior import draw_voxel, volume_prior
 from segmeter.core import catalogue
+from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, capable
 from segmeter.core.distance_transform import deepest_voxel
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
@@ -29,6 +30,7 @@ __all__ = ["ChallengeClicks", "VolumeCentreClick", "VolumeClickingGroup"]
     "volume-centre-click", summary="volumes: clicks the deepest wrong voxel, in millimetres"
 )
 @dataclass(frozen=True, slots=True)
+@capable(CountsEffort)
 class VolumeCentreClick:
     """Clicks the deepest wrong voxel that was not clicked before, by distance in mm.
 
@@ -56,6 +58,7 @@ class VolumeCentreClick:
     summary="volumes: clicks as one tenth of people do (group=1..10; 0 for all)",
 )
 @dataclass(frozen=True, slots=True)
+@capable(CountsEffort)
 class VolumeClickingGroup:
     """Clicks drawn from the click model of error regions, carried over to volumes.
 
@@ -98,6 +101,7 @@ class VolumeClickingGroup:
     "cvpr25-clicks", summary="volumes: a box, then clicks as in the CVPR 2025 challenge"
 )
 @dataclass(frozen=True, slots=True)
+@capable(CountsEffort, GivesLater, GivesPrompts)
 class ChallengeClicks:
     """The protocol of the CVPR 2025 challenge on interactive segmentation of volumes.
 

@@ -21,6 +21,7 @@ from segmeter.benchmarks.zeroshot.boxes.sources import (
 from segmeter.benchmarks.zeroshot.model_options import CITATION, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -55,8 +56,9 @@ class Settings:
 
 @catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
 @dataclass(frozen=True, slots=True)
+@capable(ChecksData)
 class Boxes(Declared):
-    """A box alone, then the box with its mask's logits; AP of the masks beside AP of the boxes."""
+    """A box alone, then the box with its mask's logits; AP of masks and of boxes."""
 
     name: str = "boxes"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")

@@ -1,4 +1,4 @@
-"""What the report says about masks from boxes."""
+"""Report sections on masks from boxes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AP = {
     "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "small", "ap-medium": "medium",
     "ap-large": "large", "ap-rare": "rare", "ap-common": "common", "ap-frequent": "frequent",
 }  # fmt: skip
-_BESIDE = {
+_BOTH = {
     "ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes",
     "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
 }  # fmt: skip
@@ -75,7 +75,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     )
     blocks: list[Block] = [
         Answer(sentence, detail),
-        _table("boxes", [r for r in rows if r.protocol == lead], _BESIDE, "Masks beside boxes"),
+        _table("boxes", [r for r in rows if r.protocol == lead], _BOTH, "Masks and boxes"),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]

@@ -1,4 +1,4 @@
-"""Where boxes come from: the ground truth, a detector of the catalogue, a detector's JSON file."""
+"""Sources of boxes: the ground truth, a registered detector, a detector's JSON file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SCORE_OF_GROUND_TRUTH = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Boxed:
-    """A box with its class and the score of whoever drew it; `xywh` is left, top, sides."""
+    """A box with its class and the score of its source; `xywh` is left, top, sides."""
 
     xywh: tuple[float, float, float, float]
     category: int
@@ -56,7 +56,7 @@ def is_file(source: str) -> bool:
 
 
 def source_name(source: str) -> str:
-    """What a source is called in tables: its name, or the file's without its folder."""
+    """Name of a source in tables: its name, or the file's without its folder."""
     return Path(source).stem if is_file(source) else Spec.parse(source).name
 
 
@@ -68,7 +68,7 @@ def digest_of(source: str) -> str:
 def boxes_for(
     source: str, scene: Scene, ground_truth: DetectionGroundTruth, near: object
 ) -> list[Boxed]:
-    """The boxes of a scene; `near` is the model, beside whose weights a detector's may lie."""
+    """The boxes of a scene; `near` is the model; a detector's weights may be in the same folder."""
     if source == GROUND_TRUTH:
         return [
             Boxed(thing.box, thing.category, _SCORE_OF_GROUND_TRUTH)

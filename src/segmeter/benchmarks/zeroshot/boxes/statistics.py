@@ -1,8 +1,8 @@
-"""Statistics of masks from boxes: AP of masks, boundaries and boxes, and quality beside AP.
+"""Statistics of masks from boxes: AP of masks, boundaries and boxes, and mask quality.
 
-AP mixes how well objects are found with how well they are cut out. Beside it stands mask
-quality alone: of every object whose box is found (IoU of boxes at least 0.5, same class, COCO's
-matching), mask IoU and boundary IoU of the mask for that box. Intervals draw images anew.
+AP mixes how well objects are found with how well they are cut out. Mask quality is reported
+separately: of every object whose box is found (IoU of boxes at least 0.5, same class, COCO's
+matching), mask IoU and boundary IoU of the mask for that box. Intervals resample images.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class FoundObjects(Group):
 
 
 def groups(run: Results) -> list[Group]:
-    """What was found and what is true, from the run's own rows, in every protocol."""
+    """Detections and ground truth, from the run's own rows, in every protocol."""
     made: list[Group] = []
     for tables in load_tables(
         run,

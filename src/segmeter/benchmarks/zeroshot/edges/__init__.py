@@ -1,4 +1,4 @@
-"""Edges: how well masks that nobody asked for tell where people see boundaries."""
+"""Edges: how well automatic masks predict the boundaries that people draw."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SUMMARY = "edges of automatic masks against people's boundaries (ODS, OIS, AP, 
 @catalogue.benchmarks.add("edges", summary=_SUMMARY)
 @dataclass(frozen=True, slots=True)
 class Edges(Declared):
-    """Segment Anything's zero-shot edges (supplement E.2), beside classical detectors.
+    """Segment Anything's zero-shot edges (supplement E.2), compared with classical detectors.
 
     Models are turned into edge detectors by their automatic masks; methods bring their own
     edge maps. Classical detectors are judged too, unless `--option baselines=false`.

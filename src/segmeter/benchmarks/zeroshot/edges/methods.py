@@ -1,4 +1,4 @@
-"""Edge detectors: automatic masks turned into edges, and two classical ones beside them."""
+"""Edge detectors: automatic masks turned into edges, and two classical ones."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class AutomaticEdges:
         return thinned(found.strength, found.down, found.across, protocol)
 
     def suppressed(self, kept: Kept, protocol: ProtocolName) -> npt.NDArray[np.intp]:
-        """What stays of the candidates: `published` suppresses in each batch, then again."""
+        """Candidates after suppression: `published` suppresses in each batch, then again."""
         limit = self.options.box_nms
         if protocol == "corrected":
             filled = np.flatnonzero(kept.boxes[:, 2:].max(axis=1, initial=0) > 0)

@@ -1,4 +1,4 @@
-"""What the report says: curves, the table, and the paper's table beside it."""
+"""Report sections: curves, the table, and the paper's table."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from segmeter.benchmarks.zeroshot.model_options import CITATION, named, told, wi
 from segmeter.benchmarks.zeroshot.points.simulation import simulate_points
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -39,6 +40,7 @@ class Settings:
 
 @catalogue.benchmarks.add("points", summary="Segment Anything's points (mIoU@1 to 9, oracle@1)")
 @dataclass(frozen=True, slots=True)
+@capable(RunsUsersIndependently)
 class Points(Declared):
     """One to nine points, the first at the object's centre or anywhere on it."""
 

@@ -1,4 +1,4 @@
-"""What the report says about the point evaluation."""
+"""Report sections of the point evaluation."""
 
 from __future__ import annotations
 
@@ -114,17 +114,17 @@ def _side_by_side(
     groups: Sequence[Played], found: Sequence[Difference], lead: str, baseline: str
 ) -> list[Section]:
     """Each model minus the baseline on every data set, sorted; dots for its oracle."""
-    beside = [
-        _beside(model, user, groups, found, lead, baseline)
+    shown = [
+        _gaps(model, user, groups, found, lead, baseline)
         for user in dict.fromkeys(g.user for g in groups)
         for model in dict.fromkeys(g.model for g in groups)
         if model != baseline
     ]
-    if not beside:
+    if not shown:
         return []
-    blocks: list[Block] = [_gap_table(beside, baseline)]
-    if max(len(one.names) for one in beside) <= _MOST_DOTS:
-        blocks.insert(0, Multiples([_dots(one) for one in beside]))
+    blocks: list[Block] = [_gap_table(shown, baseline)]
+    if max(len(one.names) for one in shown) <= _MOST_DOTS:
+        blocks.insert(0, Multiples([_dots(one) for one in shown]))
     text = (
         f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
         "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
@@ -134,7 +134,7 @@ def _side_by_side(
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _Gaps:
     """A model against the baseline: data sets by difference, the greatest first."""
 
     model: str
@@ -144,14 +144,14 @@ class _Beside:
     oracle: tuple[float, ...]
 
 
-def _beside(
+def _gaps(
     model: str,
     user: str,
     groups: Sequence[Played],
     found: Sequence[Difference],
     lead: str,
     baseline: str,
-) -> _Beside:
+) -> _Gaps:
     gaps = {}
     for d in found:
         if d.measure == "iou@1" and (d.user, d.protocol) == (user, lead):
@@ -165,28 +165,28 @@ def _beside(
         100 * float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
         for n in names
     ]
-    return _Beside(model, user, tuple(names), tuple(gaps[n] for n in names), tuple(oracle))
+    return _Gaps(model, user, tuple(names), tuple(gaps[n] for n in names), tuple(oracle))
 
 
-def _dots(beside: _Beside) -> Chart:
-    many = len(beside.names)
+def _dots(shown: _Gaps) -> Chart:
+    many = len(shown.names)
     places = np.arange(1, many + 1)
-    values, low, high = (np.array([gap[k] for gap in beside.gaps]) for k in range(3))
+    values, low, high = (np.array([gap[k] for gap in shown.gaps]) for k in range(3))
     return Chart(
-        f"{beside.model}, {beside.user}",
+        f"{shown.model}, {shown.user}",
         Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
         Axis("mIoU, % points"),
         [
             Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
-            Points("one point", places, values, list(map(dataset_label, beside.names)), low, high),
-            Points("oracle", places, np.array(beside.oracle), ["oracle", *[""] * (many - 1)]),
+            Points("one point", places, values, list(map(dataset_label, shown.names)), low, high),
+            Points("oracle", places, np.array(shown.oracle), ["oracle", *[""] * (many - 1)]),
         ],
     )
 
 
-def _gap_table(beside: Sequence[_Beside], baseline: str) -> Table:
+def _gap_table(shown: Sequence[_Gaps], baseline: str) -> Table:
     """A row for each data set: dots with many labels cannot be read."""
-    several = len(beside) > 1
+    several = len(shown) > 1
     rows: list[list[Cell]] = [
         [
             dataset_label(name),
@@ -194,7 +194,7 @@ def _gap_table(beside: Sequence[_Beside], baseline: str) -> Table:
             _difference(*gap),
             oracle,
         ]
-        for one in beside
+        for one in shown
         for name, gap, oracle in zip(one.names, one.gaps, one.oracle, strict=True)
     ]
     columns = [
@@ -203,7 +203,7 @@ def _gap_table(beside: Sequence[_Beside], baseline: str) -> Table:
         Column("one point minus baseline", "% points", 1, plot=True),
         Column("oracle minus baseline", "% points", 1),
     ]
-    who = "Models" if several else beside[0].model
+    who = "Models" if several else shown[0].model
     return Table("points-baseline", columns, rows, f"{who} minus {baseline}, data set by data set")
 
 

@@ -1,4 +1,4 @@
-"""Object proposals: how many objects are among masks that nobody asked for."""
+"""Object proposals: how many objects are among automatic masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report says: recall by size and frequency, by number, and the paper's table."""
+"""Report sections: recall by size and frequency, by number, and the paper's table."""
 
 from __future__ import annotations
 

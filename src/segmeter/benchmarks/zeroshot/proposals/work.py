@@ -94,7 +94,7 @@ def groups_of(
     most: int,
     protocol: ProtocolName = "published",
 ) -> dict[str, Recalled]:
-    """What proposals recall of all objects, by size and by how frequent their class is.
+    """Recall of all objects by proposals, by size and by the frequency of their class.
 
     Crowd flags are not looked at. Of LVIS's classes those that an image was not searched for
     make no difference to recall: every proposal counts.
