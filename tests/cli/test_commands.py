@@ -9,6 +9,7 @@ import pytest
 
 from segmeter.cli._tables import _tables
 from segmeter.core.benchmarks import SummaryRow
+from segmeter.stats.statistics import Statistic
 
 from .conftest import Done
 from .conftest import type_here as segmeter
@@ -77,19 +78,23 @@ def test_compare_shows_every_number_whole_beside_a_long_name(tmp_path: Path) -> 
 def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
     share = SummaryRow("m", "d", "", "corrected", "fb-ods", 0.42, 0.417, 0.428, 1)
     clicks = SummaryRow("m", "d", "", "corrected", "noc@90", 2.75, 2.33, 3.0, 1)
-    (table,) = _tables([share, clicks], (), "scene")
+    cards = {
+        "fb-ods": Statistic("fb-ods", "F_b ODS", digits=3),
+        "noc@90": Statistic("noc@90", "NoC@90", "clicks"),
+    }
+    (table,) = _tables([share, clicks], (), cards, "scene")
     assert str(table.title) == "d, 1 scene"
     cells = [str(next(iter(column.cells))) for column in table.columns]
-    assert cells == ["m\nsound", "0.42\n0.42–0.43", "2.75\n2.3–3.0"]
+    assert cells == ["m\ncorrected", "0.420\n0.42–0.43", "2.75\n2.3–3.0"]
 
 
 def test_an_interval_with_a_negative_bound_has_no_dash() -> None:
     cells = []
     for low, high in ((-44.4, -8.9), (-0.2, 0.1), (1.0, 4.0)):
         row = SummaryRow("m", "d", "", "corrected", "iou-d", 0.0, low, high, 3)
-        (table,) = _tables([row], (), "scene")
+        (table,) = _tables([row], (), {"iou-d": Statistic("iou-d", "D")}, "scene")
         cells.append(next(iter(table.columns[1].cells)).partition("\n")[2])
-    assert cells == ["-44.4 to -8.9", "-0.20 to 0.10", "1.0–4.0"]
+    assert cells == ["-44.4 to -8.9", "-0.2 to 0.1", "1.0–4.0"]
 
 
 def test_compare_says_what_is_significant(run: Path) -> None:

@@ -15,6 +15,7 @@ from segmeter.core.sections import (
     Bars,
     Chart,
     Column,
+    Frame,
     Gallery,
     Illustration,
     Label,
@@ -25,10 +26,8 @@ from segmeter.core.sections import (
     Part,
     Points,
     Replay,
-    ReplayFrame,
     Section,
     Slices,
-    Step,
     Table,
     Value,
 )
@@ -67,7 +66,7 @@ def table() -> Table:
 def replay(key: str, title: str) -> Replay:
     prompts = [Click((48, 48)), Click((20, 20), positive=False), Box((10, 10), (80, 80)), None]
     frames = [
-        ReplayFrame(disc(r), prompt, {"IoU": 0.3 * (k + 1)}, 0.1, HOSTILE)
+        Frame(disc(r), (prompt,) if prompt else (), {"IoU": 0.3 * (k + 1)}, 0.1, HOSTILE)
         for k, (r, prompt) in enumerate(zip((10, 20, 25, 25), prompts, strict=True))
     ]
     return Replay(key, title, Illustration(pixels()), frames, disc(30), 0.9)
@@ -85,8 +84,8 @@ def slices(key: str) -> Slices:
     z, y, x = np.mgrid[:16, :40, :50]
     voxels = (4 * z + 2 * y + 2 * x).astype(np.uint8)
     steps = [
-        Step(ball(6), (Click((8, 20, 30)),), {"Dice": 0.4}, HOSTILE),
-        Step(ball(9), (Click((5, 10, 12), positive=False), Box((4, 8, 9), (9, 20, 30)))),
+        Frame(ball(6), (Click((8, 20, 30)),), {"Dice": 0.4}, note=HOSTILE),
+        Frame(ball(9), (Click((5, 10, 12), positive=False), Box((4, 8, 9), (9, 20, 30)))),
     ]
     return Slices(key, HOSTILE, voxels, steps, ball(10), (2.0, 1.0, 1.0), HOSTILE)
 

@@ -19,12 +19,12 @@ from segmeter.core.sections import (
     Axis,
     Chart,
     Column,
+    Frame,
     Gallery,
     Illustration,
     Line,
     Points,
     Replay,
-    ReplayFrame,
     Section,
     Table,
     Value,
@@ -45,7 +45,7 @@ def page(*blocks: object) -> str:
 def test_the_goal_of_a_replay_stands_clear_of_the_curve() -> None:
     mask = Mask.box((20, 20), (2, 2), (9, 9))
     image = Illustration(np.zeros((20, 20, 3), np.uint8))
-    frames = [ReplayFrame(mask, None, {"IoU": s}) for s in (0.2, 0.6, 0.92)]
+    frames = [Frame(mask, (), {"IoU": s}) for s in (0.2, 0.6, 0.92)]
     html = page(Replay("k", "t", image, frames, mask, 0.9))
     (label,) = re.findall(r'<text[^>]*class="tick[^"]*"[^>]*>goal 90</text>', html)
     assert "end" not in label  # the curve ends at the goal, so its name stands at the start

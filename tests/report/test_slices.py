@@ -11,7 +11,7 @@ from PIL import Image
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click
-from segmeter.core.sections import Section, Slices, Step
+from segmeter.core.sections import Frame, Section, Slices
 from segmeter.report.images import Album
 from segmeter.report.page import Page, render
 from segmeter.report.slices import Stack, slices_view
@@ -30,7 +30,7 @@ def made(shape: tuple[int, int, int] = (40, 100, 120)) -> Slices:
     voxels = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
     ground_truth = Mask.box(shape, (10, 40, 50), (20, 50, 70))
     prediction = Mask.of(np.random.default_rng(1).random((10, 9, 8)) > 0.5, (12, 41, 52), shape)
-    step = Step(prediction, (Click((12, 41, 52)), Box((11, 40, 51), (13, 44, 60))))
+    step = Frame(prediction, (Click((12, 41, 52)), Box((11, 40, 51), (13, 44, 60))))
     return Slices("k", "a volume", voxels, [step], ground_truth)
 
 
@@ -45,7 +45,7 @@ def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
     assert np.array_equal(
         unpacked(data["ground_truth"], data["shape"]), slices.ground_truth.dense()[place]
     )
-    mask = slices.steps[0].mask.dense()[place]
+    mask = slices.frames[0].mask.dense()[place]
     assert np.array_equal(unpacked(data["steps"][0]["mask"], data["shape"]), mask)
     click, box = data["steps"][0]["prompts"]
     assert click == {"at": [12, 25, 26], "positive": True}
@@ -67,7 +67,7 @@ def test_voxels_are_stored_once_however_many_sessions_show_them() -> None:
 def test_a_large_volume_is_thinned_out() -> None:
     shape = (60, 400, 400)
     ground_truth = Mask.box(shape, (5, 20, 20), (55, 380, 380))
-    whole = Slices("k", "large", np.zeros(shape, np.uint8), [Step(ground_truth)], ground_truth)
+    whole = Slices("k", "large", np.zeros(shape, np.uint8), [Frame(ground_truth)], ground_truth)
     data = json.loads(slices_view(whole, Stack(), Album()).data)
     assert np.prod(data["shape"]) <= 3 << 20
     assert data["stride"] == [1, 2, 2]
@@ -80,7 +80,7 @@ def test_the_legend_names_boxes_where_boxes_were_drawn() -> None:
     ground_truth = Mask.box(shape, (1, 5, 5), (3, 15, 15))
     for prompt, named in ((Box((1, 5, 5), (1, 14, 14)), True), (Click((1, 8, 8)), False)):
         whole = Slices(
-            "k", "small", np.zeros(shape, np.uint8), [Step(ground_truth, (prompt,))], ground_truth
+            "k", "small", np.zeros(shape, np.uint8), [Frame(ground_truth, (prompt,))], ground_truth
         )
         page = render(Page("volumes", "", [], [Section("Slices", blocks=[whole])]))
         assert ("a box drawn" in page) == named
@@ -95,7 +95,7 @@ def test_a_page_of_mini_volumes_stays_small() -> None:
         scene = data.load(name)
         grey = scene.voxels / scene.voxels.max() * 255
         for target in scene.targets:
-            steps = [Step(target.mask, (Click(target.mask.low),))] * 6
+            steps = [Frame(target.mask, (Click(target.mask.low),))] * 6
             key = f"{name}-{target.id}"
             blocks.append(Slices(key, key, grey.astype(np.uint8), steps, target.mask))
     page = render(Page("volumes", "", [], [Section("Slices", blocks=blocks)]))

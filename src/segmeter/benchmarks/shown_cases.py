@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from segmeter.benchmarks.sessions import mask_of, prompt_of
+from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Note, ReplayFrame
+from segmeter.core.sections import Frame, Note
 
 __all__ = [
     "NO_MASKS",
@@ -83,10 +84,10 @@ def rows_played(run: Results, group: Group, key: Key, users: Collection[str]) ->
     ]
 
 
-def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> ReplayFrame:
+def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> Frame:
     """One round of a replay; BadInput where the mask is damaged."""
     named = {"IoU": row["iou"], "boundary": row.get("boundary_iou")}
     scores = {name: value for name, value in named.items() if value is not None}
-    prompt = prompt_of(row)
-    seconds = None if prompt is None else row["seconds_predict"]
-    return ReplayFrame(mask_of(row, shape), prompt, scores, seconds, note)
+    prompts = round_from_json(row["prompt"])
+    seconds = row["seconds_predict"] if prompts else None
+    return Frame(mask_of(row, shape), prompts, scores, seconds, note)

@@ -25,6 +25,7 @@ __all__ = [
     "Cell",
     "Chart",
     "Column",
+    "Frame",
     "Gallery",
     "Illustration",
     "Label",
@@ -37,10 +38,8 @@ __all__ = [
     "Points",
     "Quantity",
     "Replay",
-    "ReplayFrame",
     "Section",
     "Slices",
-    "Step",
     "Table",
     "Value",
     "WithLimits",
@@ -287,11 +286,11 @@ class Gallery:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayFrame:
-    """One round: what was said, what came back, how good it was (scores are fractions)."""
+class Frame:
+    """One round of a session on an image or a volume: prompts, mask, scores (fractions)."""
 
     mask: Mask
-    prompt: Prompt | None = None
+    prompts: Sequence[Prompt] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
     note: str = ""
@@ -304,20 +303,10 @@ class Replay:
     key: str
     title: str
     image: Illustration
-    frames: Sequence[ReplayFrame]
+    frames: Sequence[Frame]
     ground_truth: Mask | None = None
     goal: float | None = None
     caption: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step on a volume: the prompts given, what came back, how good it was."""
-
-    mask: Mask
-    prompts: Sequence[Prompt] = ()
-    scores: Mapping[str, float] = field(default_factory=dict)
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +325,7 @@ class Slices:
     key: str
     title: str
     voxels: npt.NDArray[np.uint8]
-    steps: Sequence[Step]
+    frames: Sequence[Frame]
     ground_truth: Mask | None = None
     spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0)
     caption: str = ""

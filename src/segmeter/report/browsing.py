@@ -17,13 +17,12 @@ from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Volume
 from segmeter.core.sections import (
     Block,
+    Frame,
     Illustration,
     Note,
     Replay,
-    ReplayFrame,
     Section,
     Slices,
-    Step,
 )
 from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
@@ -181,13 +180,13 @@ class Sessions:
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
 
 
-def _steps(rows: Sequence[Mapping[str, Any]], shape: Sequence[int]) -> Iterator[Step]:
+def _steps(rows: Sequence[Mapping[str, Any]], shape: Sequence[int]) -> Iterator[Frame]:
     """The rounds of a session on a volume; those after the user stopped are left out."""
     for row in rows:
         if not row["stopped"] or row["round"] == 1:
             mask = Mask.decoded(row["mask"], tuple(shape))
             spent = f"{row['interactions']:.0f} interactions so far"
-            yield Step(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, spent)
+            yield Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
 
 
 def _object(scene: str, target: str) -> str:
@@ -199,12 +198,10 @@ def _object(scene: str, target: str) -> str:
     return scene if target in ("", scene, "object") else f"{scene}, {target}"
 
 
-def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> ReplayFrame:
+def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
     prompts = round_from_json(row["prompt"])
     mask = Mask.decoded(row["mask"], tuple(shape))
-    return ReplayFrame(
-        mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_predict"]
-    )
+    return Frame(mask, prompts, {"IoU": row["iou"]}, row["seconds_predict"])
 
 
 def _page(asked: Mapping[str, str]) -> int:

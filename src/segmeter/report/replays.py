@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Words
-from segmeter.core.sections import Outline, Replay, ReplayFrame
+from segmeter.core.sections import Frame, Outline, Replay
 from segmeter.report.elements import element, number, path
 from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
 from segmeter.report.wording import amount
@@ -33,7 +33,7 @@ class ReplayView:
 
 def replay_view(replay: Replay, album: Album) -> ReplayView:
     """Draw every round of a session over one image."""
-    prompts = [f.prompt for f in replay.frames if f.prompt is not None]
+    prompts = [prompt for frame in replay.frames for prompt in frame.prompts]
     masks = [f.mask for f in replay.frames]
     around = [m for m in (replay.ground_truth, *masks[-3:]) if m is not None]
     window = window_of(replay.image, around, prompts)
@@ -44,9 +44,9 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
         if replay.ground_truth
         else None,
         [
-            prompt_svg(frame.prompt, k + 1, window)
+            prompt_svg(prompt, k + 1, window)
             for k, frame in enumerate(replay.frames)
-            if frame.prompt is not None
+            for prompt in frame.prompts
         ],
     ]
     return ReplayView(
@@ -60,21 +60,20 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
     )
 
 
-def _frame(frame: ReplayFrame, round_: int, window: Window) -> Markup:
+def _frame(frame: Frame, round_: int, window: Window) -> Markup:
     return element("g", outline_svg(Outline(frame.mask), window), class_="frame", data_round=round_)
 
 
-def _step(frame: ReplayFrame) -> dict[str, str]:
+def _step(frame: Frame) -> dict[str, str]:
     scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
     waited = "" if frame.seconds is None else f"{amount(frame.seconds, 2)} s"
-    return {"said": _said(frame.prompt), "scores": scores, "seconds": waited, "note": frame.note}
+    said = ", ".join(map(_said, frame.prompts)) or "stopped"
+    return {"said": said, "scores": scores, "seconds": waited, "note": frame.note}
 
 
-def _said(prompt: Prompt | None) -> str:
+def _said(prompt: Prompt) -> str:
     """A prompt in words."""
     match prompt:
-        case None:
-            return "stopped"
         case Click(point, positive):
             sign = "+" if positive else "−"
             return f"{sign} x {amount(point[-1], 0)}, y {amount(point[-2], 0)}"

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
-from segmeter.core.sections import Illustration, Outline, Slices, Step
+from segmeter.core.sections import Frame, Illustration, Outline, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.report.images import Album, image_svg
@@ -84,7 +84,7 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
                 "mask": shown.runs(step.mask),
                 "prompts": [d for p in step.prompts for d in shown.drawn(p)],
             }
-            for step in slices.steps
+            for step in slices.frames
         ],
     }
     return SlicesView(
@@ -95,8 +95,8 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         source,
         json.dumps(data, separators=(",", ":")),
         _still(slices, shown, album),
-        [_told(step) for step in slices.steps],
-        any(isinstance(p, Box) for step in slices.steps for p in step.prompts),
+        [_told(step) for step in slices.frames],
+        any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
     )
 
 
@@ -111,7 +111,7 @@ class _Window:
     @classmethod
     def around(cls, slices: Slices) -> _Window:
         """The neighbourhood of ground truth and masks, thinned out until it is small enough."""
-        masks = [m for m in (slices.ground_truth, *(s.mask for s in slices.steps)) if m]
+        masks = [m for m in (slices.ground_truth, *(s.mask for s in slices.frames)) if m]
         shape = slices.voxels.shape
         if not masks:
             low: Index = (0, 0, 0)
@@ -187,7 +187,7 @@ def _source(voxels: npt.NDArray[np.uint8], columns: int) -> str:
 
 def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
     """The axial slice with most of the ground truth, upright, for paper."""
-    last = slices.steps[-1].mask if slices.steps else None
+    last = slices.frames[-1].mask if slices.frames else None
     judged = slices.ground_truth or last
     z = (shown.low[0] + shown.high[0]) // 2
     if judged:
@@ -211,7 +211,7 @@ def _upright(mask: Mask, z: int) -> Mask:
     return Mask.of(np.ascontiguousarray(flat[::-1, ::-1]))
 
 
-def _told(step: Step) -> dict[str, str]:
+def _told(step: Frame) -> dict[str, str]:
     scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in step.scores.items())
     clicks = sum(isinstance(p, Click) for p in step.prompts)
     boxes = sum(isinstance(p, Box) for p in step.prompts)

@@ -188,7 +188,7 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
     assert {row[0] for row in tables["paper-table-5-published"].rows} >= {0, 1, 2}
     shown = blocks(found, Slices)
     assert 1 <= len(shown) <= 3
-    assert all(step.mask.shape == shown[0].voxels.shape for step in shown[0].steps)
+    assert all(step.mask.shape == shown[0].voxels.shape for step in shown[0].frames)
 
 
 def test_the_papers_rows_are_those_of_the_golden_tables(golden: Path) -> None:

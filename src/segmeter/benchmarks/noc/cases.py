@@ -20,7 +20,7 @@ from segmeter.benchmarks.shown_cases import (
 )
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
-from segmeter.core.sections import Gallery, Illustration, Note, Outline, Replay, ReplayFrame
+from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
 from segmeter.core.wording import counted
 from segmeter.stats.goals import Goal
 from segmeter.stats.rounds import area_under, first_round
@@ -52,7 +52,7 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
             return NO_MASKS
         reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
         upto = reached or len(frames)
-        said = [f.prompt for f in frames[:upto] if f.prompt is not None]
+        said = [prompt for frame in frames[:upto] for prompt in frame.prompts]
         images.append(
             Illustration(
                 case.scene.pixels,
@@ -101,7 +101,7 @@ def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key
 
 
 def _replay(
-    key: str, case: Case, group: ClickSessions, frames: Sequence[ReplayFrame], goal: Goal
+    key: str, case: Case, group: ClickSessions, frames: Sequence[Frame], goal: Goal
 ) -> Replay:
     model, _, user, protocol = group.key
     reached = _reached(group, case.key, goal)
@@ -125,7 +125,7 @@ def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])
 
 
-def _frames(run: Results, group: ClickSessions, case: Case) -> list[ReplayFrame]:
+def _frames(run: Results, group: ClickSessions, case: Case) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
     rows = rows_played(run, group, case.key, (group.user,))
     if any(row["mask"] is None for row in rows):

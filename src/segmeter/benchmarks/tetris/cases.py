@@ -25,7 +25,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Click
-from segmeter.core.sections import Block, Gallery, Illustration, Note, Outline, Replay, ReplayFrame
+from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
 
 __all__ = ["fragile", "heat_maps", "replays", "shift_maps"]
 
@@ -203,6 +203,6 @@ def _rows(run: Results, group: AttackedSessions, key: Key) -> dict[str, list[Row
     return found
 
 
-def _frame(row: Row, shape: tuple[int, ...]) -> ReplayFrame:
+def _frame(row: Row, shape: tuple[int, ...]) -> Frame:
     note = "fell behind: took over the centre clicks' session" if row["inherited"] else ""
     return frame_of(row, shape, note)

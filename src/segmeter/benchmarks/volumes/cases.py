@@ -16,7 +16,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Block, Cell, Column, Note, Slices, Step, Table
+from segmeter.core.sections import Block, Cell, Column, Frame, Note, Slices, Table
 from segmeter.models.volumes.preparation import prepared
 
 __all__ = ["failures", "grey_values", "lost_prompts", "sessions_to_scroll"]
@@ -110,7 +110,7 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
     )
 
 
-def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Step]:
+def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Frame]:
     played = rows_played(run, group, key, (group.user,))
     rows = [row for row in played if not row["stopped"] or row["round"] == 1]
     if any(row["mask"] is None for row in rows):
@@ -121,10 +121,10 @@ def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[
         return []
 
 
-def _step(row: Row, scene: Scene) -> Step:
+def _step(row: Row, scene: Scene) -> Frame:
     mask = mask_of(row, scene.shape)
     spent = f"{row['interactions']:.0f} interactions so far"
-    return Step(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, spent)
+    return Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
 
 
 def grey_values(scene: Volume) -> tuple[npt.NDArray[np.uint8], str]:
