@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
         *("benchmarks", "store", "engine", "report", "study", "api", "serving"),
+        "model_parity",
     },
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
