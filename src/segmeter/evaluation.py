@@ -79,10 +79,8 @@ def evaluate(
     if workers and multiprocessing.parent_process() is not None:
         raise BadInput("evaluate(workers=...) in a script stands under: if __name__ == '__main__':")
     settings = {"rounds": rounds, "protocols": _protocols(protocols), "seed": seed, "limit": limit}
-    goal = {} if until is None else {"until": until}
-    plan, objects = _requested(
-        benchmark, models, datasets, users, measures, {**(options or {}), **goal}, settings
-    )
+    options = {**(options or {}), **({} if until is None else {"until": until})}
+    plan, objects = _requested(benchmark, models, datasets, users, measures, options, settings)
     roots = Roots(_path(data), _path(weights))
     place = _path(out) or free_folder(plan, roots, objects)
     return _played(plan, place, roots, workers, objects, progress, again)

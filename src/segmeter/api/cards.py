@@ -44,7 +44,7 @@ def _described(registry: Registry[Any], name: str, places: Roots) -> Any:
 
 
 def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:
-    """What may follow the name; of a benchmark, what `--option` may say."""
+    """Options that may follow the name; of a benchmark, those of `--option`."""
     settings = getattr(entry.make, "settings", None)
     if isinstance(settings, Mapping):
         return {

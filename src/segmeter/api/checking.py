@@ -103,7 +103,7 @@ def check(
 
 
 def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
-    """What a checkpoint file holds, and how it predicts from clicks; adds to the faults."""
+    """Describe a checkpoint file and its predictions from clicks; adds to the faults."""
     from segmeter.models.opening import described
 
     about = described(name)
@@ -147,13 +147,13 @@ def _is_data(thing: Any) -> bool:
 def _check_data(
     thing: Any, data: str | Path | None, limit: int | None, page: str | Path | None
 ) -> Check:
-    from segmeter.api.data_checks import look_at, write_page
+    from segmeter.api.data_checks import inspect_dataset, write_page
 
     if isinstance(thing, str | Path):
         made = catalogue.datasets.make(dataset_spec(str(thing)), **Roots(data, None).options())
     else:
         made = thing
-    found = look_at(made, limit)
+    found = inspect_dataset(made, limit)
     if page is not None:
         write_page(found, Path(page))
     faults = tuple(f"{scene}: {fault}" for scene, fault in found.faults)

@@ -27,7 +27,7 @@ from segmeter.core.sections import (
 )
 from segmeter.core.wording import counted
 
-__all__ = ["Findings", "look_at", "page_sections", "write_page"]
+__all__ = ["Findings", "inspect_dataset", "page_sections", "write_page"]
 
 _TINY = 16  # pixels: less is a slip of the pen, or another scale
 _COVERING = 0.98  # of the image
@@ -38,7 +38,7 @@ _OUTLINED = "Each image with the outlines of its targets, as a benchmark takes t
 
 @dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """What a reader can check at a glance: size, spacing, modality, window, volumes of organs."""
+    """Facts that a reader can check at a glance: size, spacing, modality, window, volumes of organs."""
 
     scene: str
     size: str
@@ -76,7 +76,7 @@ class VolumeFacts:
 
 @dataclass
 class Findings:
-    """What was found in a data set: counts, faults one sentence each, scenes to show."""
+    """Findings in a data set: counts, faults one sentence each, scenes to show."""
 
     name: str
     recognised: str
@@ -88,7 +88,7 @@ class Findings:
     volumes: list[VolumeFacts] = field(default_factory=list)
 
 
-def look_at(data: Dataset, limit: int | None = None) -> Findings:
+def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
     """Read every scene and say what is wrong with it; nothing is played."""
     found = Findings(data.card.name, getattr(data, "recognised", "") or "")
     seen: dict[str, str] = {}
@@ -129,7 +129,7 @@ def _middle_slice(scene: Volume) -> Image:
 
 
 def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
-    """What is wrong with a scene's targets, and whether its image or volume was there before."""
+    """Faults of a scene's targets, and whether its image or volume was there before."""
     if not scene.targets:
         yield "has no target; there is nothing to segment"
     content = scene.voxels if isinstance(scene, Volume) else scene.pixels
@@ -216,7 +216,7 @@ def write_page(found: Findings, path: Path) -> Path:
 
 
 def _without_name(sentence: str) -> str:
-    """What is wrong with a scene, without its name, which stands before it already.
+    """Faults of a scene, without its name, which stands before it already.
 
     >>> _without_name("own/f: target 'object' is empty")
     "target 'object' is empty"

@@ -41,7 +41,7 @@ def open_run(
     goal
         Good enough: percent of IoU or a measure, as `"85,90"` or `"dice>=0.9"`.
     trust
-        Let the run name Python files, which are then executed. Never for a run that somebody sent.
+        Let the run name Python files, which are then executed. Never for a run that you were sent.
 
     Examples
     --------
@@ -288,7 +288,7 @@ class Run(StoredRun):
 
 
 def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
-    """Where the data is: as given, else where the run's last commands said it was."""
+    """The folder of the data: as given, else where the run's last commands said it was."""
     if data is not None:
         place = as_typed(data)
         if not is_address(place) and not Path(place).is_dir():

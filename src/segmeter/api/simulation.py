@@ -31,7 +31,7 @@ def next_click(
     *,
     ignore: Any = None,
 ) -> Click | None:
-    """Where a simulated user clicks next: the deepest wrong pixel.
+    """The next click of a simulated user: the deepest wrong pixel.
 
     The robot user of the click benchmarks (Sofiiuk et al., 2022): the pixel that is farthest from
     the border of the error region it is in, and was not clicked before. Positive if the false
