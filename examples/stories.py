@@ -135,14 +135,14 @@ def lead() -> str:
     )
     story.say("How long her own people take is fitted to their log.")
     _log(Path("log.csv"))
-    story.type("segmeter costs log.csv")
+    story.type("segmeter clicks costs log.csv")
     story.type(
         "segmeter report runs/noc-1 --cost costs.toml --objects 20000 --rate 15 --format md "
-        "--to tables",
+        "--out tables",
         show=lambda out: next(Path("tables").glob("project-*.md")).read_text(),
     )
     story.say("The masks, for the tool she works with:")
-    story.type("segmeter export runs/noc-1 --round best --format labelstudio --to masks")
+    story.type("segmeter export runs/noc-1 --round best --format labelstudio --out masks")
     return story.text()
 
 

@@ -6,7 +6,7 @@ get 48 clicks each from it; a network learns from some images and is judged on o
 beside the uniform map, the distance map, the prior, and the distribution itself, the best possible.
 
     python perf/known_law.py make ../shared/data known-law
-    segmeter train clickability --clicks known-law/clicks.csv -d known-law/images \
+    segmeter clicks train --clicks known-law/clicks.csv -d known-law/images \
         --learn known-law/learn.txt --report known-law/report.txt --out known-law/network
     python perf/known_law.py judge known-law known-law/network/clickability.safetensors
 """

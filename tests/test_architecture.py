@@ -36,18 +36,27 @@ MAY_IMPORT = {
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
     # Masks are exported on the grids of the files that they belong to.
-    "report": {"core", "datasets", "stats", "store"},
+    "report": {"core", "store", "datasets", "stats"},
+    # The public API: what `import segmeter` offers.
+    "api": {
+        *("core", "runtime", "models", "benchmarks", "engine", "store", "report"),
+        "model_parity",
+    },
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
-        *("benchmarks", "store", "engine", "report", "study", "model_parity", "serving"),
+        *("benchmarks", "store", "engine", "report", "study", "api", "serving"),
+        "model_parity",
     },
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
         *("benchmarks", "store", "engine", "report"),
     },
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
-    "__init__.py": {"evaluation", "model_parity", "serving"},
-    "evaluation.py": {"core", "runtime", "engine", "store", "report"},
+    "__init__.py": {
+        *("api", "core", "evaluation", "measures", "metrics", "model_parity", "serving"),
+    },
+    "evaluation.py": {"api", "core", "runtime", "engine"},
+    "metrics.py": {"core"},
     "model_parity.py": {"core", "measures", "stats", "report", "evaluation"},
     "serving.py": {"core"},
     "__main__.py": {"cli"},
@@ -58,6 +67,7 @@ MAY_LOOK_UP = {
     "engine": {*SCIENCE, "benchmarks"},  # makes what a plan names
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
     "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
+    "api": {*SCIENCE, "benchmarks"},  # loads and lists everything that has a name
     "evaluation.py": {"users"},
     "model_parity.py": {"models", "datasets", "users"},
     "serving.py": {"models"},

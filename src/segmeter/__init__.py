@@ -1,33 +1,161 @@
-"""segmeter: how good is a segmenter in the hands of people?"""
+"""segmeter measures how many clicks and seconds a good mask takes with a segmentation model.
+
+>>> import segmeter
+>>> run = segmeter.evaluate("oracle", "mini", out=getfixture("tmp_path") / "run", limit=1, rounds=2)
+>>> run.summary()[0].dataset
+'mini'
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from segmeter.evaluation import Run, evaluate
+    from segmeter import measures, metrics
+    from segmeter.api.checking import check
+    from segmeter.api.fetching import fetch, list_weights
+    from segmeter.api.listing import (
+        describe,
+        list_benchmarks,
+        list_datasets,
+        list_detectors,
+        list_measures,
+        list_methods,
+        list_models,
+        list_users,
+    )
+    from segmeter.api.loading import Dataset, load_dataset, load_model
+    from segmeter.api.predictor import Predictor
+    from segmeter.api.runs import Run, open_run
+    from segmeter.api.simulation import next_click, simulate
+    from segmeter.core.benchmarks import Difference, SummaryRow
+    from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, SegmeterError
+    from segmeter.core.masks import Mask
+    from segmeter.core.measures import measure
+    from segmeter.core.models import MaskPrediction, ModelCard, Request
+    from segmeter.core.prompts import Box, Click, MaskHint, Scribble
+    from segmeter.core.scenes import DatasetCard, Header, Image, Target, Volume
+    from segmeter.core.sessions import Round, Session
+    from segmeter.core.users import Observation
+    from segmeter.evaluation import evaluate
     from segmeter.model_parity import parity
     from segmeter.serving import serve
 
 __version__ = "0.2.0"
-__all__ = ["Run", "__version__", "evaluate", "parity", "serve"]
+
+# Where each public name is defined; it is imported when first used.
+_HOMES = {
+    "BadInput": "core.errors",
+    "BadWeights": "core.errors",
+    "Box": "core.prompts",
+    "Click": "core.prompts",
+    "Dataset": "api.loading",
+    "DatasetCard": "core.scenes",
+    "Difference": "core.benchmarks",
+    "Header": "core.scenes",
+    "Image": "core.scenes",
+    "Mask": "core.masks",
+    "MaskHint": "core.prompts",
+    "MaskPrediction": "core.models",
+    "ModelCard": "core.models",
+    "NotFound": "core.errors",
+    "Observation": "core.users",
+    "Predictor": "api.predictor",
+    "Request": "core.models",
+    "Round": "core.sessions",
+    "Run": "api.runs",
+    "RunConflict": "core.errors",
+    "Scribble": "core.prompts",
+    "SegmeterError": "core.errors",
+    "Session": "core.sessions",
+    "SummaryRow": "core.benchmarks",
+    "Target": "core.scenes",
+    "Volume": "core.scenes",
+    "check": "api.checking",
+    "describe": "api.listing",
+    "evaluate": "evaluation",
+    "fetch": "api.fetching",
+    "list_benchmarks": "api.listing",
+    "list_datasets": "api.listing",
+    "list_detectors": "api.listing",
+    "list_measures": "api.listing",
+    "list_methods": "api.listing",
+    "list_models": "api.listing",
+    "list_users": "api.listing",
+    "list_weights": "api.fetching",
+    "load_dataset": "api.loading",
+    "load_model": "api.loading",
+    "measure": "core.measures",
+    "measures": "",
+    "metrics": "",
+    "next_click": "api.simulation",
+    "open_run": "api.runs",
+    "parity": "model_parity",
+    "serve": "serving",
+    "simulate": "api.simulation",
+}
+__all__ = [
+    "BadInput",
+    "BadWeights",
+    "Box",
+    "Click",
+    "Dataset",
+    "DatasetCard",
+    "Difference",
+    "Header",
+    "Image",
+    "Mask",
+    "MaskHint",
+    "MaskPrediction",
+    "ModelCard",
+    "NotFound",
+    "Observation",
+    "Predictor",
+    "Request",
+    "Round",
+    "Run",
+    "RunConflict",
+    "Scribble",
+    "SegmeterError",
+    "Session",
+    "SummaryRow",
+    "Target",
+    "Volume",
+    "__version__",
+    "check",
+    "describe",
+    "evaluate",
+    "fetch",
+    "list_benchmarks",
+    "list_datasets",
+    "list_detectors",
+    "list_measures",
+    "list_methods",
+    "list_models",
+    "list_users",
+    "list_weights",
+    "load_dataset",
+    "load_model",
+    "measure",
+    "measures",
+    "metrics",
+    "next_click",
+    "open_run",
+    "parity",
+    "serve",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are loaded at first use, so that importing stays cheap."""
-    if name in ("Run", "evaluate"):
-        from segmeter import evaluation
-
-        return getattr(evaluation, name)
-    if name == "parity":
-        from segmeter.model_parity import parity
-
-        return parity
-    if name == "serve":
-        from segmeter.serving import serve
-
-        return serve
-    raise AttributeError(f"module 'segmeter' has no attribute '{name}'")
+    """Import a public name when it is first used, so that `import segmeter` stays quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'segmeter' has no attribute '{name}'")
+    home = _HOMES[name]
+    if not home:
+        return importlib.import_module(f"segmeter.{name}")
+    return getattr(importlib.import_module(f"segmeter.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,9 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from segmeter.api.runs import Run
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError
@@ -21,30 +22,8 @@ from segmeter.engine.estimates import free_folder
 from segmeter.engine.jobs import Objects
 from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
-from segmeter.store import Run as StoredRun
 
 __all__ = ["Run", "evaluate"]
-
-
-class Run(StoredRun):
-    """A run with its report and tables."""
-
-    def report(self, to: str | Path | None = None) -> Path:
-        """Write the report, `report.html` in the run folder unless `to` names a file; its path."""
-        from segmeter.report.writing import write_report
-
-        (page,) = write_report(self, None if to is None else Path(to))
-        return Path(page)
-
-    def table(
-        self,
-        format: Literal["latex", "markdown", "csv", "html"] = "markdown",
-        protocol: str = "corrected",
-    ) -> str:
-        """The table of a paper, as text."""
-        from segmeter.report.paper_tables import table_text
-
-        return table_text(self, format, protocol)
 
 
 def evaluate(

@@ -38,11 +38,12 @@ def test_a_part_holds_its_targets_and_no_others(run: Run) -> None:
         part = run.only(keys)
         found = part.sql("select distinct dataset, scene, target from rows").to_pylist()
         assert {tuple(row.values()) for row in found} == members[group]
-        for curves in part.curves("iou"):
-            assert {(curves.dataset, *key) for key in curves.keys} == members[group]
-            whole = next(c for c in run.curves("iou") if c.key == curves.key)
-            place = [whole.keys.index(key) for key in curves.keys]
-            assert (whole.values[place] == curves.values).all()
+        wholes = {whole.key: whole for whole in run.benchmark.load(run)}
+        for some in run.benchmark.load(part):
+            assert {(some.dataset, *key) for key in some.keys} == members[group]
+            whole = wholes[some.key]
+            place = [whole.keys.index(key) for key in some.keys]
+            assert (whole.iou[place] == some.iou).all()
 
 
 def test_pairs_of_a_measure_are_corrected_over_all_groups(run: Run) -> None:

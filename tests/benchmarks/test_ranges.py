@@ -169,4 +169,4 @@ def test_a_part_whose_quality_is_no_share_is_set_aside(
     check_summary(_told(made, tmp_path / "run")[0])
     run = Run.open(tmp_path / "run")
     assert run.sql("select count(*) as many from sessions").to_pylist() == [{"many": 3}]
-    assert set(run.damaged.values()) == {f"a row's '{column}' is no share of one"}
+    assert set(run.damaged.values()) == {f"a row's '{column}' is not between 0 and 1"}

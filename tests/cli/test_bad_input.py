@@ -278,7 +278,7 @@ def test_numbers_that_make_no_sense_train_nothing(
 ) -> None:
     pytest.importorskip("torch", reason="needs the extra 'models'")
     (tmp_path / "clicks.csv").write_text("")
-    command = ("train", "clickability", "--clicks", tmp_path / "clicks.csv", "-d", "drawn")
+    command = ("clicks", "train", "--clicks", tmp_path / "clicks.csv", "-d", "drawn")
     code, _, complaint = typed(*command, "-o", tmp_path / "out", *words)
     assert code == 2
     (line,) = complaint.strip().splitlines()
@@ -289,9 +289,9 @@ def test_numbers_that_make_no_sense_train_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["calibrate", "--tables", ".", "--scenes", "0"], "invalid value for '--scenes'"),
-        (["lifelike", "-d", "drawn", "--to", "c.csv", "--people", "0"], "'--people'"),
-        (["lifelike", "-d", "drawn", "--to", "c.csv", "--limit", "0"], "'--limit'"),
+        (["clicks", "fit", "--tables", ".", "--scenes", "0"], "invalid value for '--scenes'"),
+        (["clicks", "simulate", "-d", "drawn", "--out", "c.csv", "--people", "0"], "'--people'"),
+        (["clicks", "simulate", "-d", "drawn", "--out", "c.csv", "--limit", "0"], "'--limit'"),
     ],
 )
 def test_numbers_out_of_range_are_refused(words: list[str], sentence: str, typed: Typed) -> None:

@@ -40,7 +40,7 @@ def test_a_network_is_trained_reported_on_and_found_again(clicks: Path, tmp_path
     names = list(catalogue.datasets.make("mini").scenes())
     (tmp_path / "report.txt").write_text("\n".join(names[:2]))
     command = (
-        "train", "clickability", "--clicks", clicks, "-d", "mini", "--size", "tiny",
+        "clicks", "train", "--clicks", clicks, "-d", "mini", "--size", "tiny",
         "--frame", 64, "--epochs", 1, "--report", tmp_path / "report.txt", "-o", tmp_path / "net",
     )  # fmt: skip
     done = segmeter(*command)
@@ -58,7 +58,7 @@ def test_a_network_is_trained_reported_on_and_found_again(clicks: Path, tmp_path
 
 def test_training_refuses_in_one_sentence(clicks: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    start = ("train", "clickability", "--clicks", clicks, "-o", tmp_path / "net", "-d")
+    start = ("clicks", "train", "--clicks", clicks, "-o", tmp_path / "net", "-d")
     assert "nothing of the data sets" in _sentence(segmeter(*start, "drawn", "--size", "tiny"))
     assert "did you mean 'published'" in _sentence(segmeter(*start, "mini", "--recipe", "publishd"))
     assert "no checkpoint" in _sentence(
@@ -67,7 +67,7 @@ def test_training_refuses_in_one_sentence(clicks: Path, tmp_path: Path) -> None:
 
 
 def test_devices_of_one_law_are_alike_unless_columns_stand_for_rows(clicks: Path) -> None:
-    done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--json")
+    done = segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--json")
     assert done.returncode == 0, done.stderr
     rows = {(r["protocol"], r["score"]): r for r in json.loads(done.stdout)}
     assert abs(rows["corrected", "energy"]["value"]) < 0.02
@@ -81,7 +81,7 @@ def test_devices_of_one_law_are_alike_unless_columns_stand_for_rows(clicks: Path
 
 
 def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -> None:
-    done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "halves")
+    done = segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "halves")
     assert done.returncode == 0, done.stderr
     assert "energy" in done.stdout
     previews = tmp_path / "previews.csv"
@@ -94,7 +94,7 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
             moved = {"x": int(row["w"]) - 1} if number % 4 == 1 else {}
             writer.writerow({**row, "dataset": mode, **moved})
     done = segmeter(
-        "similarity", "--clicks", previews, "-d", "mini", "--compare", "modes", "--json"
+        "clicks", "compare", "--clicks", previews, "-d", "mini", "--compare", "modes", "--json"
     )
     assert done.returncode == 0, done.stderr
     found = {(r["what"], r["protocol"], r["score"]): r["value"] for r in json.loads(done.stdout)}
@@ -103,18 +103,22 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
         found["Object_CutOut", "corrected", "energy"] > 0.1 > found[halves, "corrected", "energy"]
     )
     assert found["Object_CutOut", "corrected", "ks"] < found[halves, "corrected", "ks"]
-    sentence = _sentence(segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "x"))
+    sentence = _sentence(
+        segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "x")
+    )
     assert "devices, modes, halves or maps" in sentence
 
 
 def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
-    assert "--data" in _sentence(segmeter("calibrate", "--tables", tmp_path))
-    missing = _sentence(segmeter("calibrate", "--tables", tmp_path, "--data", tmp_path))
+    assert "--data" in _sentence(segmeter("clicks", "fit", "--tables", tmp_path))
+    missing = _sentence(segmeter("clicks", "fit", "--tables", tmp_path, "--data", tmp_path))
     assert "GrabCut_per_image.csv" in missing
 
 
 def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
-    done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps", "--json")
+    done = segmeter(
+        "clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "maps", "--json"
+    )
     assert done.returncode == 0, done.stderr
     found = {(r["what"], r["protocol"], r["score"]): r["value"] for r in json.loads(done.stdout)}
     for protocol in ("published", "corrected"):
@@ -125,11 +129,11 @@ def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
     assert (
         abs(found["prior", "corrected", "energy"]) < 0.01 < found["uniform", "corrected", "energy"]
     )
-    said = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
+    said = segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "maps",
                     "--map", "uniform", "--protocol", "published").stdout  # fmt: skip
     (density,) = (line.split()[3] for line in said.splitlines() if " pde " in line)
     assert float(density) == pytest.approx(found["uniform", "published", "pde"], rel=0.01)
-    wrong = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
+    wrong = segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "maps",
                      "--map", "network")  # fmt: skip
     assert "needs weights" in _sentence(wrong)
 
@@ -140,14 +144,14 @@ def test_clicks_that_are_left_out_are_told(clicks: Path, tmp_path: Path) -> None
     target = data.load(name).targets[0]
     path = tmp_path / "clicks.csv"
     write_lifelike(path, [Thing("mini", name, target.mask, target.id)], per_target=40)
-    done = segmeter("similarity", "--clicks", path, "-d", "mini", "--compare", "maps", "--json",
-                    "--map", "uniform", "--protocol", "corrected")  # fmt: skip
+    done = segmeter("clicks", "compare", "--clicks", path, "-d", "mini", "--compare", "maps",
+                    "--json", "--map", "uniform", "--protocol", "corrected")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {row["keys"] for row in json.loads(done.stdout)} == {1}
     (line,) = done.stderr.splitlines()
     assert line.startswith("clicks.csv: 80 of 120 clicks are left out: 80 (2 keys) of later rounds")
     assert "--previous" in line
-    done = segmeter("train", "clickability", "--clicks", path, "-d", "mini", "--size", "tiny",
+    done = segmeter("clicks", "train", "--clicks", path, "-d", "mini", "--size", "tiny",
                     "-o", tmp_path / "net")  # fmt: skip
     first, *_ = done.stderr.splitlines()
     assert first == line
@@ -186,7 +190,7 @@ def test_a_run_says_which_clicks_it_leaves_out_and_that_clicks_miss(
 
 
 def test_nothing_to_click_on_is_refused(tmp_path: Path, real_data: Path) -> None:
-    done = segmeter("lifelike", "-d", "bsds500", "--data", real_data, "--limit", 1,
-                    "--to", tmp_path / "clicks.csv")  # fmt: skip
+    done = segmeter("clicks", "simulate", "-d", "bsds500", "--data", real_data, "--limit", 1,
+                    "--out", tmp_path / "clicks.csv")  # fmt: skip
     assert "no targets" in _sentence(done)
     assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ from .conftest import Done, type_here
 
 
 def command(*arguments: str) -> Done:
-    return type_here("clickmap", *arguments)
+    return type_here("clicks", "map", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_report_writes_one_page(run: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "md", "tex"])
 def test_tables_are_written_as_text(run: Path, kind: str, tmp_path: Path) -> None:
-    done = segmeter("report", run, "--format", kind, "--to", tmp_path / "tables")
+    done = segmeter("report", run, "--format", kind, "--out", tmp_path / "tables")
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "tables").glob(f"*.{kind}"))
 

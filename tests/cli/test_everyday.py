@@ -215,16 +215,16 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
             lines += [f"{name},start,{at}", f"{name},click,{at + 3}", f"{name},click,{at + 5}",
                       f"{name},done,{at + 6}"]  # fmt: skip
     (here / "log.csv").write_text("\n".join(lines))
-    code, out, err = typed("costs", "log.csv")
+    code, out, err = typed("clicks", "costs", "log.csv")
     assert code == 0, err
     assert "click       2.00 s" in out
     assert "review      1.00 s" in out
     typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 2, "--workers", 0, "-o", "r")
     code, out, _ = typed("report", "r", "--cost", "costs.toml", "--json")
     assert rows(out)["oracle", "corrected", "seconds-to-90"]["value"] == pytest.approx(4.0)
-    told = json.loads(typed("costs", "log.csv", "--json")[1])
+    told = json.loads(typed("clicks", "costs", "log.csv", "--json")[1])
     assert told["prices"]["locate"]["seconds"] == pytest.approx(1.0)
-    assert typed("costs", "r/plan.json")[0] == 2
+    assert typed("clicks", "costs", "r/plan.json")[0] == 2
 
 
 def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: Path) -> None:

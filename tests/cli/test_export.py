@@ -37,7 +37,7 @@ def test_masks_of_volumes_lie_on_their_files_own_grid(
     for name in ("t2.nii.gz", "t2_seg-manual.nii.gz"):
         (tmp_path / "data" / name).symlink_to(source / name)
     run = played(tmp_path, Spec("folder", {"path": str(tmp_path / "data")}))
-    code, out, _ = typed("export", run, "--masks", tmp_path / "masks", "--json")
+    code, out, _ = typed("export", run, "--out", tmp_path / "masks", "--json")
     assert code == 0
     files = json.loads(out)["masks"]
     label = nibabel.load(source / "t2_seg-manual.nii.gz")
@@ -53,7 +53,7 @@ def test_masks_of_volumes_lie_on_their_files_own_grid(
 
 def test_masks_of_what_ships_inside(typed: Any, tmp_path: Path) -> None:
     run = played(tmp_path, Spec("mini-volumes"))
-    code, out, _ = typed("export", run, "--masks", tmp_path / "masks")
+    code, out, _ = typed("export", run, "--out", tmp_path / "masks")
     assert code == 0
     written = sorted((tmp_path / "masks").rglob("*.nii.gz"))
     assert f"{len(written)} masks written" in out
@@ -69,7 +69,7 @@ def test_masks_of_images_are_png(typed: Any, tmp_path: Path) -> None:
     from PIL import Image
 
     run = played(tmp_path, Spec("drawn"))
-    code, _, _ = typed("export", run, "--masks", tmp_path / "masks", "--all-rounds")
+    code, _, _ = typed("export", run, "--out", tmp_path / "masks", "--all-rounds")
     assert code == 0
     written = sorted((tmp_path / "masks").rglob("*.png"))
     assert written
@@ -79,7 +79,7 @@ def test_masks_of_images_are_png(typed: Any, tmp_path: Path) -> None:
 
 def test_without_the_data_it_says_what_is_missing(typed: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    code, _, err = typed("export", tmp_path / "data", "--masks", tmp_path / "masks")
+    code, _, err = typed("export", tmp_path / "data", "--out", tmp_path / "masks")
     assert code == 2
     assert "segmeter:" in err
 
@@ -98,7 +98,7 @@ def test_a_coco_list_is_read_back_by_pycocotools_and_by_us(
 ) -> None:
     coco = pytest.importorskip("pycocotools.coco")
     run = mixed(tmp_path)
-    code, out, err = typed("export", run, "--round", which, "--format", "coco", "--to",
+    code, out, err = typed("export", run, "--round", which, "--format", "coco", "--out",
                            tmp_path / "out")  # fmt: skip
     assert code == 0, err
     (file,) = (tmp_path / "out" / "drawn").glob("*.json")
@@ -155,7 +155,7 @@ def test_a_brush_holds_the_mask_in_four_channels(shape: tuple[int, int]) -> None
 def test_lists_for_label_studio_and_fiftyone(typed: Any, tmp_path: Path) -> None:
     run = mixed(tmp_path)
     for kind in ("labelstudio", "fiftyone"):
-        assert typed("export", run, "--format", kind, "--to", tmp_path / kind)[0] == 0
+        assert typed("export", run, "--format", kind, "--out", tmp_path / kind)[0] == 0
     (file,) = (tmp_path / "labelstudio" / "drawn").glob("*.json")
     tasks = json.loads(file.read_text())
     result = [r for t in tasks for p in t["predictions"] for r in p["result"]]
@@ -178,7 +178,7 @@ def test_what_cannot_be_written_is_said(typed: Any, tmp_path: Path) -> None:
         (("--round", "0"), "--round is last, best, all or a number"),
         (("--format", "coco", "--all-rounds"), "one mask per object"),
     ):
-        code, _, err = typed("export", run, "--to", tmp_path / "out", *words)
+        code, _, err = typed("export", run, "--out", tmp_path / "out", *words)
         assert code == 2
         assert said in err, err
 

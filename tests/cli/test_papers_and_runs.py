@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from segmeter.cli.browse import Server
-from segmeter.cli.leaderboard import sections_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -27,6 +26,7 @@ from segmeter.core.scenes import DatasetCard, Image
 from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
+from segmeter.report.leaderboard import sections_of
 from segmeter.report.references import bibtex
 from segmeter.store import Run
 
@@ -46,7 +46,7 @@ def test_table_and_report_understand_each_others_formats(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
     assert typed("table", runs[0], "--format", "md")[1].startswith("| method |")
-    code, out, _ = typed("report", runs[0], "--format", "latex", "--to", tmp_path / "tables")
+    code, out, _ = typed("report", runs[0], "--format", "latex", "--out", tmp_path / "tables")
     assert code == 0
     assert "leaderboard-drawn.tex" in out
     code, _, err = typed("table", runs[0], "--format", "word")
@@ -156,7 +156,7 @@ def test_like_stands_beside_like_only(runs: tuple[Path, Path], tmp_path: Path) -
 def test_a_leaderboard_has_every_model_and_protocol(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
-    assert typed("leaderboard", *runs, "--to", tmp_path / "board.html")[0] == 0
+    assert typed("leaderboard", *runs, "--out", tmp_path / "board.html")[0] == 0
     page = (tmp_path / "board.html").read_text()
     assert all(
         text in page
@@ -168,7 +168,7 @@ def test_a_leaderboard_has_every_model_and_protocol(
 def test_a_project_is_costed_with_its_break_even(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
-    typed("report", runs[0], "--to", tmp_path / "p.html", "--objects", 20000, "--rate", 15)
+    typed("report", runs[0], "--out", tmp_path / "p.html", "--objects", 20000, "--rate", 15)
     page = (tmp_path / "p.html").read_text()
     assert "What 20 000 objects cost" in page
     assert "13.9" in page  # 20 000 x 2.5 s = 13.9 hours with the oracle
@@ -263,7 +263,7 @@ def test_what_partitions_do_not_have_is_said(
     each_kind: dict[str, Path], typed: Typed, tmp_path: Path
 ) -> None:
     run = each_kind["seism"]
-    assert "hold no masks" in typed("export", run, "--to", tmp_path / "masks")[2]
+    assert "hold no masks" in typed("export", run, "--out", tmp_path / "masks")[2]
     assert "over rounds, which runs of 'seism'" in typed("figure", run, "-o", tmp_path / "f.svg")[2]
     both = typed("compare", run, each_kind["noc"])[2]
     assert "runs of different benchmarks (seism and noc) cannot be compared" in both
@@ -277,7 +277,7 @@ def test_partitions_are_split_by_groups_of_images(
     assert "whole images are judged here, which have no 'class'" in err
     groups, tables = tmp_path / "groups.csv", tmp_path / "tables"
     groups.write_text("mask,place\na,indoors\nb,outdoors\n")
-    told = ("--by", "place", "--groups", groups, "--format", "csv", "--to", tables)
+    told = ("--by", "place", "--groups", groups, "--format", "csv", "--out", tables)
     assert typed("report", each_kind["seism"], *told)[0] == 0
     lines = csv.DictReader(io.StringIO((tables / "by-place.csv").read_text()))
     found = {

@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run noc -m disc -d drawn --executor rya", "did you mean 'ray'? it is inline, local or"),
         ("run noc -m disc -d drawn --method quadtree", "--model or --method, not both"),
         ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
-        ("calibrate", "--tables, or --clicks with --dataset"),
+        ("clicks fit", "--tables, or --clicks with --dataset"),
         ("meta --figure map.doc", "must end in .svg, .png or .pdf"),
         ("check disc --limit 3", "are for data, and 'disc' is a model"),
         ("fetch dics", "did you mean 'disc'?"),
@@ -50,7 +50,7 @@ def test_a_command_that_cannot_begin_leaves_nothing(
     [
         ("report RUN --rate 20", "say how many objects"),
         ("report RUN --json --by size --format csv", "leave out --by and --format"),
-        ("report RUN --to HERE", "is a folder; name the page"),
+        ("report RUN --out HERE", "is a folder; name the page"),
         ("figure RUN --out HERE/fig.svg --measure oiu", "did you mean 'iou'? it has"),
         ("figure RUN --out HERE/fig.svg --protocol both", "it is published or corrected"),
         ("runs HERE/.. --number nco@90", "'segmeter report RUN --json' shows those"),
@@ -67,7 +67,7 @@ def test_an_option_that_would_be_ignored_or_unknown_is_refused(
 
 
 def test_a_page_that_cannot_be_written_goes_by_its_own_name(run: Path, typed: Typed) -> None:
-    code, _, err = typed("report", run, "--to", "/proc/page.html")
+    code, _, err = typed("report", run, "--out", "/proc/page.html")
     assert code == 2
     assert "'/proc/page.html' cannot be used" in err
 

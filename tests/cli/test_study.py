@@ -85,7 +85,7 @@ def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None
     assert typed("study", "preregister", plan)[0] == 0
     assert "Holm" not in plan.with_suffix(".preregistration.md").read_text()
     clicks = tmp_path / "out" / "clicks.csv"
-    code, said, _ = typed("calibrate", "--clicks", clicks, "-d", "mini", "-o", tmp_path / "fit")
+    code, said, _ = typed("clicks", "fit", "--clicks", clicks, "-d", "mini", "-o", tmp_path / "fit")
     assert (code, "fitted on" in said) == (0, True)
     assert (tmp_path / "fit" / "prior.json").is_file()
 

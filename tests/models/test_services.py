@@ -50,7 +50,7 @@ def process(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def served(model: str, port: int = 0) -> Any:
-    return process("-m", "segmeter", "serve", "--model", model, "--port", str(port))
+    return process("-m", "segmeter", "models", "serve", "--model", model, "--port", str(port))
 
 
 def run(model: str, out: Path) -> list[dict[str, Any]]:

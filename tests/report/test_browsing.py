@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from segmeter.cli.browse import Server
-from segmeter.cli.leaderboard import board
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
+from segmeter.report.leaderboard import leaderboard_page as board
 from segmeter.report.page import render
 from segmeter.store import Run
 

@@ -230,7 +230,7 @@ def test_the_intraclass_correlation_is_that_of_the_analysis_of_variance() -> Non
     assert got.consistency == pytest.approx((rows - error) / (rows + (k - 1) * error), abs=1e-3)
 
 
-@pytest.mark.parametrize("level", ["paper_interactions", "ordinal", "interval"])
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 def test_alpha_is_that_of_the_krippendorff_package(level: Any) -> None:
     package = pytest.importorskip("krippendorff")
     rng = np.random.default_rng(7)
@@ -263,7 +263,7 @@ def test_alpha_is_that_of_krippendorffs_own_example() -> None:
     units = {
         k: [int(v) for v in unit if v is not None] for k, unit in enumerate(zip(*rows, strict=True))
     }
-    assert krippendorff_alpha(units, "paper_interactions") == pytest.approx(0.743, abs=5e-4)
+    assert krippendorff_alpha(units, "nominal") == pytest.approx(0.743, abs=5e-4)
     assert krippendorff_alpha(units, "ordinal") == pytest.approx(0.815, abs=5e-4)
     assert krippendorff_alpha(units, "interval") == pytest.approx(0.849, abs=5e-4)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from segmeter.report import exports, writing
@@ -37,6 +37,12 @@ class Format(StrEnum):
                 return "csv"
             case _:
                 return "html"
+
+    @property
+    def text_ending(self) -> Literal["csv", "md", "tex"]:
+        """As files of tables end; a page is none of them."""
+        ending = self.ending
+        return "csv" if ending == "html" else ending
 
     @property
     def language(self) -> exports.Language:

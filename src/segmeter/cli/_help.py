@@ -1,4 +1,4 @@
-"""How the help looks: commands by what people come for, options without Python's types."""
+"""Help texts: commands grouped by purpose, options without Python's types."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typer.core import TyperCommand, TyperGroup
 __all__ = ["Application", "Command", "Group", "panel_of"]
 
 _PANELS = {
-    "Start here": ("demo", "list", "doctor", "fetch", "check"),
-    "Play and judge": ("run", "report", "compare", "score", "browse", "leaderboard"),
-    "For papers and projects": ("table", "figure", "cite", "costs", "export", "runs", "merge"),
-    "People": ("study", "similarity", "calibrate", "train", "lifelike", "fairness"),
+    "Start here": ("demo", "list", "doctor", "fetch", "check", "models"),
+    "Evaluate and compare": ("run", "report", "compare", "score", "browse", "leaderboard"),
+    "For papers and projects": ("table", "figure", "cite", "export", "runs", "merge"),
+    "People": ("study", "clicks", "fairness"),
 }
 _ORDER = [name for names in _PANELS.values() for name in names]
 
@@ -32,20 +32,20 @@ class Group(TyperGroup):
 
 
 class Application(Group):
-    """All commands, in the order of the panels; one that no panel names comes last."""
+    """All commands, in the order of the panels; those of no panel come last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=_place)
 
 
 def panel_of(command: str) -> str:
-    """The panel that a command stands in.
+    """The panel of the help that lists a command.
 
     >>> panel_of("run"), panel_of("meta")
-    ('Play and judge', 'More instruments')
+    ('Evaluate and compare', 'More tools')
     """
     found = (panel for panel, names in _PANELS.items() if command in names)
-    return next(found, "More instruments")
+    return next(found, "More tools")
 
 
 def _place(command: str) -> int:

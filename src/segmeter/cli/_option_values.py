@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import math
-import os
-import shlex
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segmeter.api.loading import dataset_spec
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
 from segmeter.runtime.remote_files import as_typed, is_address
 from segmeter.runtime.roots import Roots
 
 if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
-    from segmeter.store import Run
 
 __all__ = [
     "benchmark_options",
     "dataset_spec",
     "finite",
     "protocols",
-    "remembered",
     "roots",
-    "settings",
     "shard_of",
 ]
-
-# What people type for it; its tasks are folders of volumes, read as they were unpacked.
-_DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
 
 
 def protocols(choice: str) -> tuple[ProtocolName, ...]:
@@ -66,22 +58,6 @@ def shard_of(text: str) -> tuple[int, int]:
     return int(which), int(all_)
 
 
-def remembered(run: Run, data: Path | None) -> Roots:
-    """Where the data lies: as said now, else where the run's last commands said it was."""
-    if data is not None:
-        return roots(data, None)
-    for entry in reversed(run.commands):
-        try:
-            words = shlex.split(str(entry.get("command", "")), posix=True)
-        except ValueError:  # no command that anybody typed
-            continue
-        for word, following in pairwise([*words, ""]):
-            told = following if word == "--data" else word.removeprefix("--data=")
-            if word.startswith("--data") and told != word and Path(told).is_dir():
-                return Roots(Path(told), None, noted=True)
-    return Roots()
-
-
 def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
     """A number from the command line; ranges alone would let through what is not a number."""
     if not math.isfinite(value) or value <= above:
@@ -90,35 +66,9 @@ def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
     return value
 
 
-def settings(cost: Path | None, goal: str | None = None) -> dict[str, Any]:
-    """What the statistics of a run may ask for."""
-    given = {"cost": cost, "goal": goal}
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def benchmark_options(texts: list[str]) -> dict[str, Any]:
     """Settings of a benchmark's own, each as `name=value`; values are JSON where they can be."""
     for text in texts:
         if not text.partition("=")[0] or "=" not in text:
             raise BadInput(f"--option is name=value, not '{text}'")
     return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
-
-
-def is_own_data(path: str) -> bool:
-    """Whether a path is that of a folder, or of a table that lists volumes."""
-    return Path(path).is_dir() or (path.lower().endswith(".csv") and Path(path).is_file())
-
-
-def dataset_spec(text: str) -> Spec:
-    """A data set by name, or a folder of the user's own by its path or address."""
-    spec = Spec.parse(text)
-    if is_address(spec.name) or is_own_data(spec.name):
-        return Spec("folder", {"path": spec.name, **spec.options})
-    if spec.name.lower() in _DECATHLON:
-        raise NotFound(
-            "the Medical Segmentation Decathlon is given task by task, by the folder of each: "
-            "--dataset DATA/Task09_Spleen"
-        )
-    if os.sep in spec.name and ".py:" not in spec.name:
-        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
-    return spec

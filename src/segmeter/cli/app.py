@@ -61,11 +61,11 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def _top(
     version: bool = typer.Option(
-        False, "--version", callback=_tell_version, is_eager=True, help="Say which version this is."
+        False, "--version", callback=_tell_version, is_eager=True, help="Print the version."
     ),
-    debug: bool = typer.Option(False, "--debug", help="Show the trace of an error."),
+    debug: bool = typer.Option(False, "--debug", help="Print the traceback of an error."),
 ) -> None:
-    """How good is a segmenter in the hands of people?
+    """Measure how many clicks and seconds a segmentation model takes per good mask.
 
     `segmeter demo` shows it on images that ship inside; `segmeter COMMAND --help` has an
     example of each command.

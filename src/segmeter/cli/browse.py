@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
-from segmeter.cli._option_values import remembered
+import segmeter
 from segmeter.cli._options import Data, RunAddress
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import SegmeterError
@@ -32,10 +32,8 @@ def browse(run: RunAddress, data: Data = None, port: Port = 0) -> int:
     Example: `segmeter browse runs/mine`
     """
     from segmeter.report.browsing import Sessions
-    from segmeter.store import Run
 
-    opened = Run.open(run)
-    opened.roots = remembered(opened, data)
+    opened = segmeter.open_run(run, data=data)
     server = Server(Sessions(opened), port)
     with server, suppress(KeyboardInterrupt):  # which is how it is ended
         typer.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")

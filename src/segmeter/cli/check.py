@@ -1,27 +1,29 @@
-"""`segmeter check`: does a model keep its promises, is a data set fit to be played?"""
+"""`segmeter check`: does a model conform, is a data set usable?"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from segmeter.cli._option_values import dataset_spec, is_own_data, roots
+import segmeter
+from segmeter.cli._option_values import roots
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
-from segmeter.core import catalogue
-from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
-from segmeter.runtime.remote_files import is_address
+
+if TYPE_CHECKING:
+    from segmeter.api.checking import Check
+    from segmeter.api.data_checks import Findings
 
 __all__ = ["check"]
 
 _NAMED = 20
-_SENSIBLE = 0.4
 """Mean IoU after five clicks that every trained model exceeds on the built-in images."""
 
 Segmenter = Annotated[
@@ -54,101 +56,45 @@ def check(
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
-    if _is_run(model):
-        return _check_run(model, as_json)
-    if _is_data(model):
-        return _check_data(model, data, page, limit, as_json)
-    if page is not None or limit is not None:
-        raise BadInput(f"--page and --limit are for data, and '{model}' is a model; leave them out")
-    from segmeter.models.conformance import check as broken_promises
-
-    made = catalogue.models.make(model, **roots(None, weights).options())
-    faults = broken_promises(made)
-    about = _opened(model, made, faults)
+    roots(data, weights)  # a folder that was named must be there
+    found = segmeter.check(model, data=data, weights=weights, limit=limit, page=page)
+    code = Exit.DONE if found else Exit.WITH_ERRORS
     if as_json:
-        print(json.dumps({"model": model, "broken": faults, "about": about}, indent=1))
-    else:
-        for line in (*about, *faults):
+        print(json.dumps(_facts(found), indent=1))
+    elif found.damaged is not None:
+        _print_run(found)
+    elif found.findings is None:
+        for line in (*found.about, *found.faults):
             typer.echo(line)
-        typer.echo(f"{model}: {_conclusion(len(faults))}")
-    return Exit.WITH_ERRORS if faults else Exit.DONE
+        typer.echo(f"{model}: {_conclusion(len(found.faults))}")
+    else:
+        _print_data(model, found.findings, found.faults, page)
+    return code
 
 
-def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
-    """Describe a checkpoint file and its predictions from clicks; adds to the faults."""
-    from segmeter.models.opening import described
-
-    about = described(name)
-    if not about or faults or "click" not in model.card.abilities:
-        return about
-    from segmeter.model_parity import first_clicks
-
-    reached = first_clicks(model)
-    mean = sum(reached) / len(reached)
-    about.append(f"mean IoU {mean:.2f} after at most 5 clicks on {len(reached)} built-in objects")
-    if mean < _SENSIBLE:
-        faults.append(f"mean IoU {mean:.2f} is that of random weights; is this the right file?")
-    return about
+def _facts(found: Check) -> dict[str, Any]:
+    """A check as JSON shows it."""
+    if found.damaged is not None:
+        return {"run": found.name, "damaged": dict(found.damaged)}
+    if found.findings is None:
+        return {"model": found.name, "broken": found.faults, "about": found.about}
+    data = found.findings
+    counts = {"scenes": data.scenes, "targets": data.targets, "classes": data.classes}
+    volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}
+    return {"dataset": found.name, **counts, **volumes, "faults": found.faults}
 
 
-def _is_run(name: str) -> bool:
-    """Whether a folder, or an address, holds a run."""
-    from segmeter.store import RunFolder
-
-    return (Path(name).is_dir() or is_address(name)) and RunFolder(name).begun
-
-
-def _check_run(name: str, as_json: bool) -> int:
-    """Read every file of a run; what is wrong with it."""
-    from segmeter.store import Run
-
-    run = Run.open(name)
-    wrong = run.verify()
-    if as_json:
-        print(json.dumps({"run": name, "damaged": wrong}, indent=1))
-        return Exit.WITH_ERRORS if wrong else Exit.DONE
-    for file, why in wrong.items():
-        typer.echo(printable(f"{file}: {why}"))
-    jobs = counted(len(run.folder.finished()), "job")
-    files = counted(len(wrong), "damaged file")
-    todo = "the same 'segmeter run' command runs their jobs again" if wrong else "nothing is wrong"
-    typer.echo(printable(f"{name}: {jobs}, {files}; {todo}"))
-    return Exit.WITH_ERRORS if wrong else Exit.DONE
+def _print_run(found: Check) -> None:
+    """Print the damaged files of a run, and what to do about them."""
+    for fault in found.faults:
+        typer.echo(printable(fault))
+    jobs, files = counted(found.jobs, "job"), counted(len(found.faults), "damaged file")
+    todo = "the same 'segmeter run' command runs their jobs again"
+    typer.echo(printable(f"{found.name}: {jobs}, {files}; {'nothing is wrong' if found else todo}"))
 
 
-def _is_model_path(name: str) -> bool:
-    """A checkpoint, a folder of ONNX graphs or of Hugging Face, a service."""
-    from segmeter.models.opening import entry_of_path
-
-    return entry_of_path(name) is not None
-
-
-def _is_data(name: str) -> bool:
-    """A folder, or the name of a data set and of no model."""
-    plain = name.partition("?")[0]
-    if ".py:" in name or _is_model_path(plain):
-        return False
-    return is_own_data(plain) or (
-        plain in catalogue.datasets.names() and plain not in catalogue.models.names()
-    )
-
-
-def _check_data(
-    name: str, data: Path | None, page: Path | None, limit: int | None, as_json: bool
-) -> int:
-    from segmeter.cli._check_data import look_at, write_page
-
-    found = look_at(
-        catalogue.datasets.make(dataset_spec(name), **roots(data, None).options()), limit
-    )
-    faults = [f"{scene}: {fault}" for scene, fault in found.faults]
-    if page is not None:
-        write_page(found, page)
-    if as_json:
-        counts = {"scenes": found.scenes, "targets": found.targets, "classes": found.classes}
-        counts |= {"volumes": [asdict(v) for v in found.volumes]} if found.volumes else {}
-        print(json.dumps({"dataset": name, **counts, "faults": faults}, indent=1))
-        return Exit.WITH_ERRORS if faults else Exit.DONE
+def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | None) -> None:
+    """Print what was recognised in a data set, and what is wrong with it."""
     if found.recognised:
         typer.echo(found.recognised)
     for volume in found.volumes[:_NAMED]:
@@ -164,7 +110,6 @@ def _check_data(
     typer.echo(f"{name}: {held}, {classes}; {_things(len(faults))}")
     if page is not None:
         typer.echo(f"page: {page}")
-    return Exit.WITH_ERRORS if faults else Exit.DONE
 
 
 def _things(count: int) -> str:

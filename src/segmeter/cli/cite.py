@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import segmeter
 from segmeter.cli._options import Runs
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
@@ -11,12 +12,9 @@ __all__ = ["cite"]
 
 @app.command()
 def cite(runs: Runs) -> int:
-    """BibTeX of every model, data set, measure and benchmark that runs used.
+    """Print BibTeX of every model, data set, measure and benchmark that runs used.
 
     Example: `segmeter cite runs/mine > used.bib`
     """
-    from segmeter.report.references import bibtex, citations_of
-    from segmeter.store import Run
-
-    print(printable(bibtex(citations_of(Run.open(runs)))), end="")
+    print(printable(segmeter.open_run(runs).cite()), end="")
     return Exit.DONE

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from segmeter.cli._option_values import settings
+import segmeter
 from segmeter.cli._options import (
     AsJson,
     By,
@@ -18,14 +17,12 @@ from segmeter.cli._options import (
     Runs,
     Trust,
 )
+from segmeter.cli._tables import rows_json
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
 from segmeter.core.dataset_names import display_names
 from segmeter.core.wording import counted
-
-if TYPE_CHECKING:
-    from segmeter.store import Run
 
 __all__ = ["compare"]
 
@@ -41,64 +38,40 @@ def compare(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say which differences between models are significant, in one run or over several.
+    """Report which differences between models are statistically significant.
 
-    Pairs are compared on the same targets, intervals come from resampling
-    images, and p-values are corrected for the number of comparisons (Holm).
-    With `--by` they are compared group by group, corrected over all groups.
+    Models are compared in pairs on the same objects. Intervals come from resampling images,
+    p values are corrected for the number of comparisons (Holm). With `--by`, models are compared
+    in each group, and p values are corrected over all groups.
 
     Example: `segmeter compare runs/mine`
     """
-    from segmeter.cli._option_values import protocols
-    from segmeter.core.errors import BadInput
-    from segmeter.store import Run
-
-    wanted = protocols(protocol)
-    results = Run.open(runs, settings=settings(cost, goal), trust=trust)
-    if by is not None or groups is not None:
-        _by_group(results, by or "group", groups, wanted, as_json)
-        return Exit.DONE
-    found = results.differences()
-    names = display_names(results.plan.datasets)  # a folder by its last part
-    if not found:
-        named = ", ".join(f"'{path}'" for path in runs)
-        raise BadInput(f"{named} has only one model; there is nothing to compare")
-    found = [difference for difference in found if difference.protocol in wanted]
+    opened = segmeter.open_run(runs, cost=cost, goal=goal, trust=trust)
+    found = opened.compare(protocol, by, groups)
+    names = display_names(opened.plan.datasets)  # a folder by its last part
     if as_json:
-        from segmeter.cli._tables import rows_json
-
-        print(rows_json([asdict(d) | {"significant": d.significant} for d in found]))
+        print(rows_json(list(map(_facts, found))))
+    elif by is not None or groups is not None:
+        print(_conclusion([g.difference for g in found]))
+        _print_groups(found, names)
     else:
         print(_conclusion(found))
         _print([replace(d, dataset=names.get(d.dataset, d.dataset)) for d in found])
     return Exit.DONE
 
 
-def _by_group(
-    results: Run,
-    by: str,
-    groups: Path | None,
-    wanted: Sequence[str],
-    as_json: bool,
-) -> None:
-    """One sentence per group, pair and measure, the benchmark's leading measure first."""
-    from segmeter.benchmarks.by_group.model_differences import differences_by_group, in_words
-    from segmeter.core.errors import BadInput
+def _facts(found: Any) -> dict[str, Any]:
+    """A difference as JSON shows it, with its group where it has one."""
+    difference, group = getattr(found, "difference", found), getattr(found, "group", None)
+    more = {} if group is None else {"group": group}
+    return asdict(difference) | {"significant": difference.significant} | more
 
-    found = differences_by_group(results.benchmark, results, by, groups)
-    found = [g for g in found if g.difference.protocol in wanted]
-    if not found:
-        raise BadInput("no group has two models on the same targets; there is nothing to compare")
-    if as_json:
-        from segmeter.cli._tables import rows_json
 
-        rows = [(asdict(g.difference), g) for g in found]
-        told = [d | {"significant": g.difference.significant, "group": g.group} for d, g in rows]
-        print(rows_json(told))
-        return
-    print(_conclusion([g.difference for g in found]))
+def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
+    """One sentence per group, pair and statistic, the benchmark's leading one first."""
+    from segmeter.benchmarks.by_group.model_differences import in_words
+
     places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
-    names = display_names(results.plan.datasets)
     for place in places:
         where = (names.get(place[0], place[0]), place[1], f"protocol {place[2]}")
         print(printable(", ".join(filter(None, where))))

@@ -44,7 +44,7 @@ Out = Annotated[
 
 @app.command()
 def demo(what: What = "images", out: Out = None, weights: Weights = None) -> int:
-    """Play the click benchmark on built-in images, or volumes, and write its report.
+    """Run the click benchmark on built-in images, or volumes, and write its report.
 
     Uses real networks whose weights are at hand, else fetches MobileSAM's (40 MB) where a source
     answers at once, else classical segmenters. SEGMETER_OFFLINE=1 fetches nothing.

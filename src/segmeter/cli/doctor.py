@@ -55,7 +55,7 @@ class Finding:
 
 @app.command()
 def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) -> int:
-    """Say what works on this machine.
+    """Check what works on this machine.
 
     Example: `segmeter doctor --data ~/data --weights ~/weights`
     """

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._option_values import remembered
+import segmeter
 from segmeter.cli._options import AsJson, Data, RunAddress
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import check_choice
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 
-To = Annotated[
-    Path,
-    typer.Option("--to", "--out", "-o", "--masks", help="Folder that the masks are written to."),
-]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the masks.")]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -44,7 +40,7 @@ Images = Annotated[bool, typer.Option("--images/--no-images", help="Images besid
 @app.command()
 def export(
     run: RunAddress,
-    to: To = Path("masks"),
+    out: Out = Path("masks"),
     kind: Format = None,
     which: Which = "last",
     all_rounds: AllRounds = False,
@@ -57,29 +53,25 @@ def export(
     Volumes become NIfTI on their files' own grids, which ITK-SNAP and 3D Slicer show over the
     images they belong to; images become PNG unless `--format` says otherwise.
 
-    Example: `segmeter export runs/mine --round best --format coco --to masks`
+    Example: `segmeter export runs/mine --round best --format coco --out masks`
     """
-    from segmeter.report.mask_files import FORMATS, export_masks, rounds_of
-    from segmeter.store import Run
+    from segmeter.report.mask_files import rounds_of
 
-    if kind is not None:
-        check_choice("format", kind, FORMATS)
-    results = Run.open(run)
-    results.roots = remembered(results, data)
+    opened = segmeter.open_run(run, data=data)
     rounds = "all" if all_rounds else rounds_of(which)
-    written = export_masks(results, to, kind, rounds, images)
+    written = opened.export(out, kind, rounds, images)
     if as_json:
         print(json.dumps({"masks": [_facts(f) for f in written]}, indent=1))
     else:
-        _say(written, to, kind)
+        _say(written, out, kind)
     return Exit.DONE
 
 
-def _say(written: list[MaskFile], to: Path, kind: str | None) -> None:
-    """How many masks lie where; of lists also which files, and how they are opened."""
+def _say(written: list[MaskFile], out: Path, kind: str | None) -> None:
+    """Print how many masks were written; of lists also which files, and how to open them."""
     from segmeter.report.mask_lists import LISTS
 
-    typer.echo(f"{counted(len(written), 'mask')} written to {to}")
+    typer.echo(f"{counted(len(written), 'mask')} written to {out}")
     if kind is not None and kind in LISTS:
         for file in dict.fromkeys(f.path for f in written):
             typer.echo(f"  {file}")

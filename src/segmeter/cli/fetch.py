@@ -1,70 +1,61 @@
-"""`segmeter fetch`: bring a model's weights to where models look for them."""
+"""`segmeter fetch`: download a model's weights."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+import segmeter
 from segmeter.cli._options import AsJson
 from segmeter.cli.app import Exit, app
-from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.models.fetching import Arrival, Offer
+    from segmeter.models.fetching import Arrival
 
 __all__ = ["fetch"]
 
-ModelName = Annotated[
-    str | None, typer.Argument(help="Model whose weights to fetch; of a data set, where it is.")
-]
+ModelName = Annotated[str | None, typer.Argument(help="Model whose weights to fetch.")]
 Folder = Annotated[
-    Path | None, typer.Option("--to", help="Folder to hold them; your cache by default.")
+    Path | None, typer.Option("--out", "-o", help="Folder for them; your cache by default.")
 ]
 SourceName = Annotated[
     str | None,
     typer.Option("--from", help="hub, page, index, or a folder, file, archive, address or hub id."),
 ]
-Listing = Annotated[bool, typer.Option("--list", help="Say what can be fetched.")]
+Listing = Annotated[bool, typer.Option("--list", help="List what can be fetched.")]
 
 
 @app.command()
 def fetch(
     name: ModelName = None,
-    to: Folder = None,
+    out: Folder = None,
     source: SourceName = None,
     listing: Listing = False,
     as_json: AsJson = False,
 ) -> int:
-    """Fetch a model's weights; where it was stopped, the same command goes on.
+    """Download a model's weights; the same command resumes an interrupted download.
 
     Example: `segmeter fetch mobile-sam`
     """
-    catalogue.models.names()  # adapters say what they offer when they are imported
-    from segmeter.models.fetching import fetch as bring
-    from segmeter.models.fetching import offers
-
     if listing:
-        return _list(offers(), as_json)
+        return _list(as_json)
     if name is None:
-        raise BadInput("which model's weights? 'segmeter fetch --list' says what can be fetched")
-    if name not in offers():
-        _explain(name, offers())
+        raise BadInput("which model's weights? 'segmeter fetch --list' lists them")
     with _Meter() as meter:
-        arrival = bring(offers()[name], to, source, meter.show)
+        arrival = segmeter.fetch(name, out, source, progress=meter.show)
     _tell(arrival, as_json)
     return Exit.DONE
 
 
 class _Meter:
-    """How much has come, on stderr; silent without a terminal."""
+    """Progress of a download on stderr; silent without a terminal."""
 
     def __init__(self) -> None:
         self._bar = Progress(
@@ -107,56 +98,22 @@ def _tell(arrival: Arrival, as_json: bool) -> None:
     typer.echo(f"in {arrival.folder}")
 
 
-def _list(offers: dict[str, Offer], as_json: bool) -> int:
+def _list(as_json: bool) -> int:
     from segmeter.models import weights
+    from segmeter.models.fetching import offers
 
-    here = {name: bool(weights.files(weights.home() / name)) for name in offers}
+    here, offered = segmeter.list_weights(), offers()
     if as_json:
         rows = [
-            {"name": name, "here": here[name], "sources": [str(s) for s in offer.sources]}
-            for name, offer in offers.items()
+            {"name": name, "here": here[name], "sources": [str(s) for s in offered[name].sources]}
+            for name in here
         ]
         print(json.dumps(rows, indent=1))
         return Exit.DONE
-    width = max(map(len, offers), default=0)
-    for name, offer in offers.items():
+    width = max(map(len, here), default=0)
+    for name in here:
         mark = "here" if here[name] else "    "
-        kinds = ", ".join(source.kind for source in offer.sources)
+        kinds = ", ".join(source.kind for source in offered[name].sources)
         typer.echo(f"{name:<{width}}  {mark}  {kinds}")
     typer.echo(f"weights go to {weights.home()}")
     return Exit.DONE
-
-
-def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
-    """A name that cannot be fetched: a data set, a model without a source, or a slip."""
-    if name in catalogue.datasets.names():
-        if not catalogue.required(catalogue.datasets.entry(name)):
-            _refuse_data(name)
-        raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
-    if name in catalogue.models.names():
-        _explain_model(name)
-    hint = suggestion(name, [*offers, *catalogue.models.names(), *catalogue.datasets.names()])
-    raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")
-
-
-def _refuse_data(name: str) -> None:
-    """A set that is not here says where to get it, and to which command its folder is told."""
-    try:
-        catalogue.datasets.make(name)
-    except NotFound as error:
-        raise NotFound(
-            f"segmeter fetches weights, not data: {error}; --data is told to 'segmeter run'"
-        ) from None
-
-
-def _explain_model(name: str) -> NoReturn:
-    """A model whose weights nobody offers: it needs none, is not available, or wants a folder."""
-    entry = catalogue.models.entry(name)
-    if "weights" not in inspect.signature(entry.make).parameters:
-        if not catalogue.required(entry):
-            catalogue.models.make(name)  # one that is not available says what is missing
-        raise BadInput(f"model '{name}' needs no weights: there is nothing to fetch")
-    raise NotFound(
-        f"no source of weights for '{name}' is known; put them in a folder '{name}' and give "
-        "the folder that holds it with --weights"
-    )

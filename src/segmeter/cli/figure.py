@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+import segmeter
 from segmeter.cli._options import OneProtocol, Runs
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput, check_choice
 
 __all__ = ["figure"]
 
@@ -26,16 +26,10 @@ def figure(
     measure: MeasureName = "iou",
     protocol: OneProtocol = "corrected",
 ) -> int:
-    """A measure over the rounds with its bands, as a vector figure for a paper.
+    """Draw a measure over the rounds, with 95 % bands, as a vector figure.
 
     Example: `segmeter figure runs/mine --out fig.pdf`
     """
-    from segmeter.report.figures import draw_measure
-    from segmeter.store import Run
-
-    check_choice("protocol", protocol, ("published", "corrected"))
-    if out.suffix not in (".pdf", ".svg", ".png"):
-        raise BadInput(f"--out is a .pdf, .svg or .png, not '{out.name}'")
-    draw_measure(Run.open(runs), measure, protocol, out)
-    typer.echo(f"figure: {out}")
+    drawn = segmeter.open_run(runs).figure(out, measure=measure, protocol=protocol)
+    typer.echo(f"figure: {drawn}")
     return Exit.DONE

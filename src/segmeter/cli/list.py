@@ -9,26 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from segmeter.cli._cards import facts_of
-from segmeter.cli._option_values import roots
+import segmeter
+from segmeter.api.listing import KINDS, summaries
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
-from segmeter.core import catalogue
-from segmeter.core.catalogue import Registry
-from segmeter.core.errors import NotFound, suggestion
 
 __all__ = ["list_names"]
-
-_REGISTRIES: dict[str, Registry[object]] = {
-    "models": catalogue.models,
-    "methods": catalogue.methods,
-    "detectors": catalogue.detectors,
-    "datasets": catalogue.datasets,
-    "users": catalogue.users,
-    "measures": catalogue.measures,
-    "benchmarks": catalogue.benchmarks,
-}
-
 
 KindName = Annotated[
     str | None,
@@ -51,28 +37,21 @@ def list_names(
 
     Examples: `segmeter list models`, `segmeter list datasets mini`
     """
-    if kind is not None and kind not in _REGISTRIES:
-        hint = suggestion(kind, _REGISTRIES)
-        raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(_REGISTRIES)}")
-    if kind in (None, "methods"):
-        catalogue.benchmarks.names()  # some benchmarks bring methods of their own
     if kind is not None and name is not None:
-        _tell(facts_of(_REGISTRIES[kind], name, roots(data, weights)), as_json)
+        _tell(segmeter.describe(kind, name, data=data, weights=weights), as_json)
         return Exit.DONE
-    chosen = [kind] if kind else list(_REGISTRIES)
+    found = {one: summaries(one) for one in ([kind] if kind else KINDS)}
     if as_json:
-        names = {
-            k: [{"name": e.name, "summary": e.summary} for e in _REGISTRIES[k]] for k in chosen
-        }
-        print(json.dumps(names, indent=1))
+        told = {k: [{"name": n, "summary": s} for n, s in v.items()] for k, v in found.items()}
+        print(json.dumps(told, indent=1))
         return Exit.DONE
     console = Console(markup=False)
-    for title in chosen:
+    for title, names in found.items():
         table = Table(
             title=title, title_justify="left", show_header=False, box=None, pad_edge=False
         )
-        for entry in _REGISTRIES[title]:
-            table.add_row(entry.name, entry.summary)
+        for one, summary in names.items():
+            table.add_row(one, summary)
         console.print(table, "")
     return Exit.DONE
 

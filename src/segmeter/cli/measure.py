@@ -131,7 +131,7 @@ def _partition_values(
     result = _result(prediction, threshold)
     for path, labels in drawn:
         same_size(prediction, result.shape, path, labels.shape)
-    title = f"against {counted(len(drawn), 'ground ground_truth')}"
+    title = f"against {counted(len(drawn), 'ground truth')}"
     return _values([labels for _, labels in drawn], result, boundaries), title
 
 

@@ -60,7 +60,7 @@ def run(
     address: options.ClusterAddress = None,
     as_json: AsJson = False,
 ) -> int:
-    """Play a benchmark; stop it at any time, the same command goes on.
+    """Run a benchmark. Interrupt it at any time; the same command resumes it.
 
     Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
     """

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._option_values import remembered
+import segmeter
 from segmeter.cli._options import AsJson, Data, RunAddress, Trust
 from segmeter.cli.app import Exit, app
 from segmeter.core.wording import counted
@@ -27,17 +27,14 @@ def score(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
-    """Add a measure from the masks a run has kept.
+    """Add a measure to a finished run, computed from its stored masks.
 
     Example: `segmeter score runs/mine --measure dice`
     """
-    from segmeter.engine.scoring import score_run
-    from segmeter.store import Run
-
-    places = remembered(Run.open(run), data)
+    opened = segmeter.open_run(run, data=data, trust=trust)
     scored = {}
     for name in measure:
-        scored[name] = score_run(run, name, places, trust=trust)
+        scored[name] = opened.score(name)
         if not as_json:
             typer.echo(_said(name, scored[name], run))
     if as_json:

@@ -341,7 +341,7 @@ def costs(
 
     Example: `segmeter study costs study.toml --out costs.toml`
     """
-    from segmeter.cli.costs import tell_costs
+    from segmeter.cli._click_costs import tell_costs
     from segmeter.study.interactions import fit_costs, interactions
 
     study = _open(plan, db, data, None)
@@ -381,7 +381,7 @@ def demo(
     """Run two studies with simulated people, then the commands that read their answers.
 
     People drawn from the click model click and segment through a real server on built-in images.
-    The clicks then go to `similarity`, `calibrate` and `run rclicks`; the sessions end in one
+    The clicks then go to `clicks compare`, `clicks fit` and `run rclicks`; the sessions end in one
     report beside a simulated user. MobileSAM is used where its weights are found.
 
     Example: `segmeter study demo`
@@ -412,15 +412,15 @@ def demo(
 
 def _read_again(out: Path, model: str, weights: Path | None) -> None:
     """Commands that read the study's clicks."""
-    from segmeter.cli.calibrate import calibrate
+    from segmeter.cli._click_comparison import similarity
+    from segmeter.cli._click_fitting import calibrate
     from segmeter.cli.run import run
-    from segmeter.cli.similarity import similarity
 
     clicks, dataset = out / "export" / "clicks.csv", ["mini"]
-    typer.echo("\nsegmeter similarity --compare modes")
+    typer.echo("\nsegmeter clicks compare --compare modes")
     previews = out / "export" / "previews.csv"
     similarity(previews, dataset, compare="modes", protocol="corrected")
-    typer.echo("\nsegmeter calibrate --clicks")
+    typer.echo("\nsegmeter clicks fit --clicks")
     calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
     typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")
     run(

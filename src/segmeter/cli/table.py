@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+import segmeter
 from segmeter.cli._formats import Format
-from segmeter.cli._option_values import settings
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
@@ -16,9 +16,7 @@ from segmeter.cli.app import Exit, app
 __all__ = ["table"]
 
 Kind = Annotated[Format, typer.Option("--format", help="What to write.")]
-To = Annotated[
-    Path | None, typer.Option("--to", "--out", "-o", help="A file instead of the terminal.")
-]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")]
 
 
 @app.command()
@@ -28,22 +26,19 @@ def table(
     protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
-    to: To = None,
+    out: Out = None,
 ) -> int:
     """Print the table of a paper: models by data sets, bold where significantly best.
 
     Example: `segmeter table runs/mine --format latex`
     """
-    from segmeter.report.paper_tables import table_text
-    from segmeter.store import Run
-
-    read = Run.open(runs, settings=settings(cost, goal))
-    text = printable(table_text(read, kind.language, protocol))
-    if to is None:
+    opened = segmeter.open_run(runs, cost=cost, goal=goal)
+    text = printable(opened.table(kind.language, protocol))
+    if out is None:
         print(text, end="")
         return Exit.DONE
     from segmeter.store.local import write_file
 
-    write_file(to, text.encode())
-    typer.echo(f"table: {to}")
+    write_file(out, text.encode())
+    typer.echo(f"table: {out}")
     return Exit.DONE

@@ -45,7 +45,7 @@ class ServiceModel:
     address
         `http://host:port` and a path where the service has one.
     protocol
-        `segmeter` (what `segmeter serve` speaks), `label-studio` or `cvat`.
+        `segmeter` (what `segmeter models serve` speaks), `label-studio` or `cvat`.
     timeout
         Seconds to wait for an answer.
     label

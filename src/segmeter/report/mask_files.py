@@ -24,7 +24,7 @@ from segmeter.report.volume_files import CASE_FORMATS, write_case
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["FORMATS", "MaskFile", "Rounds", "export_masks", "rounds_of"]
+__all__ = ["FORMATS", "MaskFile", "Rounds", "export_masks", "masks_of", "rounds_of"]
 
 FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS)
 
@@ -87,6 +87,14 @@ def export_masks(
     if kind is not None and kind in CASE_FORMATS:
         return list(_cases(run, folder, kind, rounds, names))
     return list(_files(run, folder, kind, rounds, names))
+
+
+def masks_of(run: Run, rounds: Rounds = "last") -> Iterator[tuple[dict[str, Any], Mask]]:
+    """The masks of a run with the facts of their rows, decoded in the sizes of their scenes."""
+    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+        shape = _scene(run, dataset, name).shape
+        for row in own:
+            yield row, Mask.decoded(row.pop("mask"), shape)
 
 
 def rounds_of(text: str) -> Rounds:

@@ -16,7 +16,7 @@ from segmeter.stats.mixed_effects import fit_mixed
 
 __all__ = ["Reliability", "alpha_interval", "intraclass", "krippendorff_alpha", "pilot_sd"]
 
-Level = Literal["paper_interactions", "ordinal", "interval"]
+Level = Literal["nominal", "ordinal", "interval"]
 
 
 def krippendorff_alpha(
@@ -156,7 +156,7 @@ def _distances(
     values: npt.NDArray[np.float64], totals: npt.NDArray[np.float64], level: Level
 ) -> npt.NDArray[np.float64]:
     """Squared distance of every two values, for every table."""
-    if level == "paper_interactions":
+    if level == "nominal":
         return np.broadcast_to(1.0 - np.eye(len(values)), (len(totals), len(values), len(values)))
     place = values[None] if level == "interval" else np.cumsum(totals, axis=1) - totals / 2
     # Ordinal: all ratings from one value to the other, the ends counting half.

@@ -49,7 +49,7 @@ class CostModel:
     other
         Any other prompt, such as words: 3 s. No source, our assumption.
     review
-        To look at the result before going on: 0 s. Not in the sources above; `segmeter costs`
+        To look at the result: 0 s. Not in the sources above; `segmeter clicks costs`
         fits it to a log.
     by_hand
         To draw an object by hand, added when the goal is not reached within the rounds: 79 s,

@@ -1,7 +1,7 @@
 """Statistics: numbers over the objects of a group, each declared once with all it needs.
 
 A statistic carries its title, unit, decimals and direction, so that no table, page or command
-has to prediction them from its name. Families with a parameter, such as NoC at q %, are functions
+has to guess them from its name. Families with a parameter, such as NoC at q %, are functions
 that return one.
 """
 

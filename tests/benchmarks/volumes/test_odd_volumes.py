@@ -110,7 +110,10 @@ def test_an_odd_volume_is_read_and_played_by_every_kind_of_prompter(
     if targets:
         assert {t.id: t.mask.area for t in scene.targets} == targets
     users = tuple(Spec.parse(user) for user in USERS)
-    plan = Volumes().plan(Plan("volumes", (Spec("disc"),), (Spec("x"),), users=users, rounds=2))
+    asked = Plan(
+        "volumes", (Spec("disc"),), (Spec("x"),), users=users, rounds=2, options={"draws": 1}
+    )
+    plan = Volumes().plan(asked)
     rows = simulate_volume(catalogue.models.make("disc?radius=3"), scene, plan)
     assert len(rows) == len(scene.targets) * len(USERS) * 2 * 2
     assert all(0 <= row["dice"] <= 1 and 0 <= row["nsd"] <= 1 for row in rows)

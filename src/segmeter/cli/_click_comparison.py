@@ -1,4 +1,4 @@
-"""`segmeter similarity`: how alike the clicks of a file are, without a model."""
+"""Click comparison: how well click models agree with recorded clicks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from segmeter.cli._option_values import protocols, roots
 from segmeter.cli._options import AsJson, Data, ImageSets, MasksShown, ProtocolChoice
 from segmeter.cli._recorded_clicks import clicked_datasets, say, say_of_samples
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ Maps = Annotated[
 ]
 
 
-@app.command()
 def similarity(
     clicks: ClicksFile,
     dataset: ImageSets,
@@ -50,7 +49,7 @@ def similarity(
 ) -> int:
     """Compare clicks with clicks (devices, display modes, people and people) or with maps.
 
-    Example: `segmeter similarity --clicks clicks.csv -d grabcut --data DATA --compare devices`
+    Example: `segmeter clicks compare --clicks clicks.csv -d grabcut --data DATA --compare devices`
     """
     from segmeter.datasets.recorded_clicks import read_clicks
 

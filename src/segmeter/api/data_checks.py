@@ -1,4 +1,4 @@
-"""Checking data: what a data set holds and what in it would spoil a benchmark."""
+"""Checks of data: what a data set holds, and what in it would spoil a benchmark."""
 
 from __future__ import annotations
 

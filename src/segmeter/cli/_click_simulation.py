@@ -1,4 +1,4 @@
-"""`segmeter lifelike`: a file of clicks like the published one, drawn from the click model."""
+"""Click simulation: a synthetic click file, drawn from the click model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from segmeter.cli._option_values import dataset_spec, roots
 from segmeter.cli._options import Data, ImageSets, Limit, Seed
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lifelike"]
 
-To = Annotated[
-    Path, typer.Option("--to", "--out", "-o", help="The file to write, such as clicks.csv.")
-]
+Out = Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")]
 People = Annotated[int, typer.Option("--people", min=1, help="Clicks per object.")]
 FirstOnly = Annotated[bool, typer.Option("--first-only", help="Leave out later rounds.")]
 MasksFolder = Annotated[
@@ -30,10 +28,9 @@ MasksFolder = Annotated[
 ]
 
 
-@app.command()
 def lifelike(
     dataset: ImageSets,
-    to: To,
+    out: Out,
     data: Data = None,
     people: People = 48,
     first_only: FirstOnly = False,
@@ -41,15 +38,15 @@ def lifelike(
     limit: Limit = None,
     seed: Seed = 0,
 ) -> int:
-    """Write clicks that people might have made, to try out what reads real ones.
+    """Generate a synthetic click file, for testing what reads recorded clicks.
 
-    Example: `segmeter lifelike --dataset mini --to clicks.csv`
+    Example: `segmeter clicks simulate --dataset mini --out clicks.csv`
     """
     from segmeter.clickability.simulated_click_files import write_lifelike
     from segmeter.core import catalogue
 
-    if not to.parent.is_dir():
-        raise BadInput(f"--to: there is no folder '{to.parent}'")
+    if not out.parent.is_dir():
+        raise BadInput(f"--out: there is no folder '{out.parent}'")
     if masks is not None:
         masks.mkdir(parents=True, exist_ok=True)
     made = [
@@ -60,8 +57,8 @@ def lifelike(
     first = next(things, None)
     if first is None:
         raise BadInput("the data set has no targets; there is nothing to click on")
-    count = write_lifelike(to, chain([first], things), seed, people, not first_only, masks)
-    typer.echo(f"{count} clicks: {to}")
+    count = write_lifelike(out, chain([first], things), seed, people, not first_only, masks)
+    typer.echo(f"{count} clicks: {out}")
     return Exit.DONE
 
 

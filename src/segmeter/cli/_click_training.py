@@ -1,4 +1,4 @@
-"""`segmeter train`: networks of segmeter's own, from recorded clicks."""
+"""Click training: a network that predicts where people click."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._help import Group
 from segmeter.cli._option_values import finite, roots
 from segmeter.cli._options import Data, ImageSets, MasksShown, Seed
 from segmeter.cli._recorded_clicks import clicked_datasets, say_of_samples
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ __all__ = ["clickability"]
 
 _IMAGES = "Which images"
 _NETWORK = "The network and its training"
-
-_group = typer.Typer(cls=Group, no_args_is_help=True, help="Train networks from recorded clicks.")
-app.add_typer(_group, name="train")
-
-
-@_group.callback()
-def _train() -> None:
-    """Train networks from recorded clicks."""
 
 
 ClicksFile = Annotated[Path, typer.Option("--clicks", help="Clicks file (CSV of RClicks).")]
@@ -89,7 +80,6 @@ Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
 Loaders = Annotated[int, typer.Option("--workers", min=0, help="Processes that prepare samples.")]
 
 
-@_group.command()
 def clickability(
     clicks: ClicksFile,
     dataset: ImageSets,
@@ -113,7 +103,7 @@ def clickability(
 
     The same command goes on where it was cut off. The weights are OUT/clickability.safetensors.
 
-    Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
+    Example: `segmeter clicks train --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
     from segmeter.clickability.training.training_loop import Course, train
     from segmeter.models.sam._networks import pick_device

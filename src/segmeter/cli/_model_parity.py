@@ -1,4 +1,4 @@
-"""`segmeter parity`: are two models the same?"""
+"""Model parity: are two models the same?"""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from segmeter.cli._options import AsJson, Data, Weights
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 
 __all__ = ["parity"]
 
 
-@app.command()
 def parity(
     a: Annotated[str, typer.Argument(metavar="A", help="Model: name, file, folder, address.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Model that should be the same.")],
@@ -32,7 +31,7 @@ def parity(
 ) -> int:
     """Compare two models mask by mask on the same prompts: exports, ports, services, new weights.
 
-    Example: `segmeter parity mobile-sam mobile-sam.onnx --dataset mini --at-least 0.99`
+    Example: `segmeter models parity mobile-sam mobile-sam.onnx --dataset mini --at-least 0.99`
     """
     from segmeter.model_parity import parity as compare
 

@@ -1,4 +1,4 @@
-"""`segmeter costs`: fit the cost model's seconds to a log of real annotation."""
+"""Click costs: fit the seconds of the cost model to a log of real annotation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from segmeter.cli._options import AsJson, CostFile
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
@@ -20,14 +20,13 @@ __all__ = ["costs", "tell_costs"]
 LogFile = Annotated[Path, typer.Argument(help="A log as CSV or JSON lines.")]
 
 
-@app.command()
 def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> int:
     """Fit what a click, a box or a drawing costs to a log of real annotation, with intervals.
 
     A line of the log has annotator, image, object, event and time; events are start, click,
     box, scribble, polygon, done. `segmeter study costs` does the same from a study.
 
-    Example: `segmeter costs log.csv`, then `segmeter report runs/mine --cost costs.toml`
+    Example: `segmeter clicks costs log.csv`, then `segmeter report runs/mine --cost costs.toml`
     """
     from segmeter.core.annotation_events import timings
     from segmeter.datasets.annotation_logs import read_log

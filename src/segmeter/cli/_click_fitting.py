@@ -1,4 +1,4 @@
-"""`segmeter calibrate`: the click prior's numbers from published statistics of real clicks."""
+"""Click fitting: the click prior, fitted to recorded clicks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from segmeter.cli._option_values import roots
 from segmeter.cli._options import Data, Models, Weights
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ RegionsFile = Annotated[
 ]
 
 
-@app.command()
 def calibrate(
     tables: Tables = None,
     clicks: ClicksFile = None,
@@ -81,7 +80,7 @@ def calibrate(
     With `--clicks` in place of tables, such as a study's, it is fitted on that file's first
     clicks alone.
 
-    Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
+    Example: `segmeter clicks fit --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
     """
     if clicks is not None:
         return _fit_clicks(clicks, dataset or [], data, out, prior)
@@ -106,13 +105,13 @@ def calibrate(
 def _place_of_masks(data: Path | None, weights: Path | None) -> Path:
     place: Path | None = roots(data, weights).options().get("data")
     if place is None:
-        raise BadInput("calibrate needs the targets' masks; say where they lie with --data")
+        raise BadInput("the masks of the targets are needed; give their folder with --data")
     return place
 
 
 def _folder_of_tables(tables: Path | None) -> Path:
     if tables is None:
-        raise BadInput("calibrate needs --tables, or --clicks with --dataset")
+        raise BadInput("give --tables, or --clicks with --dataset")
     if not tables.is_dir():
         raise BadInput(f"--tables: there is no folder '{tables}'")
     return tables

@@ -1,4 +1,4 @@
-"""`segmeter serve`: a model behind HTTP."""
+"""Model service: a model behind HTTP."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import typer
 
 from segmeter.cli._option_values import roots
 from segmeter.cli._options import Weights
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 
 __all__ = ["serve"]
 
 
-@app.command()
 def serve(
     model: Annotated[str, typer.Option("--model", "-m", help="Model: name, file or folder.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -22,7 +21,7 @@ def serve(
 ) -> int:
     """Serve a model over HTTP, for `--model http://host:port` and for annotation tools.
 
-    Example: `segmeter serve --model mobile-sam`
+    Example: `segmeter models serve --model mobile-sam`
     """
     from segmeter.serving import serve as make
 

@@ -1,4 +1,4 @@
-"""`segmeter clickmap`: what a model makes of a click at every place of an object."""
+"""Click maps: how good the mask is for a click at each position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from segmeter.cli._option_values import dataset_spec, roots
 from segmeter.cli._options import AsJson, Data, NewFolder, OneDataset, OneModel, Threads, Weights
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ Boxes = Annotated[
 ]
 
 
-@app.command()
 def clickmap(
     model: OneModel,
     dataset: OneDataset,
@@ -62,7 +61,7 @@ def clickmap(
 ) -> int:
     """Try every click on one object: an array, a heat map, a page to look into.
 
-    Example: `segmeter clickmap -m grabcut -d mini --stride 8 --out maps/first`
+    Example: `segmeter clicks map -m grabcut -d mini --stride 8 --out maps/first`
     """
     from segmeter.benchmarks.tetris.clickmap import click_map
     from segmeter.core import catalogue

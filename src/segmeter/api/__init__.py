@@ -1,0 +1,1 @@
+"""The API of `import segmeter`: one module per thing that people do."""

@@ -1,0 +1,161 @@
+"""Checking a model or a data set before it is measured, or the files of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.api.loading import as_model, dataset_spec, is_own_data
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.models.opening import entry_of_path
+from segmeter.runtime.remote_files import is_address
+from segmeter.runtime.roots import Roots
+from segmeter.store import Run, RunFolder
+
+if TYPE_CHECKING:
+    from segmeter.api.data_checks import Findings
+
+__all__ = ["Check", "check"]
+
+_SENSIBLE = 0.4  # mean IoU after five clicks; random weights stay below
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of a check: true if nothing is wrong.
+
+    Attributes
+    ----------
+    name
+        The model or data set.
+    kind
+        `"model"`, `"dataset"` or `"run"`.
+    faults
+        One sentence for each thing that is wrong.
+    findings
+        Of a data set: scenes, targets, classes, and what was recognised in a folder.
+    damaged, jobs
+        Of a run: what is wrong with a file, by its name, and how many jobs are finished.
+    about
+        Of a checkpoint file: what it holds, one sentence each.
+    """
+
+    name: str
+    kind: str
+    faults: tuple[str, ...]
+    findings: Findings | None = None
+    damaged: Mapping[str, str] | None = None
+    jobs: int = 0
+    about: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+
+def check(
+    thing: Any,
+    *,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+    limit: int | None = None,
+    page: str | Path | None = None,
+) -> Check:
+    """Check a model, a data set or a run: one sentence for everything that is wrong with it.
+
+    Parameters
+    ----------
+    thing
+        A model or a data set, by name or as an object, a folder of images and masks, or a run.
+    data, weights
+        Folders of data sets and of weights.
+    limit
+        Only the first scenes of a data set.
+    page
+        Write a page of a data set's images with the outlines of their masks.
+
+    Returns
+    -------
+    Check
+        True if nothing is wrong; `faults` has the sentences.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> bool(segmeter.check("disc")), segmeter.check("mini", limit=2).faults
+    (True, ())
+    """
+    if isinstance(thing, str | Path) and _is_run(str(thing)):
+        return _check_run(str(thing))
+    if _is_data(thing):
+        return _check_data(thing, data, limit, page)
+    if page is not None or limit is not None:
+        raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
+    from segmeter.models.conformance import check as broken_promises
+
+    made = as_model(thing, weights)
+    name = thing if isinstance(thing, str) else made.card.name
+    faults = broken_promises(made)
+    about = _opened(name, made, faults) if isinstance(thing, str) else []
+    return Check(name, "model", tuple(faults), about=tuple(about))
+
+
+def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
+    """What a checkpoint file holds, and how it predicts from clicks; adds to the faults."""
+    from segmeter.models.opening import described
+
+    about = described(name)
+    if not about or faults or "click" not in model.card.abilities:
+        return about
+    from segmeter.model_parity import first_clicks
+
+    reached = first_clicks(model)
+    mean = sum(reached) / len(reached)
+    about.append(f"mean IoU {mean:.2f} after at most 5 clicks on {len(reached)} built-in objects")
+    if mean < _SENSIBLE:
+        faults.append(f"mean IoU {mean:.2f} is that of random weights; is this the right file?")
+    return about
+
+
+def _is_run(name: str) -> bool:
+    """Whether a folder, or an address, holds a run."""
+    return (Path(name).is_dir() or is_address(name)) and RunFolder(name).begun
+
+
+def _check_run(name: str) -> Check:
+    """Read every file of a run completely."""
+    run = Run.open(name)
+    wrong = run.verify()
+    faults = tuple(f"{file}: {why}" for file, why in wrong.items())
+    return Check(name, "run", faults, damaged=wrong, jobs=len(run.folder.finished()))
+
+
+def _is_data(thing: Any) -> bool:
+    """A data set, a folder, or the name of a data set and of no model."""
+    if not isinstance(thing, str | Path):
+        return hasattr(thing, "scenes")
+    plain = str(thing).partition("?")[0]
+    if ".py:" in str(thing) or entry_of_path(plain) is not None:
+        return False
+    return is_own_data(plain) or (
+        plain in catalogue.datasets.names() and plain not in catalogue.models.names()
+    )
+
+
+def _check_data(
+    thing: Any, data: str | Path | None, limit: int | None, page: str | Path | None
+) -> Check:
+    from segmeter.api.data_checks import look_at, write_page
+
+    if isinstance(thing, str | Path):
+        made = catalogue.datasets.make(dataset_spec(str(thing)), **Roots(data, None).options())
+    else:
+        made = thing
+    found = look_at(made, limit)
+    if page is not None:
+        write_page(found, Path(page))
+    faults = tuple(f"{scene}: {fault}" for scene, fault in found.faults)
+    return Check(str(thing) if isinstance(thing, str | Path) else found.name, "dataset", faults,
+                 found)  # fmt: skip

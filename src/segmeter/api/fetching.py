@@ -1,0 +1,117 @@
+"""Fetching weights of models: from their project's page, the model hub, or your own disk."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound, suggestion
+
+if TYPE_CHECKING:
+    from segmeter.models.fetching import Arrival, Offer
+    from segmeter.models.fetching.transfer import Progress
+
+__all__ = ["fetch", "list_weights"]
+
+
+def fetch(
+    name: str,
+    out: str | Path | None = None,
+    source: str | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Arrival:
+    """Download a model's weights, unless they are there; resumes an interrupted download.
+
+    Parameters
+    ----------
+    name
+        A model of `list_weights()`.
+    out
+        Folder for the weights, in a folder of the model's name; your cache by default. Nothing
+        that is there already is overwritten or deleted.
+    source
+        `"hub"`, `"page"` or `"index"`, a file, folder or archive of yours, an address, or a hub id;
+        by default the model's sources are tried in turn.
+    progress
+        Called with the file's name, bytes so far, and bytes in all (0 if not known).
+
+    Returns
+    -------
+    Arrival
+        `folder`, `source`, `digests` (sha256 of each file) and which of them are the published
+        ones.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.fetch("disc")
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: model 'disc' needs no weights: there is nothing to fetch
+    """
+    from segmeter.models.fetching import fetch as bring
+    from segmeter.models.fetching.arrival import ignore
+
+    known = _offers()
+    if name not in known:
+        _explain(name, known)
+    return bring(known[name], None if out is None else Path(out), source, progress or ignore)
+
+
+def list_weights() -> dict[str, bool]:
+    """Models whose weights can be fetched, and whether they are in your cache.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> "mobile-sam" in segmeter.list_weights()
+    True
+    """
+    from segmeter.models import weights
+
+    return {name: bool(weights.files(weights.home() / name)) for name in _offers()}
+
+
+def _offers() -> dict[str, Offer]:
+    catalogue.models.names()  # adapters state what they offer when they are imported
+    from segmeter.models.fetching import offers
+
+    return offers()
+
+
+def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
+    """Refuse a name that cannot be fetched: a data set, a model without a source, or a typo."""
+    if name in catalogue.datasets.names():
+        if not catalogue.required(catalogue.datasets.entry(name)):
+            _refuse_data(name)
+        raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
+    if name in catalogue.models.names():
+        _explain_model(name)
+    hint = suggestion(name, [*offers, *catalogue.models.names(), *catalogue.datasets.names()])
+    raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")
+
+
+def _refuse_data(name: str) -> None:
+    """Refuse a data set that is not here with where to get it."""
+    try:
+        catalogue.datasets.make(name)
+    except NotFound as error:
+        raise NotFound(
+            f"segmeter fetches weights, not data: {error}; give the folder to 'segmeter run' with "
+            "--data"
+        ) from None
+
+
+def _explain_model(name: str) -> NoReturn:
+    """Refuse a model whose weights are not on offer: it needs none, or wants a folder."""
+    entry = catalogue.models.entry(name)
+    if "weights" not in inspect.signature(entry.make).parameters:
+        if not catalogue.required(entry):
+            catalogue.models.make(name)  # one that is not available says what is missing
+        raise BadInput(f"model '{name}' needs no weights: there is nothing to fetch")
+    raise NotFound(
+        f"no source of weights for '{name}' is known; put them in a folder '{name}' and give "
+        "the folder that holds it with --weights"
+    )

@@ -1,0 +1,169 @@
+"""Listing what exists: models, data sets, users, measures, benchmarks and methods, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from segmeter.api.cards import facts_of
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Registry
+from segmeter.core.errors import NotFound, suggestion
+from segmeter.runtime.roots import Roots
+
+__all__ = [
+    "KINDS",
+    "describe",
+    "list_benchmarks",
+    "list_datasets",
+    "list_detectors",
+    "list_measures",
+    "list_methods",
+    "list_models",
+    "list_users",
+    "summaries",
+]
+
+KINDS: dict[str, Registry[Any]] = {
+    "models": catalogue.models,
+    "methods": catalogue.methods,
+    "detectors": catalogue.detectors,
+    "datasets": catalogue.datasets,
+    "users": catalogue.users,
+    "measures": catalogue.measures,
+    "benchmarks": catalogue.benchmarks,
+}
+
+
+def list_models() -> list[str]:
+    """Names of all models that `load_model` and `evaluate` take.
+
+    Returns
+    -------
+    list of str
+        Built-in models and those of installed plug-ins, sorted.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> "mobile-sam" in segmeter.list_models()
+    True
+    """
+    return _names("models")
+
+
+def list_methods() -> list[str]:
+    """Names of all methods: segmenters that work without a user, such as hierarchies.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> "automatic" in segmeter.list_methods()
+    True
+    """
+    return _names("methods")
+
+
+def list_detectors() -> list[str]:
+    """Names of all detectors that propose boxes.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> "picodet" in segmeter.list_detectors()
+    True
+    """
+    return _names("detectors")
+
+
+def list_datasets() -> list[str]:
+    """Names of all data sets that `load_dataset` and `evaluate` take.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> {"grabcut", "mini"} <= set(segmeter.list_datasets())
+    True
+    """
+    return _names("datasets")
+
+
+def list_users() -> list[str]:
+    """Names of all simulated users.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> "centre-click" in segmeter.list_users()
+    True
+    """
+    return _names("users")
+
+
+def list_measures() -> list[str]:
+    """Names of all measures of masks, partitions and boundaries.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> {"iou", "dice"} <= set(segmeter.list_measures())
+    True
+    """
+    return _names("measures")
+
+
+def list_benchmarks() -> list[str]:
+    """Names of all benchmarks that `evaluate` runs.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> "noc" in segmeter.list_benchmarks()
+    True
+    """
+    return _names("benchmarks")
+
+
+def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> dict[str, Any]:
+    """Everything known about one model, data set, user, measure, method or benchmark.
+
+    Parameters
+    ----------
+    kind
+        `"models"`, `"datasets"`, `"users"`, `"measures"`, `"methods"`, `"detectors"` or
+        `"benchmarks"`.
+    name
+        One of the names of that kind.
+    data, weights
+        Folders of data sets and weights, for what has to be opened to be described.
+
+    Returns
+    -------
+    dict
+        Summary, options with their defaults, and the fields of its card, such as the licence and
+        the citation; `not here` says why it cannot be used on this machine.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.describe("measures", "iou")["better"]
+    'higher'
+    """
+    return facts_of(_registry(kind), name, Roots(data, weights))
+
+
+def summaries(kind: str) -> dict[str, str]:
+    """Names of one kind with a line about each."""
+    return {entry.name: entry.summary for entry in _registry(kind)}
+
+
+def _names(kind: str) -> list[str]:
+    return list(summaries(kind))
+
+
+def _registry(kind: str) -> Registry[Any]:
+    if kind not in KINDS:
+        hint = suggestion(kind, KINDS)
+        raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(KINDS)}")
+    if kind == "methods":
+        catalogue.benchmarks.names()  # some benchmarks bring methods of their own
+    return KINDS[kind]

@@ -1,0 +1,299 @@
+"""Loading models and data sets by name, and making data sets of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Dataset as Source
+from segmeter.core.scenes import DatasetCard, Header, Image, Scene, Target, Volume
+from segmeter.core.seeds import fingerprint
+from segmeter.core.wording import counted
+from segmeter.runtime.remote_files import is_address
+from segmeter.runtime.roots import Roots
+
+__all__ = [
+    "Dataset",
+    "as_model",
+    "dataset_spec",
+    "is_own_data",
+    "load_dataset",
+    "load_model",
+    "scene_of",
+]
+
+Array = npt.NDArray[Any]
+# Typed for it by people; its tasks are folders of volumes, read as they were unpacked.
+_DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
+
+
+def load_model(name: str, weights: str | Path | None = None, **options: Any) -> Any:
+    """Load a model by name.
+
+    Parameters
+    ----------
+    name
+        A name of `list_models()`, or `file.py:name` for a model in a Python file; options may
+        follow a question mark, as in `"mobile-sam?device=cuda"`.
+    weights
+        A folder of many models' weights, this model's own folder or file, or a hub id. By default
+        `SEGMETER_WEIGHTS`, the cache that `fetch` fills, and the hub's cache are searched.
+    **options
+        Options of the model, such as `device="cuda"`.
+
+    Returns
+    -------
+    Model
+        An object with `card` and `encode(scene)`. Use `Predictor(model)` to prompt it with arrays.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.load_model("grabcut").card.name
+    'grabcut'
+    """
+    spec = Spec.parse(name)
+    given = Spec(spec.name, {**spec.options, **options})
+    return catalogue.models.make(given, **Roots(None, weights).options())
+
+
+def load_dataset(name: str | Path, data: str | Path | None = None, **options: Any) -> Dataset:
+    """Load a data set by name, or a folder of your own images and masks.
+
+    Parameters
+    ----------
+    name
+        A name of `list_datasets()`, or a folder or address with images and masks (or volumes and
+        label maps); the layout is recognised.
+    data
+        The folder that holds the published data sets; `SEGMETER_DATA` by default.
+    **options
+        Options of the data set, such as `split="train"`.
+
+    Returns
+    -------
+    Dataset
+        A sequence of scenes. Nothing is read before a scene's pixels or targets are used.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> mini = segmeter.load_dataset("mini")
+    >>> len(mini), mini[0].pixels.shape, len(mini[0].targets)
+    (11, (512, 512, 3), 5)
+    """
+    spec = dataset_spec(str(name))
+    given = Spec(spec.name, {**spec.options, **options})
+    return Dataset(catalogue.datasets.make(given, **Roots(data, None).options()))
+
+
+class Dataset:
+    """A data set: a sequence of scenes, each an image or a volume with its targets.
+
+    `len(dataset)`, `dataset[0]`, `dataset["scene name"]` and `for scene in dataset` work as for a
+    list. A scene has `pixels`, `targets` (each with a `mask`), `shape` and `id`. Pass a data set
+    to `evaluate` to run a benchmark on it.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.load_dataset("mini")
+    <data set mini: 11 scenes>
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._names = list(source.scenes())
+
+    @classmethod
+    def from_arrays(
+        cls,
+        images: Sequence[Any],
+        masks: Sequence[Any],
+        *,
+        name: str = "arrays",
+        names: Sequence[str] | None = None,
+        spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    ) -> Dataset:
+        """Make a data set of arrays in memory.
+
+        Parameters
+        ----------
+        images
+            Images `(H, W, 3)` or `(H, W)` of uint8, or volumes `(Z, Y, X)` of numbers.
+        masks
+            One entry per image, of the same size: a boolean mask; a label map, of which every
+            value but 0 is a target; or a list of masks, one per target.
+        name
+            Name of the data set in results.
+        names
+            Names of the scenes; `000`, `001`, ... by default.
+        spacing_mm
+            Voxel spacing `(z, y, x)` of volumes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import segmeter
+        >>> image, mask = np.zeros((32, 48, 3), np.uint8), np.zeros((32, 48), bool)
+        >>> mask[8:20, 10:30] = True
+        >>> own = segmeter.Dataset.from_arrays([image], [mask])
+        >>> own, own[0].targets[0].mask.area
+        (<data set arrays: 1 scene>, 240)
+        """
+        if len(images) != len(masks):
+            raise BadInput(f"{len(images)} images have {len(masks)} masks; give one per image")
+        chosen = [f"{k:03d}" for k in range(len(images))] if names is None else list(names)
+        if len(chosen) != len(images) or len(set(chosen)) != len(chosen):
+            raise BadInput("names must be as many as the images, and all different")
+        pairs = dict(zip(chosen, zip(images, masks, strict=True), strict=True))
+        return cls(_Arrays(name, pairs, spacing_mm))
+
+    @property
+    def card(self) -> DatasetCard:
+        """Name, licence, citation and size."""
+        return self._source.card
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the scenes, in their order."""
+        return list(self._names)
+
+    def scenes(self) -> Sequence[str]:
+        """Names of the scenes, as benchmarks ask for them."""
+        return self._names
+
+    def load(self, scene: str) -> Scene:
+        """One scene by name."""
+        return self._source.load(scene)
+
+    def fingerprint(self) -> str:
+        """A digest that changes when the data changes."""
+        return self._source.fingerprint()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[Scene]:
+        return map(self.load, self._names)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Scene: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Scene]: ...
+    def __getitem__(self, key: int | str | slice) -> Scene | list[Scene]:
+        if isinstance(key, slice):
+            return [self.load(name) for name in self._names[key]]
+        if isinstance(key, int):
+            return self.load(self._names[key])
+        if key not in self._names:
+            hint = suggestion(key, self._names)
+            raise NotFound(f"data set '{self.card.name}' has no scene '{key}';{hint}")
+        return self.load(key)
+
+    def __repr__(self) -> str:
+        return f"<data set {self.card.name}: {counted(len(self), 'scene')}>"
+
+
+class _Arrays:
+    """Scenes of arrays in memory."""
+
+    def __init__(
+        self, name: str, pairs: dict[str, tuple[Any, Any]], spacing_mm: tuple[float, ...]
+    ) -> None:
+        self._pairs, self._spacing = pairs, spacing_mm
+        self.card = DatasetCard(name, "arrays in memory", "", "")
+
+    def scenes(self) -> list[str]:
+        return list(self._pairs)
+
+    def load(self, scene: str) -> Scene:
+        image, masks = self._pairs[scene]
+        return scene_of(
+            image, partial(_targets, masks), self.card.name, scene, spacing_mm=self._spacing
+        )
+
+    def fingerprint(self) -> str:
+        arrays = ((np.asarray(i), [np.asarray(m) for m in _listed(ms)])
+                  for i, ms in self._pairs.values())  # fmt: skip
+        held = [(i.shape, str(i.dtype), i.tobytes(), [m.tobytes() for m in ms]) for i, ms in arrays]
+        return fingerprint(*self._pairs, held)
+
+
+def scene_of(
+    image: Any,
+    targets: Sequence[Target] | Callable[[], Sequence[Target]] = (),
+    dataset: str = "arrays",
+    name: str = "000",
+    *,
+    spacing_mm: tuple[float, ...] = (1.0, 1.0, 1.0),
+) -> Scene:
+    """A scene of an image `(H, W, 3)` or `(H, W)`, or of a volume `(Z, Y, X)`."""
+    pixels = np.asarray(image)
+    if pixels.ndim == 2:
+        pixels = np.repeat(pixels[:, :, None], 3, axis=2)
+    if pixels.ndim == 3 and pixels.shape[2] in (3, 4):
+        if pixels.dtype != np.uint8:
+            raise BadInput(f"an image is of uint8, not of {pixels.dtype}; scale it to 0 to 255")
+        return Image(dataset, name, np.ascontiguousarray(pixels[..., :3]), targets)
+    if pixels.ndim != 3:
+        raise BadInput(
+            f"an image is (H, W, 3) or (H, W) and a volume (Z, Y, X), not {pixels.shape}"
+        )
+    z, y, x = spacing_mm
+    affine = np.array([[0, 0, x, 0], [0, y, 0, 0], [z, 0, 0, 0], [0, 0, 0, 1]], dtype=float)
+    header = Header("volume", pixels.shape, (z, y, x), tuple(map(tuple, affine)))
+    return Volume(dataset, name, pixels, targets, header=header)
+
+
+def as_model(model: Any, weights: str | Path | None = None) -> Any:
+    """A model by name, or an object, function or predictor as a model."""
+    return load_model(model, weights) if isinstance(model, str) else catalogue.adapted_model(model)
+
+
+def is_own_data(path: str) -> bool:
+    """Whether a path is that of a folder, or of a table that lists volumes."""
+    return Path(path).is_dir() or (path.lower().endswith(".csv") and Path(path).is_file())
+
+
+def dataset_spec(text: str) -> Spec:
+    """The spec of a data set by name, or of a folder of your own by its path or address."""
+    spec = Spec.parse(text)
+    if is_address(spec.name) or is_own_data(spec.name):
+        return Spec("folder", {"path": spec.name, **spec.options})
+    if spec.name.lower() in _DECATHLON:
+        raise NotFound(
+            "the Medical Segmentation Decathlon is given task by task, by the folder of each: "
+            "--dataset DATA/Task09_Spleen"
+        )
+    if "/" in spec.name and ".py:" not in spec.name:
+        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
+    return spec
+
+
+def _targets(masks: Any) -> list[Target]:
+    """Targets of a mask, a label map or a list of masks."""
+    listed = [np.asarray(mask) for mask in _listed(masks)]
+    if len(listed) == 1 and not isinstance(masks, list | tuple) and not _is_binary(listed[0]):
+        labels = listed[0]
+        return [Target(str(v), Mask.of(labels == v)) for v in np.unique(labels).tolist() if v]
+    if len(listed) == 1:
+        return [Target("object", Mask.of(listed[0] != 0))]
+    return [Target(str(k), Mask.of(mask != 0)) for k, mask in enumerate(listed, 1)]
+
+
+def _listed(masks: Any) -> list[Any]:
+    return list(masks) if isinstance(masks, list | tuple) else [masks]
+
+
+def _is_binary(values: Array) -> bool:
+    return values.dtype == np.bool_ or len(np.unique(values[values != 0])) <= 1

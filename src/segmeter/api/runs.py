@@ -1,0 +1,313 @@
+"""Runs: open one, read its numbers, and write its report, tables, figures and masks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.sections import Section
+from segmeter.runtime.remote_files import as_typed, is_address
+from segmeter.runtime.roots import Roots
+from segmeter.store import Run as StoredRun
+from segmeter.store.scanning import quoted
+
+__all__ = ["Run", "data_roots", "open_run"]
+
+
+def open_run(
+    path: str | Path | Sequence[str | Path],
+    *,
+    data: str | Path | None = None,
+    cost: str | Path | None = None,
+    goal: str | None = None,
+    trust: bool = False,
+) -> Run:
+    """Open a finished or unfinished run; several runs of one benchmark are read as one.
+
+    Parameters
+    ----------
+    path
+        A run folder, an address such as `s3://bucket/run`, or a list of either.
+    data
+        The folder of the data sets, for reports and exports that show images; by default the one
+        that the run's last command named.
+    cost
+        A cost model (TOML): seconds of a click, a box, a failure.
+    goal
+        Good enough: percent of IoU or a measure, as `"85,90"` or `"dice>=0.9"`.
+    trust
+        Let the run name Python files, which are then executed. Never for a run that somebody sent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import segmeter
+    >>> folder = f"{tempfile.mkdtemp()}/run"
+    >>> _ = segmeter.evaluate("oracle", "mini", out=folder, rounds=2, limit=1)
+    >>> segmeter.open_run(folder).plan.benchmark
+    'noc'
+    """
+    addresses = [path] if isinstance(path, str | Path) else list(path)
+    settings = {"cost": None if cost is None else Path(cost), "goal": goal}
+    kept = {name: value for name, value in settings.items() if value is not None}
+    run = Run.open(addresses, None, kept, trust=trust)
+    run.roots = data_roots(run, data)
+    return run
+
+
+class Run(StoredRun):
+    """The results of an evaluation: numbers, sessions, tables, figures, masks and the report.
+
+    `evaluate` and `open_run` return one. A notebook shows it as a table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import segmeter
+    >>> run = segmeter.evaluate(
+    ...     ["oracle", "disc"], "mini", out=f"{tempfile.mkdtemp()}/run", rounds=2, limit=2
+    ... )
+    >>> len(run.sessions()), len(run.rows())
+    (32, 64)
+    >>> run.compare()[0].measure
+    'noc@90'
+    >>> run.report().name, run.figure(f"{run.address}/iou.svg").name
+    ('report.html', 'iou.svg')
+    """
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, one per round of a session, without their masks."""
+        known = self.sql("select * from rows limit 0").column_names
+        kept = ", ".join(quoted(name) for name in known if name != "mask")
+        key = ", ".join(map(quoted, self.schema.key))
+        found: list[dict[str, Any]] = self.sql(
+            f"select {kept} from rows order by {key}"
+        ).to_pylist()
+        return found
+
+    def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
+        """Masks of the run: pairs of a row's facts and a boolean array of the scene's size."""
+        from segmeter.report.mask_files import masks_of
+
+        for row, mask in masks_of(self, rounds):
+            yield row, mask.dense()
+
+    def compare(
+        self,
+        protocol: str = "corrected",
+        by: str | None = None,
+        groups: str | Path | None = None,
+    ) -> list[Any]:
+        """Differences between models on the same targets, with corrected p values.
+
+        Parameters
+        ----------
+        protocol
+            `"corrected"`, `"published"` or `"both"`.
+        by, groups
+            Compare group by group: by class, size, shape, boundary or another group of the data,
+            or by a CSV file of `mask,group`. p values are then corrected over all groups.
+
+        Returns
+        -------
+        list of Difference
+            Each with `first`, `second`, `measure`, `value`, `low`, `high`, `p_holm` and
+            `significant`; with `by` or `groups`, each inside of an object with its `group`.
+        """
+        wanted = ("published", "corrected") if protocol == "both" else (protocol,)
+        check_choice("protocol", protocol, ("corrected", "published", "both"))
+        if by is None and groups is None:
+            found = self.differences()
+            if not found:
+                named = ", ".join(f"'{name}'" for name in map(str, self.plan.segmenters))
+                raise BadInput(f"the run has only one model ({named}); there is nothing to compare")
+            return [d for d in found if d.protocol in wanted]
+        from segmeter.benchmarks.by_group.model_differences import differences_by_group
+
+        file = None if groups is None else Path(groups)
+        split = differences_by_group(self.benchmark, self, by or "group", file)
+        chosen = [g for g in split if g.difference.protocol in wanted]
+        if not chosen:
+            raise BadInput("no group has two models on the same targets; nothing can be compared")
+        return chosen
+
+    def table(
+        self,
+        format: Literal["latex", "markdown", "csv", "html"] = "markdown",
+        protocol: str = "corrected",
+    ) -> str:
+        """The table that papers on this benchmark print, as text."""
+        from segmeter.report.paper_tables import table_text
+
+        return table_text(self, format, protocol)
+
+    def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
+        """Write a page that ranks the models; returns where it is."""
+        from segmeter.report.leaderboard import leaderboard_page
+        from segmeter.report.page import render
+
+        return _written(Path(out), render(leaderboard_page(self, len(self._sources))))
+
+    def figure(self, out: str | Path, measure: str = "iou", protocol: str = "corrected") -> Path:
+        """Draw a measure over the rounds with 95 % bands (.pdf, .svg or .png)."""
+        from segmeter.report.figures import draw_measure
+
+        check_choice("protocol", protocol, ("published", "corrected"))
+        path = Path(out)
+        if path.suffix not in (".pdf", ".svg", ".png"):
+            raise BadInput(f"a figure is a .pdf, .svg or .png, not '{path.name}'")
+        draw_measure(self, measure, protocol, path)
+        return path
+
+    def report(
+        self,
+        out: str | Path | None = None,
+        *,
+        by: str | None = None,
+        groups: str | Path | None = None,
+        objects: int | None = None,
+        rate: float | None = None,
+    ) -> Path:
+        """Write the report, one HTML page; by default `report.html` in the run folder.
+
+        Parameters
+        ----------
+        by, groups
+            Split the results by a group, as in `compare`.
+        objects, rate
+            Add what a project of so many objects would cost, at so much money per hour.
+        """
+        from segmeter.report.writing import write_sections
+
+        sections = self._report_sections(by, groups, objects, rate)
+        (page,) = write_sections(self, sections, None if out is None else Path(out), "html")
+        return Path(page)
+
+    def report_tables(
+        self,
+        out: str | Path | None = None,
+        format: Literal["csv", "md", "tex"] = "csv",
+        *,
+        by: str | None = None,
+        groups: str | Path | None = None,
+        objects: int | None = None,
+        rate: float | None = None,
+    ) -> list[Path]:
+        """Write the tables of the report, a file each; with CSV also one line per session."""
+        from segmeter.report.writing import write_sections
+
+        sections = self._report_sections(by, groups, objects, rate)
+        place = None if out is None else Path(out)
+        return [Path(file) for file in write_sections(self, sections, place, format)]
+
+    def conclusion(self) -> str:
+        """The first sentence of the report: the answer to the benchmark's question."""
+        from segmeter.report.writing import answer_of
+
+        made = next(iter(self._reports.values()), None)
+        return answer_of(made or self._report_sections(None, None, None, None))
+
+    def _report_sections(
+        self,
+        by: str | None,
+        groups: str | Path | None,
+        objects: int | None,
+        rate: float | None,
+    ) -> list[Section]:
+        """The sections of the report, computed once for each choice of options."""
+        from segmeter.benchmarks.by_group.breakdown import breakdown
+        from segmeter.report.writing import sections_of
+
+        key = (by, None if groups is None else str(groups), objects, rate)
+        if key not in self._reports:
+            more = []
+            if objects is not None:
+                section = self.benchmark.cost_section(self, objects, rate)
+                if section is None:
+                    name = self.plan.benchmark
+                    raise BadInput(f"--objects: benchmark '{name}' does not measure time")
+                more.append(section)
+            if by is not None or groups is not None:
+                file = None if groups is None else Path(groups)
+                more.append(breakdown(self.benchmark, self, by or "group", file))
+            self._reports[key] = sections_of(self, more)
+        return self._reports[key]
+
+    @cached_property
+    def _reports(self) -> dict[Any, list[Section]]:
+        return {}
+
+    def export(
+        self,
+        out: str | Path,
+        format: str | None = None,
+        rounds: Literal["last", "best", "all"] | int = "last",
+        images: bool = True,
+    ) -> list[Any]:
+        """Write masks as files for other programs.
+
+        Parameters
+        ----------
+        out
+            Folder for the files.
+        format
+            `"png"`, `"nifti"`, `"coco"`, `"fiftyone"` or `"labelstudio"`; by default PNG for images
+            and NIfTI for volumes.
+        rounds
+            Masks of the `"last"` or the `"best"` round, of `"all"`, or after so many rounds.
+        images
+            Whether lists (COCO, FiftyOne, Label Studio) come with the images.
+
+        Returns
+        -------
+        list of MaskFile
+            `path`, `scene`, `target`, `image` (the original file's name) and `voxels` of each mask.
+        """
+        from segmeter.report.mask_files import FORMATS, export_masks
+
+        if format is not None:
+            check_choice("format", format, FORMATS)
+        return export_masks(self, Path(out), format, rounds, images)
+
+    def score(self, measure: str) -> int:
+        """Add a measure, computed from the stored masks; returns how many jobs were scored."""
+        from segmeter.engine.scoring import score_run
+
+        return score_run(self.address, measure, self.roots, trust=self.trust)
+
+    def cite(self) -> str:
+        """BibTeX of every model, data set, measure and benchmark that the run used."""
+        from segmeter.report.references import bibtex, citations_of
+
+        return bibtex(citations_of(self))
+
+
+def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
+    """Where the data is: as given, else where the run's last commands said it was."""
+    if data is not None:
+        place = as_typed(data)
+        if not is_address(place) and not Path(place).is_dir():
+            raise BadInput(f"--data: there is no folder '{place}'")
+        return Roots(place)
+    for entry in reversed(run.commands):
+        try:
+            words = shlex.split(str(entry.get("command", "")), posix=True)
+        except ValueError:  # no command that anybody typed
+            continue
+        for word, following in pairwise([*words, ""]):
+            told = following if word == "--data" else word.removeprefix("--data=")
+            if word.startswith("--data") and told != word and Path(told).is_dir():
+                return Roots(Path(told), None, noted=True)
+    return Roots()
+
+
+def _written(path: Path, text: str) -> Path:
+    from segmeter.store.local import write_file
+
+    write_file(path, text.encode())
+    return path

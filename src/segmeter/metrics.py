@@ -1,0 +1,149 @@
+"""Metrics as objects that are updated batch by batch, like those of torchmetrics.
+
+>>> import numpy as np
+>>> import segmeter
+>>> iou = segmeter.metrics.Metric("iou")
+>>> for preds, target in [(np.ones((2, 4, 4)), np.ones((2, 4, 4)))]:  # a loader's batches
+...     iou.update(preds, target)
+>>> iou.compute()
+1.0
+
+Arguments are `(preds, target)`, in the order of torchmetrics; measures themselves take the ground
+truth first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from segmeter.core.errors import BadInput
+from segmeter.core.measures import Measure, mask_measure
+
+__all__ = ["Metric", "MetricCollection"]
+
+
+class Metric:
+    """The mean of a measure over all masks that it was updated with.
+
+    Parameters
+    ----------
+    measure
+        A name of `list_measures()` that compares two masks, or such a measure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import segmeter
+    >>> iou = segmeter.metrics.Metric("iou")
+    >>> iou.update(preds=np.array([[[1, 0]], [[1, 1]]]), target=np.array([[[1, 1]], [[1, 1]]]))
+    >>> iou.compute(), iou.count
+    (0.75, 2)
+    """
+
+    def __init__(self, measure: str | Measure[Any]) -> None:
+        self.name = measure if isinstance(measure, str) else measure.id
+        mask_measure(self.name)  # refused now if it does not compare two masks
+        self.values: list[float] = []
+
+    @property
+    def count(self) -> int:
+        """How many masks were compared."""
+        return len(self.values)
+
+    def update(self, preds: Any, target: Any) -> None:
+        """Compare predictions with targets: one pair `(H, W)`, or a batch `(N, H, W)`.
+
+        A channel of size one, `(N, 1, H, W)`, is dropped. Arrays and tensors on any device work;
+        all non-zero values are foreground, so threshold logits and probabilities first. A volume
+        is a batch of one, `(1, Z, Y, X)`.
+        """
+        measure = mask_measure(self.name)
+        for pred, truth in _pairs(preds, target):
+            self.values.append(float(measure(truth, pred, None)))
+
+    def compute(self) -> float:
+        """The mean of all values so far."""
+        if not self.values:
+            raise BadInput(f"metric '{self.name}' has no values yet; call update() first")
+        return math.fsum(self.values) / len(self.values)
+
+    def reset(self) -> None:
+        """Forget all values."""
+        self.values = []
+
+    def merge_state(self, other: Metric) -> None:
+        """Add the values of another metric of the same measure, as from another process."""
+        if other.name != self.name:
+            raise BadInput(f"'{other.name}' cannot be merged into '{self.name}'")
+        self.values += other.values
+
+    def __call__(self, preds: Any, target: Any) -> float:
+        """Update, and return the mean of this batch alone."""
+        before = self.count
+        self.update(preds, target)
+        return math.fsum(self.values[before:]) / (self.count - before)
+
+    def __repr__(self) -> str:
+        return f"Metric({self.name!r}, count={self.count})"
+
+
+class MetricCollection:
+    """Several metrics that are updated together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import segmeter
+    >>> both = segmeter.metrics.MetricCollection(["iou", "dice"])
+    >>> both.update(preds=np.array([[1, 0]]), target=np.array([[1, 1]]))
+    >>> both.compute()["iou"]
+    0.5
+    """
+
+    def __init__(self, measures: Sequence[str | Measure[Any]]) -> None:
+        made = [Metric(measure) for measure in measures]
+        self.metrics: Mapping[str, Metric] = {metric.name: metric for metric in made}
+
+    def update(self, preds: Any, target: Any) -> None:
+        """Update every metric."""
+        for metric in self.metrics.values():
+            metric.update(preds, target)
+
+    def compute(self) -> dict[str, float]:
+        """The means by name."""
+        return {name: metric.compute() for name, metric in self.metrics.items()}
+
+    def reset(self) -> None:
+        """Forget all values."""
+        for metric in self.metrics.values():
+            metric.reset()
+
+    def merge_state(self, other: MetricCollection) -> None:
+        """Add the values of another collection of the same measures."""
+        for name, metric in self.metrics.items():
+            metric.merge_state(other.metrics[name])
+
+
+def _pairs(preds: Any, target: Any) -> list[tuple[Any, Any]]:
+    """Pairs of masks of a batch; one pair where there is no batch."""
+    from segmeter.core.masks import Mask
+
+    both = [_bits(values) for values in (preds, target)]
+    if both[0].shape != both[1].shape:
+        raise BadInput(f"predictions are {both[0].shape} but targets are {both[1].shape}")
+    if both[0].ndim == 2:
+        return [(Mask.of(both[0]), Mask.of(both[1]))]
+    if both[0].ndim == 4 and both[0].shape[1] == 1:
+        both = [values[:, 0] for values in both]
+    return [(Mask.of(pred), Mask.of(truth)) for pred, truth in zip(*both, strict=True)]
+
+
+def _bits(values: Any) -> Any:
+    """Foreground of an array, or of a tensor on any device."""
+    if hasattr(values, "detach"):
+        return (values.detach() != 0).cpu().numpy()
+    return np.asarray(values) != 0

@@ -1,0 +1,131 @@
+"""The leaderboard: models of one or many runs on one page, each protocol by itself, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from segmeter import __version__
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
+from segmeter.core.dataset_names import dataset_label, dataset_names, display_names
+from segmeter.core.received import received
+from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
+from segmeter.core.wording import counted
+from segmeter.report.page import Page
+from segmeter.report.wording import protocol_note
+from segmeter.store import Run
+
+__all__ = ["leaderboard_page"]
+
+_WIDTH = 6
+
+
+def leaderboard_page(results: Run, runs: int = 1) -> Page:
+    """The page of so many runs, read as one."""
+    plan = results.plan
+    sections = sections_of(results)
+    with received(not results.trust):
+        entry = catalogue.benchmarks.entry(plan.benchmark)
+    names = ", ".join(display_names(plan.datasets).values())
+    counts = [counted(len(plan.segmenters), plan.kind), counted(runs, "run")]
+    counts += [counted(plan.rounds, "round")] if plan.users else []
+    title = f"Leaderboard: {plan.benchmark} on {names}"
+    facts = [", ".join(counts), f"segmeter {__version__}"]
+    return Page(title, entry.summary, facts, sections, "Protocol")
+
+
+def sections_of(run: Run) -> list[Section]:
+    """One section per protocol, to be chosen from; the corrected one first."""
+    names = dataset_names(run.plan.datasets)
+    rows = [replace(r, dataset=names.get(r.dataset, r.dataset)) for r in run.summary()]
+    cards = {card.name: card for card in reversed(run.benchmark.statistics(run))}
+    headline = [name for name in run.benchmark.headline if name in cards]
+    found = run.benchmark.differences(run, [n for n in headline if cards[n].testable])
+    protocols = sorted({r.protocol for r in rows}, key=lambda r: r != "corrected")
+    return [
+        Section(
+            protocol,
+            f"{protocol_note[protocol].capitalize()}. Strong: significantly better than every "
+            "other model. Best first, by the first column.",
+            _tables([r for r in rows if r.protocol == protocol], found, headline, cards),
+        )
+        for protocol in protocols
+    ]
+
+
+def _tables(
+    rows: Sequence[SummaryRow],
+    found: Sequence[Difference],
+    headline: Sequence[str],
+    cards: Mapping[str, StatisticCard],
+) -> list[Block]:
+    """One table per data set and user, ordered by its first statistic."""
+    blocks: list[Block] = []
+    for dataset, user in dict.fromkeys((r.dataset, r.user) for r in rows):
+        here = [r for r in rows if (r.dataset, r.user) == (dataset, user)]
+        known = list(dict.fromkeys(r.measure for r in here if r.measure in cards))
+        shown = [cards[m] for m in ([m for m in headline if m in known] or known)[:_WIDTH]]
+        if not shown:
+            continue
+        values = {(r.model, r.measure): r for r in here}
+        models = _ranked(list(dict.fromkeys(r.model for r in here)), values, shown[0])
+        scored = {m: max(r.targets for r in here if r.model == m) for m in models}
+        uneven = len(set(scored.values())) > 1
+        body: list[list[Cell]] = [
+            [
+                model,
+                *([scored[model]] if uneven else []),
+                *(_value(values.get((model, s.name)), s, found, len(models)) for s in shown),
+            ]
+            for model in models
+        ]
+        columns = [
+            Column("model"),
+            *([Column("n", "objects", 0)] if uneven else []),
+            *(Column(s.title, s.unit, s.digits) for s in shown),
+        ]
+        where = ", ".join(filter(None, (dataset_label(dataset), user)))
+        caption = f"{where}: n = {max(scored.values())}"
+        if uneven:
+            caption += "; some models lack objects (column n), so that means do not compare"
+        blocks.append(Table(f"board-{len(blocks)}-{here[0].protocol}", columns, body, caption))
+    return blocks
+
+
+def _ranked(
+    models: Sequence[str], values: Mapping[tuple[str, str], SummaryRow], card: StatisticCard
+) -> list[str]:
+    """Models by a statistic, the best first; those that do not have it come last."""
+
+    def place(model: str) -> float:
+        row = values.get((model, card.name))
+        if row is None or row.value != row.value:
+            return float("inf")
+        return row.value if card.better == "lower" else -row.value
+
+    return sorted(models, key=place)
+
+
+def _value(
+    row: SummaryRow | None, card: StatisticCard, found: Sequence[Difference], models: int
+) -> Value:
+    if row is None:
+        return Value(None)
+    return Value(row.value, row.low, row.high, best=_stands_out(row, card, found, models))
+
+
+def _stands_out(
+    row: SummaryRow, card: StatisticCard, found: Sequence[Difference], models: int
+) -> bool:
+    """Whether a model is significantly better than every other one."""
+    here = [
+        d if d.first == row.model else d.turned
+        for d in found
+        if row.model in (d.first, d.second)
+        and (d.dataset, d.user, d.protocol, d.measure)
+        == (row.dataset, row.user, row.protocol, row.measure)
+    ]
+    sign = {"lower": -1, "higher": 1, "": 0}[card.better]
+    ahead = [d.significant and sign * d.value > 0 for d in here]
+    return models > 1 and len(ahead) == models - 1 and all(ahead)

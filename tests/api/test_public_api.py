@@ -1,0 +1,214 @@
+"""What `import segmeter` offers: every name documented, and commands that print the same facts."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.core.errors import BadInput, NotFound
+
+Typed = Callable[..., tuple[int, str, str]]
+PUBLIC = [name for name in segmeter.__all__ if name != "__version__"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> segmeter.Run:
+    out = tmp_path_factory.mktemp("api") / "run"
+    return segmeter.evaluate(["oracle", "disc?radius=30"], "mini", out=out, rounds=3, limit=3)
+
+
+def test_importing_segmeter_loads_nothing_heavy() -> None:
+    script = "import sys, segmeter; print([m for m in sys.modules if m in ('numpy', 'typer')])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented(name: str) -> None:
+    thing = getattr(segmeter, name)
+    documented = inspect.getdoc(thing) or ""
+    assert documented
+    assert dir(segmeter) == sorted(segmeter.__all__)
+
+
+SHOWN = [n for n in PUBLIC if n[0].islower() or n in ("Dataset", "Run", "Predictor")]
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_function_and_class_of_the_api_shows_an_example(name: str) -> None:
+    """They run as doctests with all others."""
+    assert ">>>" in (inspect.getdoc(getattr(segmeter, name)) or "")
+
+
+def test_a_data_set_is_a_sequence_of_scenes() -> None:
+    mini = segmeter.load_dataset("mini")
+    assert len(list(mini)) == len(mini) == 11
+    assert mini["coffee"].id == mini[mini.names.index("coffee")].id
+    assert [scene.id for scene in mini[:2]] == mini.names[:2]
+    assert repr(mini) == "<data set mini: 11 scenes>"
+    with pytest.raises(NotFound, match="did you mean 'coffee'"):
+        mini["cofee"]
+
+
+def test_arrays_become_a_data_set_that_can_be_evaluated(tmp_path: Path) -> None:
+    images = [np.full((40, 50, 3), 30, np.uint8), np.full((40, 50), 30, np.uint8)]
+    labels = np.zeros((40, 50), int)
+    labels[5:15, 5:15], labels[20:30, 20:40] = 1, 7
+    own = segmeter.Dataset.from_arrays(images, [labels > 0, labels], names=["one", "two"])
+    assert [target.id for target in own["two"].targets] == ["1", "7"]
+    assert [target.mask.area for target in own["one"].targets] == [300]
+    made = segmeter.evaluate("oracle", own, out=tmp_path / "run", rounds=1)
+    assert {row["target"] for row in made.rows()} == {"object", "1", "7"}
+    other = segmeter.Dataset.from_arrays(images, [labels > 3, labels], names=["one", "two"])
+    assert other.fingerprint() != own.fingerprint()
+    with pytest.raises(BadInput, match="2 images have 1 masks"):
+        segmeter.Dataset.from_arrays(images, [labels])
+
+
+def test_the_next_click_is_that_of_the_benchmark() -> None:
+    from segmeter.core import catalogue
+
+    rng = np.random.default_rng(3)
+    scene = segmeter.load_dataset("mini")[0]
+    truth = scene.targets[0].mask.dense()
+    shown = np.roll(truth, 9, axis=1) ^ (rng.random(truth.shape) < 0.001)
+    user = catalogue.users.make("centre-click")
+    clicks: list[segmeter.Click] = []
+    for _ in range(4):
+        seen = segmeter.Observation(
+            scene, segmeter.Target("x", segmeter.Mask.of(truth)), segmeter.Mask.of(shown),
+            tuple(clicks), "corrected", None,  # type: ignore[arg-type]  # not used by this user
+        )  # fmt: skip
+        click = segmeter.next_click(truth, shown, clicks)
+        assert click == user.next(seen, rng)
+        assert click is not None
+        clicks.append(click)
+    pairs = [(click.point, click.positive) for click in clicks]
+    assert segmeter.next_click(truth, shown, pairs) == segmeter.next_click(truth, shown, clicks)
+    assert segmeter.next_click(truth, truth) is None
+
+
+def test_a_predictor_gives_what_a_session_gives() -> None:
+    scene = segmeter.load_dataset("mini")[0]
+    predictor = segmeter.Predictor("disc?radius=30")
+    with pytest.raises(BadInput, match="call set_image"):
+        predictor.predict(clicks=[(1, 2)])
+    predictor.set_image(scene.pixels)
+    first = predictor.predict(clicks=[(200, 250)])
+    both = predictor.predict(clicks=[(300, 100), ((200, 250), False)])
+    model = segmeter.load_model("disc?radius=30")
+    session = segmeter.Session(scene, model.encode(scene))
+    assert np.array_equal(first, session.step(segmeter.Click((200, 250))).mask.dense())
+    given = [segmeter.Click((300, 100)), segmeter.Click((200, 250), False)]
+    assert np.array_equal(both, session.step(given).mask.dense())
+    predictor.reset()
+    assert np.array_equal(predictor.predict(clicks=[(200, 250)]), first)
+    box = predictor.predict(box=(100, 100, 200, 220))
+    assert box.any()
+    with pytest.raises(BadInput, match="a box is 4 numbers"):
+        predictor.predict(box=(1, 2, 3))
+
+
+def test_a_predictor_takes_volumes() -> None:
+    volume, spacing = np.zeros((6, 20, 20), np.float32), (3.0, 1.0, 1.0)
+    predictor = segmeter.Predictor("disc?radius=4")
+    predictor.set_volume(volume, spacing)
+    assert predictor.predict(clicks=[(3, 10, 10)]).shape == volume.shape
+
+
+def test_a_simulation_is_the_session_of_the_benchmark(run: segmeter.Run) -> None:
+    scene = segmeter.load_dataset("mini")[0]
+    target = scene.targets[0]
+    rounds = segmeter.simulate("disc?radius=30", scene.pixels, target.mask.dense(), rounds=3)
+    rows = [
+        row for row in run.rows()
+        if row["model"] == "disc?radius=30" and row["scene"] == scene.id
+        and row["target"] == target.id and row["protocol"] == "corrected"
+    ]  # fmt: skip
+    assert [r.scores["iou"] for r in rounds] == pytest.approx([row["iou"] for row in rows])
+
+
+def test_a_run_gives_masks_tables_figures_and_citations(run: segmeter.Run, tmp_path: Path) -> None:
+    masks = list(run.masks())
+    assert len(masks) == len(run.sessions())
+    row, mask = masks[0]
+    assert mask.shape == run.scene(row["dataset"], row["scene"]).shape
+    assert run.figure(tmp_path / "iou.png").stat().st_size > 1000
+    assert "oracle" in run.leaderboard(tmp_path / "board.html").read_text()
+    assert "@" in run.cite()
+    assert {d.measure for d in run.compare()}
+    assert len(run.export(tmp_path / "masks")) == len(masks)
+
+
+def test_sessions_of_volumes_have_their_dice(tmp_path: Path) -> None:
+    made = segmeter.evaluate(
+        "disc", "mini-volumes", benchmark="volumes", out=tmp_path / "run", limit=1, rounds=2
+    )
+    assert made.sessions()[0]["dice"] >= 0
+
+
+def test_a_check_is_true_where_nothing_is_wrong(tmp_path: Path) -> None:
+    assert segmeter.check("disc")
+    assert not segmeter.check(lambda image, clicks: np.zeros((1, 1), bool))
+    empty = segmeter.Dataset.from_arrays([np.zeros((9, 9, 3), np.uint8)], [np.zeros((9, 9), bool)])
+    found = segmeter.check(empty)
+    assert not found
+    assert found.findings is not None
+    assert found.findings.scenes == 1
+
+
+def test_metrics_take_batches_and_merge() -> None:
+    rng = np.random.default_rng(0)
+    preds, target = rng.random((2, 5, 1, 16, 16)) > 0.5
+    metric, other = segmeter.metrics.Metric("iou"), segmeter.metrics.Metric("iou")
+    first = metric(preds[:2], target[:2])
+    other.update(preds[2:], target[2:])
+    metric.merge_state(other)
+    each = [segmeter.measures.iou(t[0], p[0]) for p, t in zip(preds, target, strict=True)]
+    assert metric.compute() == pytest.approx(np.mean(each))
+    assert first == pytest.approx(np.mean(each[:2]))
+    torch = pytest.importorskip("torch")
+    tensors = segmeter.metrics.MetricCollection(["iou", "dice"])
+    tensors.update(torch.as_tensor(preds), torch.as_tensor(target))
+    assert tensors.compute()["iou"] == pytest.approx(np.mean(each))
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def test_json_is_what_the_api_returns(run: segmeter.Run, typed: Typed, tmp_path: Path) -> None:
+    """The facts that commands print for programs, against the calls they stand for."""
+
+    def told(*words: object) -> Any:
+        code, out, err = typed(*words, "--json")
+        assert code in (0, 1), err
+        return json.loads(out)
+
+    assert told("report", run.address)["rows"] == plain([asdict(r) for r in run.summary()])
+    assert told("compare", run.address)["rows"] == plain(
+        [asdict(d) | {"significant": d.significant} for d in run.compare()]
+    )
+    assert [row["name"] for row in told("list", "users")["users"]] == segmeter.list_users()
+    assert told("list", "measures", "iou") == plain(segmeter.describe("measures", "iou"))
+    assert told("check", "disc")["broken"] == list(segmeter.check("disc").faults)
+    found = told("check", "mini", "--limit", 2)
+    assert found["scenes"] == segmeter.check("mini", limit=2).findings.scenes  # type: ignore[union-attr]
+    assert {row["name"]: row["here"] for row in told("fetch", "--list")} == segmeter.list_weights()
+    masks = told("export", run.address, "--out", tmp_path / "a")["masks"]
+    written = run.export(tmp_path / "a")
+    assert [(m["file"], m["scene"], m["voxels"]) for m in masks] == [
+        (str(m.path), m.scene, m.voxels) for m in written
+    ]
