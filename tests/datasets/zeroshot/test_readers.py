@@ -149,7 +149,7 @@ def test_hdf5_ids_have_nothing_at_minus_one(tmp_path):
     with pytest.raises(BadInput, match="has no 'dataset'; it has other"):
         _ = opened("hypersim", tmp_path).load(scene).targets
     file.write_bytes(b"nothing")
-    with pytest.raises(BadInput, match="not a whole HDF5 file"):
+    with pytest.raises(BadInput, match="not a complete HDF5 file"):
         _ = opened("hypersim", tmp_path).load(scene).targets
 
 
