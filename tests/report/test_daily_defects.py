@@ -123,7 +123,7 @@ def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
 
 
 def test_fetch_does_not_point_to_an_option_it_lacks() -> None:
-    from segmeter.cli.fetch import _explain
+    from segmeter.api.fetching import _explain
 
     with pytest.raises(NotFound, match=r"fetches weights, not data: .*segmeter run"):
         _explain("grabcut", {})
