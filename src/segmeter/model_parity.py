@@ -278,9 +278,10 @@ def _recorded(run: str | Path) -> dict[tuple[str, str], list[tuple[Prompt, ...]]
     from segmeter.evaluation import Run
 
     rows = Run.open(str(run)).sql("""
-        select dataset, scene, target, round, any_value(prompt order by model, "user", protocol)
-        as prompt from rows where prompt is not null
-        group by dataset, scene, target, round order by dataset, scene, target, round
+        select dataset, scene, target, round, prompt from rows where prompt is not null
+        qualify row_number() over (
+            partition by dataset, scene, target, round order by model, "user", protocol
+        ) = 1 order by dataset, scene, target, round
     """)
     found: dict[tuple[str, str], list[tuple[Prompt, ...]]] = {}
     for row in rows.to_pylist():

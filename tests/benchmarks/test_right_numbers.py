@@ -12,10 +12,10 @@ from segmeter.benchmarks.noc.statistics import statistics_for
 from segmeter.benchmarks.rclicks.statistics import CARDS as RCLICKS
 from segmeter.benchmarks.tetris.groups import attacks_of
 from segmeter.benchmarks.tetris.statistics import CARDS as TETRIS
-from segmeter.cli.leaderboard import sections_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Table
+from segmeter.report.leaderboard import sections_of
 from segmeter.report.paper_tables import paper_table
 from segmeter.stats.comparisons import holm
 from segmeter.stats.costs import fit_costs

@@ -64,7 +64,7 @@ def test_its_numbers_are_broken_down(place: Path) -> None:
 
 
 def test_its_leaderboard_knows_which_way_is_better(place: Path, tmp_path: Path) -> None:
-    from segmeter.cli.leaderboard import sections_of
+    from segmeter.report.leaderboard import sections_of
 
     (section,) = sections_of(Run.open(place, trust=True))
     (table,) = section.blocks

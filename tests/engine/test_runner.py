@@ -108,7 +108,7 @@ def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:
         watch = Watch()
         run_plan(plan, tmp_path, workers=0, progress=watch)
         assert len(watch.outcomes) == made
-    assert missing(Run.open(tmp_path)).text.startswith("Nothing")
+    assert missing(Run.open(tmp_path)).text.startswith("None: every scene")
 
 
 @pytest.mark.parametrize(

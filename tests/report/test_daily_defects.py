@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.api.runs import data_roots
 from segmeter.benchmarks.shown_cases import title
-from segmeter.cli._option_values import remembered
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -118,12 +118,12 @@ def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
     with RunFolder.claimed(tmp_path / "run", plan) as folder:
         folder.sign({"command": f"segmeter run noc --data '{own}' -m x"})
     run = Run.open(tmp_path / "run")
-    assert remembered(run, None).data == own
-    assert remembered(run, tmp_path).data == tmp_path
+    assert data_roots(run, None).data == own
+    assert data_roots(run, tmp_path).data == tmp_path
 
 
 def test_fetch_does_not_point_to_an_option_it_lacks() -> None:
-    from segmeter.cli.fetch import _explain
+    from segmeter.api.fetching import _explain
 
     with pytest.raises(NotFound, match=r"fetches weights, not data: .*segmeter run"):
         _explain("grabcut", {})

@@ -161,7 +161,7 @@ def test_a_cost_model_of_ones_own_holds_for_page_and_json(
     cost.write_text("locate = 0\nclick = 100\nby_hand = 0\n")
     rows = {(r["model"], r["measure"]): r["value"] for r in said(folder, capsys, cost=cost)}
     assert rows["disc", "seconds-to-90"] == 100 * float(rows["disc", "noc@90"])
-    report(folder, to=tmp_path / "page.html", cost=cost)
+    report(folder, out=tmp_path / "page.html", cost=cost)
     assert "100 s per click" in (tmp_path / "page.html").read_text()
 
 
@@ -184,7 +184,7 @@ def test_exports_hold_the_numbers_of_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], kind: str, tmp_path: Path
 ) -> None:
     rows = said(folder, capsys)
-    report(folder, to=tmp_path, kind=Format(kind))
+    report(folder, out=tmp_path, kind=Format(kind))
     text = (tmp_path / f"clicks-drawn.{kind}").read_text()
     for row in rows:
         if row["measure"] in ("noc@80", "noc@90"):

@@ -54,7 +54,8 @@ _FILES_ONLY = (".ckpt", ".bin", ".torch")  # in a folder these may be anything
 _LARGE = 1 << 24  # bytes of weights from which on their digest is kept
 # What torch raises for damaged checkpoints: its reader trusts that a file is whole.
 DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
-            AttributeError, AssertionError, OverflowError, MemoryError, struct.error)  # fmt: skip
+            AttributeError, AssertionError, OverflowError, MemoryError, struct.error,
+            zipfile.BadZipFile)  # fmt: skip
 
 
 ABSENT = Path("no weights")
@@ -288,8 +289,8 @@ def _read_safetensors(file: Path) -> dict[str, Any]:
 def _read_checkpoint(file: Path, lazily: bool) -> dict[str, Any]:
     import torch
 
-    mapped = lazily and zipfile.is_zipfile(file)  # the format before torch 1.6 cannot be mapped
     try:
+        mapped = lazily and zipfile.is_zipfile(file)  # files before torch 1.6 cannot be mapped
         with torch.serialization.safe_globals(_plain_numbers()):
             content = torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:

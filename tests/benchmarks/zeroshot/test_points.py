@@ -18,6 +18,7 @@ from segmeter.benchmarks.zeroshot.points.statistics import (
     with_means,
 )
 from segmeter.core import catalogue
+from segmeter.core.capabilities import OffersSome, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -77,12 +78,13 @@ def test_nine_rounds_are_played_and_the_oracle_is_of_the_first_only():
 def test_the_oracle_chooses_among_the_masks_on_offer_only():
     """A SAM also holds its single mask, which it does not offer for a lone point."""
 
+    @capable(OffersSome)
+    class Offering(Prediction):
+        offered = (0, 2)
+
     class Two(ThreeMasks):
         def predict(self, requests):
-            made = super().predict(requests)
-            for prediction in made:
-                prediction.offered = (0, 2)
-            return made
+            return [Offering(len(request.prompts) > 1, request) for request in requests]
 
     class Guessing(Two):
         card = ModelCard("two", "", frozenset({"click"}))

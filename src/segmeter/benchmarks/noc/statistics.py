@@ -142,7 +142,7 @@ def _typical_looks(run: Results) -> dict[tuple[str, str], float]:
     table = run.sql("""
         select model, dataset, median(encode) as typical
         from (select distinct model, dataset, scene, unnest(seconds_encode) as encode
-              from sessions) group by all
+              from sessions) group by all order by model, dataset
     """)
     return {(r["model"], r["dataset"]): r["typical"] or 0.0 for r in table.to_pylist()}
 

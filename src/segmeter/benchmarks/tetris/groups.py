@@ -98,7 +98,8 @@ def attacks_of(run: Results) -> dict[str, str]:
         return {}
     table = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries
-        from rows where protocol = 'corrected' and trials is not null group by model
+        from rows where protocol = 'corrected' and trials is not null
+        group by model order by model
     """)
     return {
         row["model"]: "search" if row["tries"] > _MOST_STEPS else "gradient"
