@@ -38,7 +38,7 @@ _OUTLINED = "Each image with the outlines of its targets, as a benchmark takes t
 
 @dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """Facts that a reader can check at a glance: size, spacing, modality, window, volumes of organs."""
+    """Facts to check at a glance: size, spacing, modality, window, volumes of organs."""
 
     scene: str
     size: str
