@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from segmeter.model_parity import parity
     from segmeter.serving import serve
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Where each public name is defined; it is imported when first used.
 _HOMES = {
