@@ -37,7 +37,7 @@ demo: $(VENV)/.use
 	@echo "next: source $(BIN)/activate, then segmeter doctor"
 
 test: check
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rs
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rsfE
 
 check: $(VENV)/.develop
 	@$(BIN)/ruff check .
