@@ -35,10 +35,9 @@ from segmeter.report.page import Page, render
 from segmeter.stats.rankings import spearman
 from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
-from segmeter.users.adversary import SearchClick
-from segmeter.users.box_search import search_boxes
-from segmeter.users.centre_click import CentreClick
-from segmeter.users.click_search import SearchGrid
+from segmeter.users.adversary import SearchClick, SearchGrid
+from segmeter.users.boxes import search_boxes
+from segmeter.users.error_prompts import CentreClick
 
 PLAN = Plan(
     "tetris",

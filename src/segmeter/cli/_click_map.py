@@ -221,7 +221,7 @@ def _boxes(encoded: EncodedScene, target: Target, out: Path) -> tuple[dict[str, 
 
     from segmeter.benchmarks.tetris.boxes import shift_map
     from segmeter.cli._shift_figure import shift_image
-    from segmeter.users.box_search import search_boxes
+    from segmeter.users.boxes import search_boxes
 
     found = search_boxes(encoded, target, progress=_progress("boxes drawn otherwise"))
     if sys.stderr.isatty():

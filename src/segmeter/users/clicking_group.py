@@ -19,7 +19,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.centre_click import TOGETHER, Found, Together, centre_clicks
+from segmeter.users.error_prompts import TOGETHER, Found, Together, centre_clicks
 
 __all__ = ["ClickingGroup", "MapSample"]
 

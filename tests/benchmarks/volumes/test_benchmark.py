@@ -34,7 +34,7 @@ from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.roots import Roots
 from segmeter.store.run import Run
-from segmeter.users.volumes.cvpr25 import click_curve_area
+from segmeter.users.volumes.volume_clicks import click_curve_area
 
 USERS = (
     "box-interpolation?n=3",
