@@ -19,8 +19,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Target
 from segmeter.core.users import Observation
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from segmeter.users.error_prompts import centre_click
 
 

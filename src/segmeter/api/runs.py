@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Section
-from segmeter.runtime.remote_files import as_typed, is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, as_typed, is_address
 from segmeter.store import Run as StoredRun
 from segmeter.store.scanning import quoted
 

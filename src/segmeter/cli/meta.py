@@ -18,7 +18,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 if TYPE_CHECKING:
     from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps
     from segmeter.benchmarks.seism.pairs import PairScores
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
     from segmeter.stats.intervals import Interval
 
 __all__ = ["meta"]

@@ -15,8 +15,7 @@ from segmeter.core.differentiable import Differentiable
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from segmeter.users.error_prompts import centre_click
 from segmeter.users.gradient_attack import (
     STEPS,

@@ -17,8 +17,7 @@ from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from segmeter.users.error_prompts import centre_click
 from segmeter.users.gradient_attack import Direction
 

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from segmeter.clickability.click_sampling import Draw
-from segmeter.clickability.groups import GROUPS, Share, share_of_group
+from segmeter.clickability.groups import GROUPS, Draw, Share, share_of_group
 from segmeter.clickability.map_sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
 from segmeter.core.capabilities import RepeatsDraws, capable

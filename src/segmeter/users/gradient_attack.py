@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.depth import depth_px
+from segmeter.clickability.maps import depth_px
 from segmeter.core.differentiable import Differentiable, MovableClicks
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
@@ -33,8 +33,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request, keeps_state, render
 from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from segmeter.users.error_prompts import centre_click
 
 if TYPE_CHECKING:

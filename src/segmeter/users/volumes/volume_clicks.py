@@ -9,9 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.groups import draw_voxel, share_of_group, volume_prior
 from segmeter.clickability.prior import Round
-from segmeter.clickability.volume_prior import draw_voxel, volume_prior
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, capable
 from segmeter.core.connected_components import largest_component
