@@ -194,5 +194,5 @@ def _register_simpleclick(name: str, shape: SimpleClick) -> None:
         return ClickNet(card, shape, simpleclick_settings(zoom, flip, threshold), weights, device)
 
 
-for _name, _shape in SIMPLECLICK.items():
-    _register_simpleclick(_name, _shape)
+for _name, _vit in SIMPLECLICK.items():
+    _register_simpleclick(_name, _vit)
