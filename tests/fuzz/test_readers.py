@@ -48,6 +48,7 @@ NOT_FUZZED = {
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
     "store/cache.py": "a cache of the machine's own",
+    "training/decoder_training.py": "the training's own state and embeddings",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
     # Columns of rows: job files are mutated as a whole by the readers of runs.
     "benchmarks/by_group/splitting.py:_mapping": "a column of the rows",
