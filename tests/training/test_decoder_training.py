@@ -22,7 +22,7 @@ from segmeter.models.sam._networks import SamNetwork
 from segmeter.models.sam.model import Kind, Sam
 from segmeter.training.annotation_rounds import AnnotatedObject, round_losses, schedule
 from segmeter.training.decoder_training import DecoderSettings, Progress, encoded_scenes, train
-from segmeter.users.centre_click import CentreClick
+from segmeter.users.error_prompts import CentreClick
 from segmeter.users.training_prompts import TrainingPrompts, training_point
 
 SETTINGS = DecoderSettings(

@@ -16,7 +16,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.boxes import jittered_box, shaken_box
-from segmeter.users.drawn_pixels import pixel_at
+from segmeter.users.error_prompts import pixel_at
 from segmeter.users.sam_points import random_point
 
 __all__ = ["TrainingPrompts", "training_point"]
