@@ -133,11 +133,11 @@ def fit(
             )
 
     begun = time.perf_counter()
-    parts = [encoded_scenes(model, part, out / "embeddings") for part in (learn, validate)]
-    done = train(model, user, *parts, settings, out, tell)
-    first = done.history[0]["noc"]
+    first, second = (encoded_scenes(model, p, out / "embeddings") for p in (learn, validate))
+    done = train(model, user, first, second, settings, out, tell)
+    before = done.history[0]["noc"]
     print(
-        f"  {user.name}: validation NoC {first:.2f} before, best at step {done.best_step}, "
+        f"  {user.name}: validation NoC {before:.2f} before, best at step {done.best_step}, "
         f"{time.perf_counter() - begun:.0f} s",
         flush=True,
     )

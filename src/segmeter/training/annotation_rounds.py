@@ -26,8 +26,7 @@ from segmeter.core.users import Observation, User
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
 from segmeter.models.sam._frames import Frame
-from segmeter.models.sam._policy import chosen_of, fed_back
-from segmeter.models.sam._prompts import of_equal_size
+from segmeter.models.sam._prompts import chosen_of, fed_back, of_equal_size
 from segmeter.training.mask_losses import ScoreLoss, step_loss
 
 __all__ = ["AnnotatedObject", "RoundLosses", "round_losses", "schedule"]

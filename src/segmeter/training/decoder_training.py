@@ -29,7 +29,7 @@ from segmeter.core.users import User
 from segmeter.models.checkpoints import read_checkpoint
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
-from segmeter.models.sam._policy import Policy
+from segmeter.models.sam._prompts import Policy
 from segmeter.models.sam.layouts import source_name
 from segmeter.models.sam.model import Sam
 from segmeter.models.weights import DAMAGED
