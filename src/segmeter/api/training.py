@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 
 if TYPE_CHECKING:
-    from segmeter.training.decoder_training import Progress
+    from segmeter.training.decoder_training import DecoderSettings, Progress
     from segmeter.training.noc_changes import NocChange
 
 __all__ = ["DecoderTraining", "split_scenes", "train_decoder"]
@@ -80,26 +80,44 @@ def train_decoder(
     Traceback (most recent call last):
     segmeter.core.errors.BadInput: 'disc' has no mask decoder to train; choose a SAM
     """
-    from segmeter.models.sam.model import Sam
-    from segmeter.training.decoder_training import DecoderSettings, encoded_scenes, train
+    made = as_model(model, weights)
+    chosen, folder = _settings(made, settings), Path(out)
+    users = [_user(one) for one in (user, *test_users)]
+    parts = split_scenes(_scenes(dataset, data), validation, test, chosen.seed)
+    others = [(str(one), _scenes(one, data)) for one in also]
+    return _trained(made, users, parts, others, chosen, folder, progress)
 
-    made, annotator = as_model(model, weights), _user(user)
-    if not isinstance(made, Sam):
-        raise BadInput(f"'{made.card.name}' has no mask decoder to train; choose a SAM")
+
+def _settings(model: Any, settings: Mapping[str, Any]) -> DecoderSettings:
+    from segmeter.models.sam.model import Sam
+    from segmeter.training.decoder_training import DecoderSettings
+
+    if not isinstance(model, Sam):
+        raise BadInput(f"'{model.card.name}' has no mask decoder to train; choose a SAM")
     unknown = settings.keys() - DecoderSettings.__dataclass_fields__.keys()
     if unknown:
         raise BadInput(f"no training setting '{min(unknown)}'; see DecoderSettings")
-    chosen, folder = DecoderSettings(**settings), Path(out)
-    parts = split_scenes(_scenes(dataset, data), validation, test, chosen.seed)
-    learn, validate, held_out = (
-        encoded_scenes(made, part, folder / "embeddings") for part in parts
-    )
+    return DecoderSettings(**settings)
+
+
+def _trained(
+    model: Any,
+    users: Sequence[Any],
+    parts: Sequence[Sequence[Scene]],
+    others: Sequence[tuple[str, Sequence[Scene]]],
+    settings: DecoderSettings,
+    out: Path,
+    progress: Callable[[Progress], None],
+) -> DecoderTraining:
+    """Train with the first user; NoC before and after with all users on all tests."""
+    from segmeter.training.decoder_training import encoded_scenes, train
+
+    learn, validate, held_out = (encoded_scenes(model, part, out / "embeddings") for part in parts)
     tests = [("", held_out)] if held_out else []
-    tests += [(str(one), encoded_scenes(made, _scenes(one, data))) for one in also]
-    users = [annotator, *map(_user, test_users)]
-    measure = _Measure(tests, users, chosen)
+    tests += [(name, encoded_scenes(model, scenes)) for name, scenes in others]
+    measure = _Measure(tests, users, settings)
     before = measure()
-    done = train(made, annotator, learn, validate, chosen, folder, progress)
+    done = train(model, users[0], learn, validate, settings, out, progress)
     changes = measure.changes(before, measure())
     return DecoderTraining(done.weights, done.best_step, done.history, changes)
 

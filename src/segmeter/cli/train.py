@@ -27,57 +27,68 @@ _TRAINING = "Training"
 _TESTING = "Validation and test"
 
 
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")]
+Annotator = Annotated[str, typer.Option("--user", "-u", help="Annotator in the loop.")]
+Steps = Annotated[
+    int, typer.Option("--steps", min=1, rich_help_panel=_TRAINING, help="Steps at most.")
+]
+Batch = Annotated[
+    int, typer.Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
+]
+Rounds = Annotated[
+    int, typer.Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
+]
+Rate = Annotated[
+    float, typer.Option("--rate", rich_help_panel=_TRAINING, help="Largest learning rate.")
+]
+Validation = Annotated[
+    float,
+    typer.Option("--validation", rich_help_panel=_TESTING, help="Share of images to validate on."),
+]
+Test = Annotated[
+    float, typer.Option("--test", rich_help_panel=_TESTING, help="Share of images left to test on.")
+]
+TestUsers = Annotated[
+    list[str] | None,
+    typer.Option("--test-user", rich_help_panel=_TESTING, help="Test with this user too."),
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--also", rich_help_panel=_TESTING, help="Test on this data set too."),
+]
+Every = Annotated[
+    int,
+    typer.Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations."),
+]
+Patience = Annotated[
+    int,
+    typer.Option(
+        "--patience",
+        min=1,
+        rich_help_panel=_TESTING,
+        help="Validations without improvement that end the training.",
+    ),
+]
+
+
 @group.command("decoder")
 def decoder(
     model: OneModel,
     dataset: OneDataset,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")],
-    user: Annotated[str, typer.Option("--user", "-u", help="Annotator in the loop.")] = (
-        "centre-click"
-    ),
+    out: Out,
+    user: Annotator = "centre-click",
     data: Data = None,
     weights: Weights = None,
-    steps: Annotated[
-        int, typer.Option("--steps", min=1, rich_help_panel=_TRAINING, help="Steps at most.")
-    ] = 400,
-    batch: Annotated[
-        int, typer.Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
-    ] = 16,
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
-    ] = 6,
-    rate: Annotated[
-        float, typer.Option("--rate", rich_help_panel=_TRAINING, help="Largest learning rate.")
-    ] = 1e-4,
-    validation: Annotated[
-        float,
-        typer.Option("--validation", rich_help_panel=_TESTING, help="Share of images to validate."),
-    ] = 0.2,
-    test: Annotated[
-        float,
-        typer.Option("--test", rich_help_panel=_TESTING, help="Share of images left out to test."),
-    ] = 0.0,
-    test_user: Annotated[
-        list[str] | None,
-        typer.Option("--test-user", rich_help_panel=_TESTING, help="Test with this user too."),
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option("--also", rich_help_panel=_TESTING, help="Test on this data set too."),
-    ] = None,
-    every: Annotated[
-        int,
-        typer.Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations."),
-    ] = 50,
-    patience: Annotated[
-        int,
-        typer.Option(
-            "--patience",
-            min=1,
-            rich_help_panel=_TESTING,
-            help="Validations without improvement that end the training.",
-        ),
-    ] = 4,
+    steps: Steps = 400,
+    batch: Batch = 16,
+    rounds: Rounds = 6,
+    rate: Rate = 1e-4,
+    validation: Validation = 0.2,
+    test: Test = 0.0,
+    test_user: TestUsers = None,
+    also: Also = None,
+    every: Every = 50,
+    patience: Patience = 4,
     seed: Seed = 0,
 ) -> int:
     """Fine-tune the mask decoder of a SAM with a simulated annotator.

@@ -130,7 +130,7 @@ def _inputs(
     members: Sequence[tuple[AnnotatedObject, Request]],
     tokens: Sequence[tuple[list[tuple[float, ...]], list[int]]],
 ) -> tuple[Embedding, Tensor, Tensor, Tensor]:
-    """What the decoder gets: embeddings, position, and the prompts of the frozen prompt encoder."""
+    """Inputs of the decoder: embeddings, position, and prompts of the frozen prompt encoder."""
     sparse, dense, cells, fine = [], [], [], []
     for (one, request), (points, labels) in zip(members, tokens, strict=True):
         encoded = one.encoded
