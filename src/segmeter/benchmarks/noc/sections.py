@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.grouping import uneven
+from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.comparison import Comparison, comparisons, comparisons_in
@@ -20,6 +21,7 @@ from segmeter.benchmarks.noc.statistics import (
     failures_at,
     quality_after,
 )
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
@@ -54,6 +56,7 @@ def sections(run: Results) -> list[Section]:
         _growth(made),
         *_differences(made),
         _numbers(run, made),
+        *response_sections(run, Noc()),
         _time(made, run),
         *_cases(run, made),
     ]

@@ -17,6 +17,7 @@ from segmeter.benchmarks.rclicks.tables import (
     ranking_table,
     short_table,
 )
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Block, Note, Section
 
@@ -37,6 +38,7 @@ def sections(run: Results) -> list[Section]:
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
         _hard(run, lead),
+        *response_sections(run, Rclicks()),
         Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
         Section(
             "Every statistic and its null", _NULL, [null_table(f, True) for f in found], folded=True

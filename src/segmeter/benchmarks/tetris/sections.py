@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.grouping import uneven
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
+from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
 from segmeter.benchmarks.tetris.groups import AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.statistics import CARDS
@@ -56,6 +58,7 @@ def sections(run: Results) -> list[Section]:
         _trajectories(summary, lead),
         _first_click(summary, lead),
         _agreement(summary, lead),
+        *response_sections(run, Tetris()),
         *_cases(run, summary, lead),
     ]
     return [section for section in made if section is not None]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
@@ -67,6 +68,7 @@ def sections(run: Results) -> list[Section]:
         *_side_by_side(groups, found, lead, chosen),
         _growth(rows, lead),
         _by_dataset(rows),
+        *response_sections(run, benchmark),
         *apart,
     ]
 
