@@ -16,7 +16,7 @@ from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import round_from_json
-from segmeter.core.rows import RESPONSES
+from segmeter.core.rows import RESPONSES, SESSION_LISTS
 from segmeter.core.tables import Tables, columns_in, load_tables, spread
 from segmeter.measures.obedience import HURT, Response, responses, setbacks
 from segmeter.stats.calibration import (
@@ -97,9 +97,11 @@ def response_groups(
 
     `together` gives the name under which a user is reported; users of one name are pooled.
     """
-    quality = "iou" if "iou" in columns_in(run) else "dice"
+    there = columns_in(run)
+    quality = "iou" if "iou" in there else "dice"
+    wanted = [c for c in (quality, "kinds_", *SESSION_LISTS) if c in there]
     members: dict[tuple[str, ...], list[Responses]] = {}
-    for tables in load_tables(run, [quality, "kinds_", "score", "positive", *RESPONSES]):
+    for tables in load_tables(run, wanted):
         user = together(tables.user)
         key = (tables.model, tables.dataset, user, tables.protocol)
         members.setdefault(key, []).append(_group(run, tables, quality, user))
@@ -114,14 +116,26 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     played = spread(kinds, given, False, rounds)
     if quality == "dice":
         iou = iou / (2 - iou)
-    counts = [tables.table(name, np.nan, rounds) for name in RESPONSES]
+    unknown = np.full(iou.shape, np.nan)
+    held = {
+        name: tables.table(name, np.nan, rounds) if name in tables.lines.column_names else unknown
+        for name in SESSION_LISTS
+    }
+    counts = [held[name] for name in RESPONSES]
     if np.isnan(counts[0]).all():
         counts = _from_masks(run, tables, rounds)
-    score, positive = (tables.table(c, np.nan, rounds) for c in ("score", "positive"))
     numbers = np.broadcast_to(np.arange(1.0, rounds + 1), iou.shape)
-    held = [np.where(played, t, np.nan) for t in (numbers, iou, score, positive, *counts)]
+    every = (numbers, iou, held["score"], held["positive"], *counts)
     model, dataset, _, protocol = tables.key
-    return Responses(model, dataset, user, protocol, tables.keys, tables.clusters, *held)
+    return Responses(
+        model,
+        dataset,
+        user,
+        protocol,
+        tables.keys,
+        tables.clusters,
+        *(np.where(played, table, np.nan) for table in every),
+    )
 
 
 def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
