@@ -93,7 +93,7 @@ class Responses(Group):
 def response_groups(
     run: Results, together: Callable[[str], str] = lambda user: user
 ) -> list[Responses]:
-    """What each model did with the prompts of each user.
+    """The responses of each model to the prompts of each user.
 
     `together` gives the name under which a user is reported; users of one name are pooled.
     """
@@ -121,6 +121,8 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
         name: tables.table(name, np.nan, rounds) if name in tables.lines.column_names else unknown
         for name in SESSION_LISTS
     }
+    if len(np.unique(held["score"][~np.isnan(held["score"])])) < 2:
+        held["score"] = unknown  # a constant is no score
     counts = [held[name] for name in RESPONSES]
     if np.isnan(counts[0]).all():
         counts = _from_masks(run, tables, rounds)
@@ -139,7 +141,7 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
 
 
 def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
-    """What rows of earlier versions lack, from their masks; NaN where none were stored."""
+    """Columns that rows of earlier versions lack, from their masks; NaN if none were stored."""
     known = run.sql("select * from rows limit 0").column_names
     found = np.full((len(RESPONSES), len(tables.keys), rounds), np.nan)
     if "mask" not in known or "prompt" not in known:
