@@ -38,6 +38,7 @@ from segmeter.datasets.labelmaps import (
     read_results,
 )
 from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
+from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
 from segmeter.stats.effort import CostModel
@@ -210,6 +211,22 @@ def _arrays() -> list[bytes]:
 def _label_arrays() -> list[bytes]:
     arrays = [LABELS, LABELS.astype(">i4"), np.asfortranarray(LABELS), LABELS > 5]
     return [_saved(lambda out, a=a: np.save(out, a)) for a in arrays]
+
+
+def _challenge_cases() -> list[bytes]:
+    boxes = np.array([{"z_min": 0, "z_max": 1}], dtype=object)
+    volume = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    arrays = {"imgs": volume, "gts": volume % 3, "spacing": np.array([1.0, 1.0, 5.0])}
+    return [
+        _saved(lambda out: np.savez(out, **arrays)),
+        _saved(lambda out: np.savez_compressed(out, boxes=boxes, **arrays)),
+    ]
+
+
+def _read_challenge_case(path: Path) -> None:
+    for name in ("imgs", "gts", "spacing", "boxes"):
+        read_member(path, name)
+    holds_cases(path.parent)
 
 
 def _nifti(suffix: str) -> Callable[[], list[bytes]]:
@@ -695,6 +712,7 @@ READERS: dict[str, Reader] = {
     "mat": Reader(_matlab, _each(read_results, read_contour_map, read_edge_map), "a.mat"),
     "npy": Reader(_arrays, read_edge_map, "a.npy"),
     "label-npy": Reader(_label_arrays, read_results, "a.npy"),
+    "cvpr25-npz": Reader(_challenge_cases, _read_challenge_case, "a.npz"),
     "nifti": Reader(_nifti(".nii"), _read_nifti, "a.nii", needs="nibabel"),
     "nifti-gz": Reader(_nifti(".nii.gz"), _read_nifti, "a.nii.gz", needs="nibabel"),
     "nrrd": Reader(_nrrd, _read_itk, "a.nrrd", text_changed, needs="nrrd"),
