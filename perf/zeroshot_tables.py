@@ -82,13 +82,15 @@ def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[st
         from segmeter.benchmarks.zeroshot.edges.work import rows_of
 
         return rows_of(segmenter, scene, BOTH, chosen.threads)
-    from segmeter.benchmarks.zeroshot.proposals import Settings
+    from segmeter.benchmarks.zeroshot.proposals import Proposals
     from segmeter.benchmarks.zeroshot.proposals.work import rows_of as proposed
+    from segmeter.core.plans import Plan
 
-    settings = Settings(points=chosen.points)
+    options = {"points": chosen.points}
     if chosen.output == "single":
-        settings = Settings(points=chosen.points, nms=0.95, output="single")
-    return proposed(segmenter, scene, scene.detection_ground_truth, settings, BOTH)
+        options |= {"nms": 0.95, "output": "single"}
+    plan = Proposals().plan(Plan("proposals", (), (), options=options))
+    return proposed(segmenter, scene, scene.detection_ground_truth, plan)
 
 
 class Rows:

@@ -107,3 +107,13 @@ def test_a_benchmark_declares_a_schema_a_headline_and_a_citation(name: str) -> N
     assert benchmark.schema.key
     assert benchmark.headline
     assert benchmark.citations
+
+
+def test_options_are_declared_with_type_default_and_help() -> None:
+    until = next(o for o in catalogue.benchmarks.make("noc").options if o.name == "until")
+    assert (until.flag, until.kind, until.default) == ("--until", str, None)
+    for name in NAMES:
+        for option in catalogue.benchmarks.make(name).options:
+            assert option.kind in (int, float, bool, str, Path)
+            assert option.default is None or option.read(option.default) == option.default
+            assert not option.help or option.help.endswith(".")

@@ -7,6 +7,7 @@ benchmark declares, once per run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,10 @@ from segmeter.core.benchmarks import (
     RunOption,
     SummaryRow,
 )
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.measures import mask_measure
+from segmeter.core.plans import Plan
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
@@ -42,15 +47,61 @@ def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
 class Declared:
     """A benchmark that declares the groups of a run and the statistics of a group.
 
-    What needs more than rows to be looked up is imported inside the methods, so that listing
-    benchmarks, or running one, needs none of what its statistics and pages need.
+    Statistics and pages are imported inside the methods, so that listing benchmarks, or running
+    one, does not load them.
+
+    Attributes
+    ----------
+    users, rounds, measures
+        Defaults of a plan; a benchmark without default users has none.
+    options
+        Options of `segmeter run` of its own.
     """
 
     __slots__ = ()
+    name: str
+    users: ClassVar[tuple[str, ...]] = ()
+    rounds: ClassVar[int] = 1
+    measures: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[RunOption, ...]] = ()
     citations: ClassVar[Mapping[str, str]] = {}
     split_by: ClassVar[tuple[str, ...]] = ()
+
+    def plan(self, plan: Plan) -> Plan:
+        """Fill what the request left open."""
+        return self.filled(plan)
+
+    def filled(self, plan: Plan) -> Plan:
+        """A request with default users, rounds, protocols, measures and options."""
+        if plan.kind != "model":
+            raise BadInput(f"benchmark '{self.name}' tests models, not methods; use --model")
+        if plan.rounds < 0:
+            raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
+        if plan.users and not self.users:
+            raise BadInput(f"benchmark '{self.name}' has no users; leave out --user")
+        for name in plan.measures:
+            mask_measure(name)
+        return replace(
+            plan,
+            users=plan.users or tuple(Spec.parse(name) for name in self.users),
+            rounds=plan.rounds or self.rounds,
+            protocols=plan.protocols or ("published", "corrected"),
+            measures=tuple(dict.fromkeys((*self.measures, *plan.measures))),
+            options=self.options_of(plan),
+        )
+
+    def options_of(self, plan: Plan) -> dict[str, Any]:
+        """The plan's options, checked, with the defaults of those that were not given."""
+        declared = {option.name: option for option in self.options}
+        for name in plan.options:
+            if name not in declared:
+                known = [option.name for option in self.options if option.help]
+                has = f"it has {', '.join(known)}" if known else "it has none"
+                hint = suggestion(name, known)
+                raise BadInput(f"benchmark '{self.name}' has no option '{name}';{hint} {has}")
+        given = {o.name: plan.options.get(o.name, o.default) for o in self.options}
+        return {name: declared[name].read(v) for name, v in given.items() if v is not None}
 
     def load(self, run: Results) -> Sequence[Group]:
         """The groups of a run, from its rows."""

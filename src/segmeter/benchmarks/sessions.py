@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from segmeter.core.benchmarks import Row
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
@@ -25,8 +23,6 @@ from segmeter.core.sessions import Judge, Round
 from segmeter.core.users import User
 
 __all__ = [
-    "Defaults",
-    "fill",
     "judge_by",
     "kernel_threads",
     "mask_of",
@@ -37,32 +33,6 @@ __all__ = [
     "target_columns",
     "timed_encode",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """Default settings of a benchmark."""
-
-    users: tuple[str, ...]
-    rounds: int
-    measures: tuple[str, ...] = ("iou", "boundary-iou")
-
-
-def fill(plan: Plan, defaults: Defaults) -> Plan:
-    """A request with whatever it left open filled in."""
-    if plan.kind != "model":
-        raise BadInput(f"benchmark '{plan.benchmark}' tests models, not methods; use --model")
-    if plan.rounds < 0:
-        raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
-    for name in plan.measures:
-        mask_measure(name)
-    return replace(
-        plan,
-        users=plan.users or tuple(Spec(name) for name in defaults.users),
-        rounds=plan.rounds or defaults.rounds,
-        protocols=plan.protocols or ("published", "corrected"),
-        measures=tuple(dict.fromkeys((*defaults.measures, *plan.measures))),
-    )
 
 
 def simulate_scene(

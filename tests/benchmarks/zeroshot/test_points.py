@@ -181,7 +181,7 @@ def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
 
 
 def test_a_wrong_setting_is_refused():
-    with pytest.raises(BadInput, match="has no setting 'base'"):
+    with pytest.raises(BadInput, match="has no option 'base'"):
         catalogue.benchmarks.make("points").plan(
             Plan("points", (Spec("disc"),), (), options={"base": "x"})
         )

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,29 +24,26 @@ from segmeter.core.users import Observation
 from segmeter.users.adversary import search
 from segmeter.users.gradient_attack import Direction
 
-if TYPE_CHECKING:
-    from segmeter.benchmarks.tetris import Settings
-
 __all__ = ["extreme_rows", "map_of", "people_rows", "probed"]
 
 DIRECTIONS: tuple[Direction, ...] = ("worst", "best")
 
 
-def probed(scene: Scene, settings: Settings) -> bool:
+def probed(scene: Scene, exhaustive: float) -> bool:
     """Whether a scene is among those clicked everywhere; by its name, so the same always."""
     draw = int(fingerprint("probed", scene.name, size=4), 16) / 16**8
-    return draw < settings.exhaustive
+    return draw < exhaustive
 
 
 def extreme_rows(
-    encoded: EncodedScene, scene: Scene, plan: Plan, settings: Settings, seconds_encode: float
+    encoded: EncodedScene, scene: Scene, plan: Plan, seconds_encode: float
 ) -> Iterator[Row]:
     """The worst and the best of every `stride`-th first click, and what a search finds.
 
     For a model without a gradient the attack is the search already.
     """
     for target in scene.targets:
-        found = click_map(encoded, target, int(settings.stride))
+        found = click_map(encoded, target, plan.options["stride"])
         for direction in DIRECTIONS:
             point, _ = found.extreme(worst=direction == "worst")
             kept = {"map": packed(found)} if direction == "worst" else {"map": None}
@@ -65,12 +62,12 @@ def extreme_rows(
 
 
 def people_rows(
-    encoded: EncodedScene, scene: Scene, plan: Plan, settings: Settings, seconds_encode: float
+    encoded: EncodedScene, scene: Scene, plan: Plan, seconds_encode: float
 ) -> Iterator[Row]:
     """Scores of each recorded first click; all of a target in one row."""
     from segmeter.users.replay import open_clicks, recorded
 
-    file, first_rounds = open_clicks(Path(settings.clicks))
+    file, first_rounds = open_clicks(Path(plan.options["clicks"]))
     shape = (scene.shape[0], scene.shape[1])
     for target in scene.targets:
         places = recorded(first_rounds, scene.dataset, scene.id, target.id)

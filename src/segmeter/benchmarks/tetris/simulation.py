@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.sessions import judge_by, rows_of, timed_encode
-from segmeter.benchmarks.tetris import Settings
 from segmeter.benchmarks.tetris.extremes import extreme_rows, people_rows, probed
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
@@ -71,7 +70,7 @@ class _Member:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-def simulate_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
+def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Look once; play base and attacks together, then what is known of the first click."""
     encoded, seconds_encode = timed_encode(model, scene)
     team = AttackRecorder()
@@ -88,12 +87,10 @@ def simulate_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -
             attempt = team.attempts.get(key)
             rows.append(row | {"inherited": happened.inherited} | _tried(attempt))
     blank = {"inherited": False, **_tried(None)}
-    if probed(scene, settings):
-        rows += [
-            blank | row for row in extreme_rows(encoded, scene, plan, settings, seconds_encode)
-        ]
-    if settings.clicks:
-        rows += [blank | row for row in people_rows(encoded, scene, plan, settings, seconds_encode)]
+    if probed(scene, plan.options["exhaustive"]):
+        rows += [blank | row for row in extreme_rows(encoded, scene, plan, seconds_encode)]
+    if plan.options["clicks"]:
+        rows += [blank | row for row in people_rows(encoded, scene, plan, seconds_encode)]
     sizes = {target.id: math.hypot(*target.mask.bits.shape) for target in scene.targets}
     return [row | {"diagonal_px": sizes[row["target"]]} for row in rows]
 

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row
+from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
     ShowsVolumes,
     capable,
 )
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -26,11 +25,26 @@ from segmeter.core.sections import Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Volumes"]
+__all__ = ["PROMPTERS", "Volumes"]
 
-_ROUNDS = 6
-_MEASURES = ("dice", "nsd")
-_DRAWS = 5
+PROMPTERS = (
+    "point-interpolation?n=3",
+    "point-interpolation?n=5",
+    "point-propagation",
+    "points-per-slice?n=1",
+    "points-per-slice?n=5",
+    "box-propagation",
+    "boxes-from-3d-box",
+    "box-interpolation?n=3",
+    "box-interpolation?n=5",
+    "box-per-slice",
+    "scribble-refinement?start=point-interpolation&n=5",
+    "scribble-refinement?start=box-interpolation&n=3",
+    "centre-points-per-volume?n=1",
+    "box-3d",
+    "point-per-volume-refinement?start=centre-points-per-volume",
+)
+"""Prompters for slices and for the whole; each model gets those that fit it."""
 
 
 @catalogue.benchmarks.add(
@@ -43,6 +57,17 @@ class Volumes(Declared):
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
+    users: ClassVar[tuple[str, ...]] = PROMPTERS
+    rounds: ClassVar[int] = 6
+    measures: ClassVar[tuple[str, ...]] = ("dice",)
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("draws", int, 5, "Draws of random users in 'corrected'.", least=1),
+        RunOption("nsd_mm", str, "2", "Tolerance of NSD: 2, or by organ 2,spleen=1,liver=3."),
+        RunOption(
+            "convention", str, "surface", "How surfaces are measured: weighed by area, or "
+            "outermost voxels as MONAI counts them.", choices=("surface", "monai"),
+        ),
+    )  # fmt: skip
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
     split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice", "seconds")
@@ -52,23 +77,17 @@ class Volumes(Declared):
     }
 
     def plan(self, plan: Plan) -> Plan:
-        from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS
-        from segmeter.benchmarks.volumes.judging import check_measures
+        from segmeter.benchmarks.volumes.judging import Surfaces, check_measures
 
-        if plan.kind != "model":
-            raise BadInput("benchmark 'volumes' tests models, not methods; use --model")
-        if plan.rounds < 0:
-            raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
+        if "until" in plan.options:
+            raise BadInput(
+                "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
+                " --user 'scribble-refinement?until_dice=0.9'"
+            )
         check_measures(plan.measures)
-        measures = plan.measures or _MEASURES
-        return replace(
-            plan,
-            users=plan.users or tuple(Spec.parse(name) for name in DEFAULT_USERS),
-            rounds=plan.rounds or _ROUNDS,
-            protocols=plan.protocols or ("published", "corrected"),
-            measures=measures if "dice" in measures else ("dice", *measures),
-            options=_options(plan.options),
-        )
+        filled = self.filled(replace(plan, measures=plan.measures or ("nsd",)))
+        Surfaces.of(filled.options)
+        return filled
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
         """The users whose prompts a model takes; the others are left out for it, and named."""
@@ -128,24 +147,3 @@ class Volumes(Declared):
         from segmeter.benchmarks.volumes.sections import sections
 
         return sections(run)
-
-
-def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings: draws of random users in `corrected`, and how surfaces are measured."""
-    from segmeter.benchmarks.volumes.judging import Surfaces
-
-    if "until" in options:
-        raise BadInput(
-            "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
-            " --user 'scribble-refinement?until_dice=0.9'"
-        )
-    other = [name for name in options if name not in ("draws", "nsd_mm", "convention")]
-    if other:
-        raise BadInput(
-            f"benchmark 'volumes' has no setting '{other[0]}'; it has draws, nsd_mm, convention"
-        )
-    draws = options.get("draws", _DRAWS)
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise BadInput(f"--option draws={draws}: draws are a number from 1 on")
-    surfaces = Surfaces.of(options)
-    return {"draws": draws, "nsd_mm": surfaces.nsd_mm, "convention": surfaces.convention}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from segmeter.benchmarks.volumes import PROMPTERS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.capabilities import prompts_given_by
@@ -20,7 +21,6 @@ from segmeter.users.volumes.intrabench_refiners import Refiner
 from segmeter.users.volumes.intrabench_slice_prompters import BoxInterpolation
 
 __all__ = [
-    "DEFAULT_USERS",
     "fits",
     "fitting",
     "left_out",
@@ -30,25 +30,6 @@ __all__ = [
     "sees_slices",
     "takes_none",
 ]
-
-DEFAULT_USERS = (
-    "point-interpolation?n=3",
-    "point-interpolation?n=5",
-    "point-propagation",
-    "points-per-slice?n=1",
-    "points-per-slice?n=5",
-    "box-propagation",
-    "boxes-from-3d-box",
-    "box-interpolation?n=3",
-    "box-interpolation?n=5",
-    "box-per-slice",
-    "scribble-refinement?start=point-interpolation&n=5",
-    "scribble-refinement?start=box-interpolation&n=3",
-    "centre-points-per-volume?n=1",
-    "box-3d",
-    "point-per-volume-refinement?start=centre-points-per-volume",
-)
-"""Prompters for slices and for the whole; each model gets those that fit it."""
 
 
 def needs(user: User) -> frozenset[str]:
@@ -84,7 +65,7 @@ def fitting(model: Model, users: Sequence[User]) -> list[User]:
 def takes_none(model: Model) -> str:
     """Why no user fits a model, and which would."""
     kinds = sorted(model.card.abilities & {"click", "box", "scribble", "mask"})
-    made = [catalogue.users.make(name) for name in DEFAULT_USERS]
+    made = [catalogue.users.make(name) for name in PROMPTERS]
     fit = ", ".join(user.name for user in fitting(model, made)) or "none of those listed"
     return (
         f"model '{model.card.name}' takes {' and '.join(kinds)} prompts only, and no --user that"
