@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
 from segmeter.report.elements import element
 from segmeter.report.marks import Palette, Style
@@ -143,7 +142,7 @@ def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
     if cell is None:
         return CellView("–", column.digits is not None)
     if isinstance(cell, str):
-        return CellView(dataset_label(cell), column.digits is not None, order=dataset_label(cell))
+        return CellView(cell, column.digits is not None, order=cell)
     if isinstance(cell, Label):
         return CellView(cell.text, False, link=cell.link, protocol=cell.protocol, order=cell.text)
     value = cell if isinstance(cell, Value) else Value(float(cell))

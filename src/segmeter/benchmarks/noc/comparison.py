@@ -18,7 +18,7 @@ from segmeter.benchmarks.noc.statistics import (
     waiting_until,
 )
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
+from segmeter.core.dataset_names import display_names
 from segmeter.core.sections import Value
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals
@@ -125,9 +125,9 @@ def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
     for group in found:
         places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
-    made = []
+    made, titles = [], display_names(run.plan.datasets)
     for (dataset, user), members in places.items():
-        where = dataset_label(dataset)
+        where = titles.get(dataset, dataset)
         made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
     return made
 

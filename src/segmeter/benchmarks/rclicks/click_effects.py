@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from segmeter.benchmarks.rclicks.estimates import EffectEstimate, Findings
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Answer, Phrase, Quantity, Value, phrase
 from segmeter.core.wording import p_value, signed
 from segmeter.stats.comparisons import holm
@@ -48,11 +47,11 @@ def _sentence(f: Findings, p_clicks: float, p_quality: float) -> Phrase:
         played = images_in_words(images)
         them = "it" if images == 1 else "them"
         return phrase(
-            f"Whether it matters where people click with **{model}** on {dataset_label(dataset)} "
+            f"Whether it matters where people click with **{model}** on {dataset} "
             f"cannot be said from {played}: on {them} ",
             clicks,
         )
-    opening = f"With **{model}** on {dataset_label(dataset)} it"
+    opening = f"With **{model}** on {dataset} it"
     if p_clicks < _SIGNIFICANT:
         return phrase(f"{opening} matters where people click: ", clicks)
     if p_quality < _SIGNIFICANT:

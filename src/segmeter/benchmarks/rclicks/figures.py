@@ -11,7 +11,6 @@ from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.shown_cases import Key, title
 from segmeter.benchmarks.summary_tables import matrix_table
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
     Chart,
@@ -40,7 +39,7 @@ def _curve_chart(f: Findings) -> Chart:
     model, dataset, _ = f.key
     lines = [curve_with_band(name, table, f.drawn) for name, table in _three(f).items()]
     axis = rounds_axis(f.trial.base.shape[1])
-    return Chart(f"{model}, {dataset_label(dataset)}", axis, QUALITY, lines)
+    return Chart(f"{model}, {dataset}", axis, QUALITY, lines)
 
 
 def _three(f: Findings) -> dict[str, Floats]:
@@ -52,7 +51,7 @@ def _areas(f: Findings) -> str:
     told = ", ".join(
         f"{name} {100 * area_under(table).mean():.2f}" for name, table in _three(f).items()
     )
-    return f"{f.trial.model} on {dataset_label(f.trial.dataset)} {told}"
+    return f"{f.trial.model} on {f.trial.dataset} {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
         ratio = float(np.mean(y / (x + 1e-9)))
         noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
         labels = [title(*noise.key) if i in noisiest else "" for i, noise in enumerate(targets)]
-        marks.append(Points(f"{dataset_label(dataset)} (NSR {100 * ratio:.1f} %)", x, y, labels))
+        marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the click map"
     return Chart(

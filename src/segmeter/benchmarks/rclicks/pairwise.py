@@ -9,7 +9,6 @@ from segmeter.benchmarks.rclicks.click_effects import FEWEST_IMAGES, images_in_w
 from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.rclicks.statistics import STATISTICS
 from segmeter.core.benchmarks import Difference
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Block,
@@ -60,7 +59,7 @@ def _answer(members: Sequence[Findings], compared: Sequence[Difference]) -> Answ
 
 
 def _few(members: Sequence[Findings], against: dict[str, Difference], images: int) -> Phrase:
-    opening = f"Which model costs people fewer clicks on {dataset_label(members[0].trial.dataset)}"
+    opening = f"Which model costs people fewer clicks on {members[0].trial.dataset}"
     told = f"{opening} cannot be said from {images_in_words(images)}"
     if all(d.value == 0 for d in against.values()):
         return phrase(f"{told}: all take the same clicks there.")
@@ -75,17 +74,17 @@ def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
     best, other = members
     d = against[other.trial.model]
     if d.value == 0:
-        same = f"On {dataset_label(d.dataset)}, people need as many clicks with {_both(members)}: "
+        same = f"On {d.dataset}, people need as many clicks with {_both(members)}: "
         return phrase(same, _clicks(best), ".")
     if d.significant:
         return phrase(
-            f"On {dataset_label(d.dataset)}, people need fewer clicks with **{d.first}** than with "
+            f"On {d.dataset}, people need fewer clicks with **{d.first}** than with "
             f"**{d.second}**: ",
             *(_clicks(best), " against ", _clicks(other), " to 90 % IoU, "),
             *(_fewer(d), " on the same objects."),
         )
     return phrase(
-        f"On {dataset_label(d.dataset)}, it is not significant whether people need fewer clicks "
+        f"On {d.dataset}, it is not significant whether people need fewer clicks "
         f"with {_both(members)}: {d.first} takes ",
         *(_clicks(best), f" clicks to 90 % IoU, {d.second} ", _clicks(other)),
         *(", and the first ", _fewer(d), " on the same objects."),
@@ -97,8 +96,7 @@ def _many(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
     yes = [m for m, d in against.items() if d.significant]
     no = [m for m, d in against.items() if not d.significant]
     told = phrase(
-        f"On {dataset_label(best.trial.dataset)}, people need fewest clicks with "
-        f"**{best.trial.model}**: ",
+        f"On {best.trial.dataset}, people need fewest clicks with **{best.trial.model}**: ",
         *(_clicks(best), " to 90 % IoU"),
     )
     if not no:

@@ -10,7 +10,6 @@ from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.rclicks.figures import FirstClickNoise, ranked_by_noise
 from segmeter.benchmarks.rclicks.statistics import CARDS
 from segmeter.benchmarks.shown_cases import title
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.intervals import Interval
 from segmeter.stats.nulls import Null
@@ -107,8 +106,8 @@ def paper_tables(found: Sequence[Findings]) -> list[Table]:
                 _side_by_side(
                     members,
                     heads,
-                    f"{name}-{dataset_label(dataset)}",
-                    f"{dataset_label(dataset)}: {caption}",
+                    f"{name}-{dataset}",
+                    f"{dataset}: {caption}",
                 )
             )
     return made
@@ -119,9 +118,7 @@ def short_table(found: Sequence[Findings]) -> Table:
     datasets = list(dict.fromkeys(f.trial.dataset for f in found))
     columns = [Column("model")]
     for dataset in datasets:
-        columns += [
-            Column(h.title, f"{dataset_label(dataset)}, {h.unit}", h.digits) for h in _SHORT
-        ]
+        columns += [Column(h.title, f"{dataset}, {h.unit}", h.digits) for h in _SHORT]
     rows: list[list[Cell]] = []
     for model, protocol in dict.fromkeys((f.trial.model, f.trial.protocol) for f in found):
         by_set = {f.trial.dataset: f for f in found if f.key[0] == model and f.key[2] == protocol}
@@ -179,14 +176,14 @@ def null_table(f: Findings, everything: bool = False) -> Table:
         Column("conclusion"): lambda r: _VERDICTS[r[2].p < 0.05],
     }
     return Table.of(
-        f"nulls-{model}-{dataset_label(dataset)}-{protocol}" + ("-all" if everything else ""),
+        f"nulls-{model}-{dataset}-{protocol}" + ("-all" if everything else ""),
         [
             (_titled(one.effect), one.seen, one.null, one.excess)
             for one in told
             if one.null is not None and one.excess is not None
         ],
         columns,
-        f"{model}, {dataset_label(dataset)}: clicks of the protocol {protocol}",
+        f"{model}, {dataset}: clicks of the protocol {protocol}",
     )
 
 

@@ -22,7 +22,6 @@ from segmeter.benchmarks.tetris.extremes import map_of
 from segmeter.benchmarks.tetris.groups import AttackedSessions, roles_of
 from segmeter.benchmarks.tetris.heat import colours, heat_image
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Click
 from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
@@ -42,9 +41,7 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         try:
             case = case_at_hand(run, group.dataset, key)
         except SegmeterError as error:
-            return Note(
-                f"Images of {dataset_label(group.dataset)} cannot be shown: {error}", "warning"
-            )
+            return Note(f"Images of {group.dataset} cannot be shown: {error}", "warning")
         firsts = {role: rows[0] for role, rows in _rows(run, group, key).items()}
         if firsts["min"]["mask"] is None:
             return NO_MASKS

@@ -24,7 +24,6 @@ from segmeter.benchmarks.tetris.tables import (
     people_table,
 )
 from segmeter.core.benchmarks import Results
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -68,7 +67,7 @@ def _results(run: Results, summary: Summary, lead: str) -> Section:
         for attack in dict.fromkeys(group.user for group in members):
             alike = [group for group in members if group.user == attack]
             blocks.append(_answer(run, summary, alike))
-        warning = uneven(dataset_label(dataset), members)
+        warning = uneven(dataset, members)
         blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
@@ -91,7 +90,7 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
     sentence = phrase(
-        f"On {dataset_label(least.dataset)}{_by(least)}, the worst and the best {what} lie ",
+        f"On {least.dataset}{_by(least)}, the worst and the best {what} lie ",
         _span(summary, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
     )
@@ -180,7 +179,7 @@ def _not_beside(summary: Summary) -> Section | None:
         if group.complete and paper_rows(group.dataset, model, "iou") is not None:
             targets, rounds = group.role("base").shape
             text = (
-                f"The paper's numbers for {dataset_label(group.dataset)} are of "
+                f"The paper's numbers for {group.dataset} are of "
                 f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
                 f"and {rounds}: they are not set side by side."
             )
@@ -203,7 +202,7 @@ def _chart(group: AttackedSessions, many: bool) -> Chart:
     drawn = resampling(group)
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
     return Chart(
-        group.model + (f", {dataset_label(group.dataset)}" if many else ""),
+        group.model + (f", {group.dataset}" if many else ""),
         rounds_axis(group.role("base").shape[1], "click"),
         QUALITY,
         [curve_with_band(name, group.role(role), drawn) for role, name in _NAMES.items()],
@@ -227,8 +226,7 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
         )
     marks = [
         Points(
-            group.model
-            + (f", {dataset_label(group.dataset)}" if len(summary.datasets) > 1 else ""),
+            group.model + (f", {group.dataset}" if len(summary.datasets) > 1 else ""),
             group.each("distance-min") / 100,
             (group.each("first-base") - group.each("first-min")) / 100,
         )

@@ -35,7 +35,6 @@ from segmeter.benchmarks.volumes.tables import (
     units_of,
 )
 from segmeter.core.benchmarks import Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -105,9 +104,9 @@ def _results(
     blocks: list[Block] = []
     blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
     for dataset, members in leading.items():
-        name, title = _stem("volumes", dataset), dataset_label(dataset)
+        name, title = _stem("volumes", dataset), dataset
         blocks += [
-            recommendation(members, dataset_label(dataset), goal),
+            recommendation(members, dataset, goal),
             _answer(members, dataset, numbers),
             leaderboard(members, numbers, cards, name, title, goal),
         ]
@@ -121,13 +120,11 @@ def _results(
 def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -> Answer:
     """The best user within ten interactions, and the best overall."""
     few, most = (_best(members, numbers, name) for name in (dice_within(10).name, "dice"))
-    best = (
-        f"Highest mean Dice within ten interactions on {dataset_label(dataset)}: {few.model} with "
-    )
+    best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
     cheap = (
         phrase(f"{best}{typed(few.user)}, ", _percent(few), ".")
         if few.value > 0
-        else phrase(f"No prompter costs ten interactions or fewer on {dataset_label(dataset)}.")
+        else phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     )
     spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
     mean = float(spent.interactions[:, -1].mean())
@@ -168,7 +165,7 @@ def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
         marks += [mark for g in mine if g not in once for mark in _staircase(g)]
     high = max(float(g.interactions[:, -1].mean()) for g in members)
     x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
-    return Chart(dataset_label(dataset), x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
+    return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
 def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
@@ -247,7 +244,7 @@ def _equal_effort(
             "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
             "add drawing by hand, slice by slice, where the goal is never reached."
         )
-        caption = f"{dataset_label(dataset)}: {told}"
+        caption = f"{dataset}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
     text = "What every prompter has reached once so many interactions are spent."
     return Section("Dice at equal effort", text, blocks)

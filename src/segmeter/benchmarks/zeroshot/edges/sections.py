@@ -12,7 +12,6 @@ from segmeter.benchmarks.zeroshot.edges import Edges
 from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, STATISTICS, EdgeTables
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Cell,
@@ -76,7 +75,7 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
     ]
     images = max(row.targets for row in rows)
     return Section(
-        f"Results: {dataset_label(dataset)}",
+        f"Results: {dataset}",
         blocks=[
             _answer(rows),
             Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
@@ -107,7 +106,7 @@ def _answer(rows: Sequence[SummaryRow]) -> Answer:
 
 def _table(dataset: str, rows: Sequence[SummaryRow], images: int) -> Table:
     return summary_table(
-        f"{dataset_label(dataset)}-edges",
+        f"{dataset}-edges",
         rows,
         {name: Column(name.upper(), digits=3, better="higher") for name in MEASURES},
         who="method",
@@ -128,7 +127,7 @@ def _paper(dataset: str) -> Table:
     ]
     numbers = [Column(name.upper(), digits=3) for name in MEASURES]
     return Table(
-        f"{dataset_label(dataset)}-table5",
+        f"{dataset}-table5",
         [Column("method"), Column("year"), Column("zero-shot"), *numbers],
         body,
         caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",

@@ -11,7 +11,6 @@ from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
 from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, recall_at
 from segmeter.core.benchmarks import Results
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -75,7 +74,7 @@ def _overview(dataset: str, here: Sequence[Proposed], numbers: Numbers) -> Secti
         _paper(dataset),
     ]
     notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
-    return Section(f"Results: {dataset_label(dataset)}", blocks=[*blocks, *notes])
+    return Section(f"Results: {dataset}", blocks=[*blocks, *notes])
 
 
 def _answer(here: Sequence[Proposed], numbers: Numbers, most: int) -> Answer:
@@ -105,7 +104,7 @@ def _table(dataset: str, here: Sequence[Proposed], numbers: Numbers, most: int) 
     columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
     images = max(len(g.keys) for g in here)
     return Table(
-        f"{dataset_label(dataset)}-proposals",
+        f"{dataset}-proposals",
         [Column("model"), *columns],
         body,
         caption=f"AR@{most} in percent, {images} images, 95 % intervals",
@@ -132,7 +131,7 @@ def _paper(dataset: str) -> Table:
         for row in paper_rows()
     ]
     return Table(
-        f"{dataset_label(dataset)}-table6",
+        f"{dataset}-table6",
         [Column("method"), *(Column(kind, digits=1) for kind in KINDS)],
         body,
         caption="As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",
