@@ -79,7 +79,7 @@ def segmenters(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
 
 def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[str, Any]]:
     if chosen.what == "edges":
-        from segmeter.benchmarks.zeroshot.edges.work import rows_of
+        from segmeter.benchmarks.zeroshot.edges.methods import rows_of
 
         return rows_of(segmenter, scene, BOTH, chosen.threads)
     from segmeter.benchmarks.zeroshot.proposals import Proposals

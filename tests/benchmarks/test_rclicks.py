@@ -17,13 +17,15 @@ import pytest
 from rclicks_paper import judge_cell, noc_cells, similarity_means
 from rclicks_simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks import Rclicks
-from segmeter.benchmarks.rclicks.click_effects import conclusions
-from segmeter.benchmarks.rclicks.effects import EFFECTS, interval_of, value_of
-from segmeter.benchmarks.rclicks.estimates import Findings, findings, findings_of
-from segmeter.benchmarks.rclicks.group_curves import GroupCurves
-from segmeter.benchmarks.rclicks.pairwise import pairwise_result
-from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
-from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
+from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
+from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of, nulls, value_of
+from segmeter.benchmarks.rclicks.groups import (
+    Findings,
+    FirstClicks,
+    GroupCurves,
+    findings,
+    findings_of,
+)
 from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
 from segmeter.benchmarks.rclicks.statistics import CARDS, STATISTICS
 from segmeter.clickability.click_files import Thing, write_lifelike

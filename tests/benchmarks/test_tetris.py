@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.tetris import Tetris
-from segmeter.benchmarks.tetris.groups import AttackedSessions, from_curves, groups
 from segmeter.benchmarks.tetris.simulation import AttackRecorder, simulated_sessions
-from segmeter.benchmarks.tetris.statistics import STATISTICS
+from segmeter.benchmarks.tetris.statistics import STATISTICS, AttackedSessions, from_curves, groups
 from segmeter.benchmarks.tetris.tables import Summary, compared_with_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow

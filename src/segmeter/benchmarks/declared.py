@@ -113,7 +113,7 @@ class Declared:
 
     def sections(self, run: Results) -> Sequence[Section]:
         """Sections of the report: by default the headline and significant differences."""
-        from segmeter.benchmarks.summary_tables import headline_sections
+        from segmeter.benchmarks.report_parts import headline_sections
 
         cards = cards_by_name(self.statistics(run))
         return headline_sections(self.headline, cards, self.summary(run), self.differences(run))

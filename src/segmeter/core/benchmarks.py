@@ -95,7 +95,7 @@ class Group:
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
-    a group is summarised are the same for all (`benchmarks/grouping.py`).
+    a group is summarised are the same for all (`benchmarks/report_parts.py`).
 
     Attributes
     ----------

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.zeroshot.model_options import with_own_rules
+from segmeter.benchmarks.zeroshot import with_own_rules
 from segmeter.benchmarks.zeroshot.points.sections import baseline_of, sections
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,

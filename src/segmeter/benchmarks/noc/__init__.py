@@ -72,7 +72,7 @@ class Noc(Declared):
         return paper_layout(run)
 
     def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
-        from segmeter.benchmarks.noc.project import project_section
+        from segmeter.benchmarks.noc.comparison import project_section
 
         return project_section(run, objects, rate)
 

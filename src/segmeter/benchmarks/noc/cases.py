@@ -10,7 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks.noc.comparison import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions
-from segmeter.benchmarks.shown_cases import (
+from segmeter.benchmarks.report_parts import (
     NO_MASKS,
     Case,
     Key,

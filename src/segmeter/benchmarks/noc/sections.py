@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import uneven
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
-from segmeter.benchmarks.noc.comparison import Comparison, comparisons, comparisons_in
-from segmeter.benchmarks.noc.leaderboard import comparison_table, leaderboard
+from segmeter.benchmarks.noc.comparison import (
+    Comparison,
+    comparison_table,
+    comparisons,
+    comparisons_in,
+    leaderboard,
+)
 from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
@@ -20,7 +24,7 @@ from segmeter.benchmarks.noc.statistics import (
     failures_at,
     quality_after,
 )
-from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
+from segmeter.benchmarks.report_parts import QUALITY, curve_with_band, rounds_axis, uneven
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
     Axis,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of
+from segmeter.benchmarks.report_parts import cost_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion

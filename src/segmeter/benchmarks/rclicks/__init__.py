@@ -96,8 +96,7 @@ class Rclicks(Declared):
         return simulate_people(segmenter, scene, plan)
 
     def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.rclicks.group_curves import group_curves
-        from segmeter.benchmarks.rclicks.real_clicks import first_clicks
+        from segmeter.benchmarks.rclicks.groups import first_clicks, group_curves
 
         return [
             *group_curves(run),

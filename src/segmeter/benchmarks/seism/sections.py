@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.report_parts import difference_section, summary_table
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.statistics import STATISTICS, MethodTables, human_points
-from segmeter.benchmarks.summary_tables import summary_table
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import (
     Answer,

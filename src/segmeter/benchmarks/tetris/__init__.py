@@ -53,7 +53,7 @@ class Attacked(Declared):
     citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": _CITATION}
 
     def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.tetris.groups import groups
+        from segmeter.benchmarks.tetris.statistics import groups
 
         return groups(run)
 

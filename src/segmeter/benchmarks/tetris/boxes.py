@@ -107,9 +107,9 @@ class TetrisBoxes(Attacked):
         return rows
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.tetris.box_sections import sections
+        from segmeter.benchmarks.tetris.sections import box_sections
 
-        return sections(run)
+        return box_sections(run)
 
 
 def _simulated_sessions(scene: Scene, plan: Plan) -> list[SimulatedSession]:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.published_tables import published_rows
-from segmeter.benchmarks.summary_tables import matrix_table
+from segmeter.benchmarks.report_parts import matrix_table, published_rows
 from segmeter.benchmarks.tetris import Attacked
-from segmeter.benchmarks.tetris.groups import AttackedSessions
-from segmeter.benchmarks.tetris.statistics import AREAS
+from segmeter.benchmarks.tetris.statistics import AREAS, AttackedSessions
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.rankings import spearman

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
@@ -16,10 +15,11 @@ from segmeter.core.capabilities import (
     ShowsVolumes,
     capable,
 )
+from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import Schema
+from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Section
 from segmeter.core.users import User
@@ -45,6 +45,31 @@ PROMPTERS = (
     "point-per-volume-refinement?start=centre-points-per-volume",
 )
 """Prompters for slices and for the whole; each model gets those that fit it."""
+
+
+VOLUME_ROWS = SESSION_ROWS.plus(
+    [
+        Column("target_slices", "integer", "slices that hold the target"),
+        Column("volume_ml", "number", "volume of the target"),
+        Column("predicted_ml", "number", "volume of the round's mask"),
+        Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
+        Column("window_low", "number", "darkest value shown; null where each slice has its own"),
+        Column("window_high", "number", "brightest value shown"),
+        Column("paper_interactions", "text", "interactions as the paper prints them"),
+        Column("interactions", "number", "interactions by the end of the round"),
+        Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
+        *(
+            Column(f"effort_{f.name}", "number", f"{f.name} by the end of the round")
+            for f in fields(Effort)
+        ),
+        Column("case_dice_published", "number", "Dice of the case, instances re-matched"),
+        Column(
+            "prompts_outside_input", "integer", "prompts of the round that the network did not get"
+        ),
+        Column("target_vanished", "flag", "nothing of the target is on the network's grid"),
+    ]
+)
+"""One row for each round; measures have columns of their own."""
 
 
 @catalogue.benchmarks.add(
@@ -100,7 +125,7 @@ class Volumes(Declared):
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """As in every benchmark; no limits and no p value below six patients or scans."""
-        from segmeter.benchmarks.volumes.recommendations import without_limits
+        from segmeter.benchmarks.volumes.sections import without_limits
         from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
 
         many: dict[str, set[str]] = {}

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.report_parts import Key, rows_played
 from segmeter.benchmarks.sessions import mask_of
-from segmeter.benchmarks.shown_cases import Key, rows_played
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.benchmarks.volumes.tables import label_of
 from segmeter.core.benchmarks import Results, Row

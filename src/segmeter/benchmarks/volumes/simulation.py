@@ -8,8 +8,7 @@ from dataclasses import asdict
 
 from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.benchmarks.volumes.fitting import fitting, repeated, takes_none
-from segmeter.benchmarks.volumes.instances import published_case_dice
-from segmeter.benchmarks.volumes.judging import Surfaces, judge_volume
+from segmeter.benchmarks.volumes.judging import Surfaces, judge_volume, published_case_dice
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts

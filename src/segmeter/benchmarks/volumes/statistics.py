@@ -10,14 +10,14 @@ many interactions for it, and the seconds of drawing it by hand on top of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of
+from segmeter.benchmarks.report_parts import cost_of
+from segmeter.benchmarks.volumes.fitting import one_name
 from segmeter.benchmarks.volumes.judging import MEASURES
-from segmeter.benchmarks.volumes.repeats import merged_repeats
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
@@ -30,17 +30,14 @@ from segmeter.stats.intervals import Floats, Interval, Resampling, share_interva
 from segmeter.stats.statistics import Better, Statistic
 
 __all__ = [
-    "AREA",
     "BUDGETS",
     "FEWEST",
     "FEWEST_PAIRS",
-    "GOALS",
     "VolumeSessions",
     "dice_within",
     "effort_until",
     "goals_of",
     "groups",
-    "measures_besides_dice",
     "never",
     "per_case",
     "seconds_until",
@@ -378,3 +375,30 @@ def _challenge_values(group: VolumeSessions, surface: bool, final: bool) -> Floa
         return table[:, -1]
     clicks = table if "box=false" in group.user else table[:, 1:]
     return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
+
+
+def merged_repeats(groups: Sequence[VolumeSessions]) -> list[VolumeSessions]:
+    """One group for all draws of a user; its tables are the means over the draws.
+
+    A statistic is computed for each draw in `repeats` and averaged, so that an object counts
+    once whatever the number of draws, and how much draws vary is part of its variance.
+    """
+    found: dict[tuple[str, ...], list[VolumeSessions]] = {}
+    for group in groups:
+        key = (group.model, group.dataset, one_name(group.user), group.protocol)
+        found.setdefault(key, []).append(group)
+    return [_merged(members) if len(members) > 1 else members[0] for members in found.values()]
+
+
+def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:
+    first = min(members, key=lambda group: (len(group.user), group.user))
+    same = tuple(group for group in members if group.keys == first.keys)
+    tables: dict[str, Any] = {
+        f.name: np.mean([getattr(group, f.name) for group in same], axis=0)
+        for f in fields(first)
+        if isinstance(getattr(first, f.name), np.ndarray)
+    }
+    others = {
+        name: np.mean([group.others[name] for group in same], axis=0) for name in first.others
+    }
+    return replace(first, **tables, others=others, repeats=same, user=one_name(first.user))

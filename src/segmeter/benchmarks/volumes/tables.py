@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.volumes.averages import DatasetDice, corrected_row, published_row
 from segmeter.benchmarks.volumes.paper import (
     CAVEATS,
     PAPER_DATASETS,
     TITLES,
+    DatasetDice,
     PaperRow,
+    corrected_row,
     paper_rows,
+    published_row,
     table_of,
 )
 from segmeter.benchmarks.volumes.statistics import (

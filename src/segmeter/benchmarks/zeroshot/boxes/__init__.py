@@ -8,16 +8,16 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
+from segmeter.benchmarks.zeroshot import CITATION, with_own_rules
 from segmeter.benchmarks.zeroshot.boxes.sources import (
     GROUND_TRUTH,
     boxes_for,
     check_file,
     digest_of,
     is_file,
+    masks_of_boxes,
     source_name,
 )
-from segmeter.benchmarks.zeroshot.model_options import CITATION, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.summary_tables import DATA, By, summary_table
+from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.benchmarks.zeroshot.boxes import Boxes
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import (
     Answer,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.zeroshot import CITATION
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
-from segmeter.benchmarks.zeroshot.model_options import CITATION
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.catalogue import Spec
@@ -76,7 +76,7 @@ class Edges(Declared):
         )
 
     def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.zeroshot.edges.work import rows_of
+        from segmeter.benchmarks.zeroshot.edges.methods import rows_of
 
         return rows_of(segmenter, scene, plan.protocols, plan.threads)
 

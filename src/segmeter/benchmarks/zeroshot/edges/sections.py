@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.published_tables import published_rows
+from segmeter.benchmarks.report_parts import difference_section, published_rows, summary_table
 from segmeter.benchmarks.seism.sections import precision_recall_chart
-from segmeter.benchmarks.summary_tables import summary_table
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
 from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, STATISTICS, EdgeTables
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import (
     Answer,

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot.model_options import CITATION, named, told, with_own_rules
-from segmeter.benchmarks.zeroshot.points.simulation import simulate_points
+from segmeter.benchmarks.sessions import rows_of, simulate_all
+from segmeter.benchmarks.zeroshot import CITATION, named, told, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Trajectory
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["POINT_ROWS", "Points"]
+__all__ = ["Points"]
 
 POINT_ROWS = SESSION_ROWS.plus(
     [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
@@ -73,3 +75,24 @@ class Points(Declared):
         from segmeter.benchmarks.zeroshot.points.sections import sections
 
         return sections(run)
+
+
+def simulate_points(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
+    """Look once, play every target with every user in every protocol, together.
+
+    Rows have one more column, `oracle_iou`: in the first round the IoU of the best mask that
+    the model offers, whichever it shows. It has no influence on later rounds.
+    """
+    records, seconds_encode = simulate_all(model, scene, plan, users, oracle_rounds=1)
+    return [row for record in records for row in _rows(scene, record, seconds_encode, plan)]
+
+
+def oracle_iou(record: Trajectory) -> float:
+    """IoU of the best candidate of the first round."""
+    first = record.rounds[0]
+    return max([first.scores["iou"], *(scores["iou"] for scores in first.candidate_scores)])
+
+
+def _rows(scene: Scene, record: Trajectory, seconds_encode: float, plan: Plan) -> Iterator[Row]:
+    for row in rows_of(scene, record, seconds_encode, plan.keep_masks):
+        yield row | {"oracle_iou": oracle_iou(record) if row["round"] == 1 else None}

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.summary_tables import DATA, By, summary_table
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, named, told
+from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.benchmarks.zeroshot.points.statistics import ALL, POINTS, STATISTICS, Played
 from segmeter.core.benchmarks import Difference, Results, SummaryRow

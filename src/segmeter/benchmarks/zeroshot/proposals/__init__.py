@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot.model_options import CITATION
+from segmeter.benchmarks.zeroshot import CITATION
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.catalogue import Spec

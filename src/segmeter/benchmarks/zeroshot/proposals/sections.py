@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.published_tables import published_rows
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
+from segmeter.benchmarks.report_parts import difference_section, published_rows
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
 from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, recall_at
 from segmeter.core.benchmarks import Results
