@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core.benchmarks import (
     Difference,
     Group,
@@ -23,7 +24,9 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import mask_measure
 from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.sessions import Judge
 from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
 __all__ = ["Declared", "Numbers", "once_per_run"]
@@ -102,6 +105,11 @@ class Declared:
                 raise BadInput(f"benchmark '{self.name}' has no option '{name}';{hint} {has}")
         given = {o.name: plan.options.get(o.name, o.default) for o in self.options}
         return {name: declared[name].read(v) for name, v in given.items() if v is not None}
+
+    def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge:
+        """Scores masks of a scene by the plan's measures, or by others."""
+        chosen = plan.measures if measures is None else measures
+        return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
     def load(self, run: Results) -> Sequence[Group]:
         """The groups of a run, from its rows."""

@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core.benchmarks import Row
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.measures import mask_measure
 from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, kind_of, round_from_json, round_to_json
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sessions import Judge, Round
+from segmeter.core.sessions import Round
 from segmeter.core.users import User
 
 __all__ = [
-    "judge_by",
     "kernel_threads",
     "mask_of",
     "prompt_of",
@@ -56,11 +55,10 @@ def simulate_all(
     until: Callable[[Mapping[str, float]], bool] | None = None,
     oracle_rounds: int = 0,
 ) -> tuple[list[Trajectory], float]:
-    """Look once, play every target with every user in every protocol, together; and the look's
-    seconds.
+    """Encode once and simulate every target with every user in every protocol, together.
 
-    `until` ends a session once the scores of a round satisfy it; in the first `oracle_rounds`
-    every candidate is judged.
+    Returns the trajectories and the seconds of encoding. `until` ends a session once the scores
+    of a round satisfy it; in the first `oracle_rounds` every candidate is judged.
     """
     encoded, seconds_encode = timed_encode(model, scene)
     simulated_sessions = [
@@ -69,7 +67,7 @@ def simulate_all(
         for user in users
         for protocol in plan.protocols
     ]
-    judge = judge_by(plan.measures, scene.header.spacing_mm)
+    judge = judge_by(plan.measures, scene.header.spacing_mm, plan.options)
     with kernel_threads(plan) as pool:
         records = simulate(
             scene,
@@ -95,19 +93,6 @@ def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
 def kernel_threads(plan: Plan) -> ThreadPoolExecutor | nullcontext[None]:
     """Threads for the users' own arithmetic, where the plan gives a worker more than one."""
     return ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
-
-
-def judge_by(measures: Sequence[str], spacing_mm: Sequence[float] | None = None) -> Judge:
-    """A judge that scores masks by the named measures; columns have `_` for `-`."""
-    made = [mask_measure(name, spacing_mm) for name in measures]
-    named = {measure.id.replace("-", "_"): measure for measure in made}
-
-    def judge(target: Target, mask: Mask) -> dict[str, float]:
-        return {
-            column: measure(target.mask, mask, target.ignore) for column, measure in named.items()
-        }
-
-    return judge
 
 
 def rows_of(

@@ -17,6 +17,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.sessions import Judge
 
 __all__ = [
     "Benchmark",
@@ -333,6 +334,10 @@ class Benchmark(Protocol):
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         """All rows of one job."""
+        ...
+
+    def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge:
+        """Scores masks of a scene by the plan's measures, or by others (`segmeter score`)."""
         ...
 
     def statistics(self, run: Results) -> Sequence[StatisticCard]:

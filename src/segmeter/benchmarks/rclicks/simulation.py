@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from segmeter.benchmarks.sessions import judge_by, kernel_threads, rows_of, timed_encode
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import kernel_threads, rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import RepeatsDraws

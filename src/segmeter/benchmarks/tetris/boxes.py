@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.sessions import judge_by, rows_of, timed_encode
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.benchmarks.tetris import Attacked
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results, Row

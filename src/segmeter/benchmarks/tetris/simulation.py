@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import judge_by, rows_of, target_columns, timed_encode
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import rows_of, target_columns, timed_encode
 from segmeter.benchmarks.tetris.clickmap import ScoreMap, click_map, score_prompts
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
@@ -25,7 +26,10 @@ from segmeter.core.sections import Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["PROMPTERS", "Volumes"]
+__all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
+
+MEASURES = ("dice", "iou", "precision", "recall", *SURFACE_MEASURES)
+"""Measures of volumes."""
 
 PROMPTERS = (
     "point-interpolation?n=3",
@@ -55,6 +59,9 @@ VOLUME_ROWS = SESSION_ROWS.plus(
         Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
         Column("window_low", "number", "darkest value shown; null where each slice has its own"),
         Column("window_high", "number", "brightest value shown"),
+        Column("prompter", "text", "the user without the number of its draw"),
+        Column("prompter_label", "text", "the paper's name of the prompter, or its own"),
+        Column("paper_table", "integer", "the paper's table of such prompters; 0 for none"),
         Column("paper_interactions", "text", "interactions as the paper prints them"),
         Column("interactions", "number", "interactions by the end of the round"),
         Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
@@ -102,14 +109,15 @@ class Volumes(Declared):
     }
 
     def plan(self, plan: Plan) -> Plan:
-        from segmeter.benchmarks.volumes.judging import Surfaces, check_measures
-
         if "until" in plan.options:
             raise BadInput(
                 "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
                 " --user 'scribble-refinement?until_dice=0.9'"
             )
-        check_measures(plan.measures)
+        for name in plan.measures:
+            if name not in MEASURES:
+                catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion
+                raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
         filled = self.filled(replace(plan, measures=plan.measures or ("nsd",)))
         Surfaces.of(filled.options)
         return filled

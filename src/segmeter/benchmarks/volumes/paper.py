@@ -15,6 +15,8 @@ from functools import cache
 import numpy as np
 
 from segmeter.benchmarks.report_parts import published_rows
+from segmeter.users.volumes.intrabench_prompters import Prompter
+from segmeter.users.volumes.intrabench_refiners import Refiner
 
 __all__ = [
     "CAVEATS",
@@ -73,17 +75,13 @@ def paper_rows(table: int) -> tuple[PaperRow, ...]:
     return tuple(_row(row) for row in rows if int(row["table"]) == table)
 
 
-def table_of(label: str, whole: bool, refines: bool) -> int:
-    """Which of the paper's tables a prompter belongs to.
-
-    >>> table_of("3B Inter", whole=False, refines=False)
-    3
-    """
-    if refines:
-        return 6 if whole else 5
-    if whole:
+def table_of(user: Prompter | Refiner) -> int:
+    """Which of the paper's tables a prompter belongs to."""
+    if isinstance(user, Refiner):
+        return 6 if user.whole else 5
+    if user.whole:
         return 4
-    return 2 if "PS" in label or "Center P" in label else 3
+    return 2 if "PS" in user.label or "Center P" in user.label else 3
 
 
 def _row(row: dict[str, str]) -> PaperRow:

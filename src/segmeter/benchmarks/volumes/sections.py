@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
+from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import difference_section, difference_table
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
-from segmeter.benchmarks.volumes.judging import Surfaces
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     FEWEST,
@@ -28,7 +28,6 @@ from segmeter.benchmarks.volumes.statistics import (
 from segmeter.benchmarks.volumes.tables import (
     by_organ,
     instances,
-    label_of,
     leaderboard,
     paper_tables,
     typed,
@@ -180,7 +179,7 @@ def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
         model,
         [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
         [float(v.mean()) for v, _ in values],
-        [label_of(g.user) for g in once],
+        [g.prompter_label for g in once],
         [float(low[0]) for low, _ in limits] if known else None,
         [float(high[0]) for _, high in limits] if known else None,
     )
@@ -191,7 +190,7 @@ def _staircase(group: VolumeSessions) -> tuple[Line, Points]:
     spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
     dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
     line = Line(group.model, spent, dice, role="step")
-    return line, Points(group.model, spent[-1:], dice[-1:], [label_of(group.user)])
+    return line, Points(group.model, spent[-1:], dice[-1:], [group.prompter_label])
 
 
 def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Statistic]) -> Section:

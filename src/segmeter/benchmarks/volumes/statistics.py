@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.report_parts import cost_of
-from segmeter.benchmarks.volumes.fitting import one_name
-from segmeter.benchmarks.volumes.judging import MEASURES
+from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
@@ -55,6 +54,7 @@ _RESAMPLED = 10
 AREA = 50
 _CHALLENGE_DICE = 0.2
 _CHALLENGE_USER = "cvpr25-clicks"
+_PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,9 @@ class VolumeSessions(Group):
 
     dice: Floats
     labels: tuple[str, ...]
+    prompter: str
+    prompter_label: str
+    paper_table: int
     paper_interactions: str
     interactions: Floats
     degrees_of_freedom: Floats
@@ -94,19 +97,23 @@ def groups(run: Results) -> list[VolumeSessions]:
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
     columns += ["volume_ml", "predicted_ml", "target_slices"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
-    found = load_tables(run, columns, facts=["label", "paper_interactions"])
+    found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
 
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
+    prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
     return VolumeSessions(
         *tables.key,
         tables.keys,
         tables.clusters,
         tables.table("dice"),
         tuple(label or "" for label in tables.fact("label")),
-        tables.fact("paper_interactions")[0] or "",
+        prompter or tables.user,
+        label or tables.user,
+        table or 0,
+        count or "",
         tables.table("interactions"),
         tables.table("degrees_of_freedom"),
         _seconds(tables, cost),
@@ -385,7 +392,7 @@ def merged_repeats(groups: Sequence[VolumeSessions]) -> list[VolumeSessions]:
     """
     found: dict[tuple[str, ...], list[VolumeSessions]] = {}
     for group in groups:
-        key = (group.model, group.dataset, one_name(group.user), group.protocol)
+        key = (group.model, group.dataset, group.prompter, group.protocol)
         found.setdefault(key, []).append(group)
     return [_merged(members) if len(members) > 1 else members[0] for members in found.values()]
 
@@ -401,4 +408,4 @@ def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:
     others = {
         name: np.mean([group.others[name] for group in same], axis=0) for name in first.others
     }
-    return replace(first, **tables, others=others, repeats=same, user=one_name(first.user))
+    return replace(first, **tables, others=others, repeats=same, user=first.prompter)
