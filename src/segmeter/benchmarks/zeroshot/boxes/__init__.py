@@ -32,17 +32,22 @@ from segmeter.stats.statistics import Statistic
 
 __all__ = ["BOX_ROWS", "Boxes"]
 
-BOX_ROWS: Schema = DETECTION_ROWS.plus(
-    [
-        Column("box_source", "text", "where the boxes come from"),
-        Column("category", "integer", "the class as the data set numbers it"),
-        Column("box", "text", "left, top, width, height as JSON"),
-        Column("model_score", "number", "the model's own score of the mask"),
-        Column("refined", "flag", "whether logits were fed back in a second step"),
-        Column("ground_truth", "text", "the image's ground truth as JSON, in rank 0"),
-        Column("seconds_encode", "number"),
-    ]
+BOX_ROWS = replace(
+    DETECTION_ROWS.plus(
+        [
+            Column("holds", "text", "'ground truth' of the image, or the 'mask' of a box"),
+            Column("box_source", "text", "where the boxes come from"),
+            Column("category", "integer", "the class as the data set numbers it"),
+            Column("box", "text", "left, top, width, height as JSON"),
+            Column("model_score", "number", "the model's own score of the mask"),
+            Column("refined", "flag", "whether logits were fed back in a second step"),
+            Column("ground_truth", "text", "objects of the image as JSON; null for a mask"),
+            Column("seconds_encode", "number"),
+        ]
+    ),
+    key=(*DETECTION_ROWS.key[:-1], "holds", "rank"),
 )
+"""One row for the ground truth of an image (rank 0) and one for each box."""
 
 
 @catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
@@ -112,7 +117,7 @@ class Boxes(Declared):
 
 
 def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source: str) -> list[Row]:
-    """The image's ground truth in rank 0, then a row for each box, best first."""
+    """The ground truth of the image, then a row for each box, best first."""
     found = sorted(boxes_for(source, scene, ground_truth, model), key=lambda box: -box.score)
     start = perf_counter()
     encoded = model.encode(scene)
@@ -127,11 +132,14 @@ def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source
         "shape": list(scene.shape),
         "seconds_encode": looked - start,
     }
-    rows: list[Row] = [head | {"rank": 0, "ground_truth": ground_truth.to_json()}]
+    rows: list[Row] = [
+        head | {"holds": "ground truth", "rank": 0, "ground_truth": ground_truth.to_json()}
+    ]
     for rank, (box, made) in enumerate(zip(found, masks, strict=True), start=1):
         rows.append(
             head
             | {
+                "holds": "mask",
                 "rank": rank,
                 "category": box.category,
                 "label": names.get(box.category, ""),
