@@ -32,8 +32,7 @@ from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation, User
-from segmeter.users.adversary import Adversary, attempts_of
-from segmeter.users.adversary import search
+from segmeter.users.adversary import Adversary, attempts_of, search
 from segmeter.users.gradient_attack import Attempt, Direction
 
 __all__ = ["AttackRecorder", "map_of", "simulate_scene", "simulated_sessions"]
