@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +26,40 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.run import declared_rows
 
-__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "rows_schema", "source_of"]
+__all__ = ["Built", "Objects", "Outcome", "Worker", "jobs_of", "rows_schema", "source_of"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
+
+
+class Built:
+    """Models, methods and data sets by their specs, each made once in this process.
+
+    Objects of the caller's own are taken as they are.
+    """
+
+    def __init__(self, roots: Roots | None = None, objects: Objects | None = None) -> None:
+        self.roots, self.own = roots or Roots(), objects or {}
+        self._made: dict[tuple[str, str], Any] = {}
+
+    def dataset(self, spec: Spec) -> Dataset:
+        made: Dataset = self._get(catalogue.datasets, spec)
+        return made
+
+    def segmenter(self, kind: str, spec: Spec) -> Any:
+        return self._get(catalogue.models if kind == "model" else catalogue.methods, spec)
+
+    def release(self, spec: Spec) -> None:
+        """Forget a model or method, so that its memory can be used by the next."""
+        for kind in ("model", "method"):
+            self._made.pop((kind, str(spec)), None)
+
+    def _get(self, registry: catalogue.Registry[Any], spec: Spec) -> Any:
+        if spec.name in self.own:
+            return self.own[spec.name]
+        key = (registry.kind, str(spec))
+        if key not in self._made:
+            self._made[key] = registry.make(spec, **self.roots.options())
+        return self._made[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +80,17 @@ class Worker:
         self,
         plan: Plan,
         run: Address | Place,
-        roots: Roots,
-        objects: Objects | None = None,
+        built: Built,
         cores: int = 1,
     ) -> None:
         """`cores` are those that kernels may use, whose results do not depend on them."""
         self.plan = plan
         self.cores = cores
         self.folder = RunFolder(run)
-        self.roots = roots
-        self.objects = objects or {}
+        self.built = built
         self.benchmark = catalogue.benchmarks.make(plan.benchmark)
         self.schema = rows_schema(self.benchmark, plan)
-        self._segmenter: tuple[Spec, Any] | None = None
-        self._datasets: dict[str, Dataset] = {}
+        self._segmenter: Spec | None = None
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._ahead: dict[str, Future[Scene]] = {}
 
@@ -80,7 +107,7 @@ class Worker:
             if self.plan.users and not ready.targets:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             segmenter = self._make_segmenter(job.segmenter)
-            own = self.objects.get(job.segmenter.name)
+            own = self.built.own.get(job.segmenter.name)
             provenance = _provenance(job, segmenter, own)
             kept, plan = rows_to_widen(self.folder, job, self.plan, provenance)
             rows = self.benchmark.work(segmenter, ready, plan)
@@ -107,26 +134,19 @@ class Worker:
         self.folder.finish(job, whole, provenance | played, self.schema)
 
     def _read(self, job: Job) -> Scene:
-        key = str(job.dataset)
-        if key not in self._datasets:
-            self._datasets[key] = self._made(catalogue.datasets.make, job.dataset)
-        scene = self._datasets[key].load(job.scene)
+        scene = self.built.dataset(job.dataset).load(job.scene)
         scene.check()
         return scene
 
     def _make_segmenter(self, spec: Spec) -> Any:
         """The model or method; only the last one stays in memory."""
-        if self._segmenter is None or self._segmenter[0] != spec:
-            self._segmenter = None
+        if self._segmenter != spec:
+            if self._segmenter is not None:
+                self.built.release(self._segmenter)
+            self._segmenter = spec
             steady_arithmetic(self.plan.threads)
             set_threads(max(self.plan.threads, self.cores))
-            registry = catalogue.models if self.plan.kind == "model" else catalogue.methods
-            self._segmenter = (spec, self._made(registry.make, spec))
-        return self._segmenter[1]
-
-    def _made(self, make: Callable[..., Any], spec: Spec) -> Any:
-        own = self.objects.get(spec.name)
-        return own if own is not None else make(spec, **self.roots.options())
+        return self.built.segmenter(self.plan.kind, spec)
 
 
 def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:

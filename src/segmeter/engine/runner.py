@@ -14,7 +14,7 @@ from segmeter.core.scenes import Dataset
 from segmeter.engine.adding import check_received, wider_plan
 from segmeter.engine.background_compaction import BackgroundCompaction, make_ready
 from segmeter.engine.executors import Executor, ExecutorSpec, executor_named
-from segmeter.engine.jobs import Objects, Outcome, jobs_of
+from segmeter.engine.jobs import Built, Objects, Outcome, jobs_of
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
@@ -99,10 +99,10 @@ def run_plan(
     prewarmed, soonest
         Processes that are started already, to be used as workers; scenes that are run first.
     """
-    roots = roots or Roots()
-    with _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets):
+    built = Built(roots, objects)
+    with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
-        before = finished_before(folder, jobs, segmenter_prints(plan, roots, objects), plan, again)
+        before = finished_before(folder, jobs, segmenter_prints(plan, built), plan, again)
         for sentence in before.said:
             tell(sentence)
         folder.sign({**(command or command_entry()), "jobs": len(jobs)})
@@ -112,7 +112,7 @@ def run_plan(
         if workers is None:
             workers = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else min(workers, len(left))
-        spec = ExecutorSpec(plan, folder.place, roots, objects, count, address, prewarmed)
+        spec = ExecutorSpec(plan, folder.place, built, count, address, prewarmed)
         progress = progress or _Silent()
         progress.begin(len(ours), len(ours) - len(left))
         done, failed = _play(left, folder, executor, spec, progress, tell)
@@ -123,16 +123,15 @@ def run_plan(
 def _claimed(
     plan: Plan,
     out: Address | Place,
-    roots: Roots,
-    objects: Objects | None,
+    built: Built,
     add: bool,
     trust: bool,
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
     """The folder to write to, its complete plan and data sets; locked until the jobs are done."""
     names = {spec.name for spec in plan.segmenters}
-    own = [thing for name, thing in (objects or {}).items() if name in names]
+    own = [thing for name, thing in built.own.items() if name in names]
     if not add:
-        plan, datasets = complete(plan, roots, objects)
+        plan, datasets = complete(plan, built)
         with fingerprinted(own), RunFolder.claimed(out, plan) as folder:
             yield folder, plan, datasets
         return
@@ -141,7 +140,7 @@ def _claimed(
     with fingerprinted(own), folder.locked():
         if not trust:
             check_received(folder.plan, plan)
-        plan, datasets = wider_plan(folder.plan, plan, roots, objects, folder.address)
+        plan, datasets = wider_plan(folder.plan, plan, built, folder.address)
         folder.replace_plan(plan)
         yield folder, plan, datasets
 

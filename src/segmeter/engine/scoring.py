@@ -13,7 +13,7 @@ from segmeter.core.received import received
 from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge
-from segmeter.engine.jobs import jobs_of
+from segmeter.engine.jobs import Built, jobs_of
 from segmeter.engine.validation import complete
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.compaction import LOOSE, compact, drop_copies
@@ -44,7 +44,7 @@ def score_run(
     name = mask_measure(measure).id
     measure_folder(name)  # refused now if nothing can be kept under this name
     with received(not trust):
-        fresh, datasets = complete(plan, roots, to_run=False)
+        fresh, datasets = complete(plan, Built(roots), to_run=False)
         benchmark = catalogue.benchmarks.make(plan.benchmark)
     if fresh.fingerprints != plan.fingerprints:
         raise BadInput(
