@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from segmeter.benchmarks.noc import Noc
-from segmeter.benchmarks.noc.answer import drawn_by_hand
 from segmeter.benchmarks.noc.statistics import (
     ClickSessions,
     clicks_to,
@@ -33,10 +32,12 @@ from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
 __all__ = [
     "HARDEST",
+    "TIED",
     "Comparison",
     "comparison_table",
     "comparisons",
     "comparisons_in",
+    "drawn_by_hand",
     "leaderboard",
     "project_section",
 ]
@@ -175,6 +176,7 @@ def _ranked(members: Sequence[ClickSessions], goals: Goals) -> list[ClickSession
     return sorted(members, key=rank)
 
 
+TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit
 HARDEST = "hardest-objects"  # the section's anchor
 
 
@@ -368,3 +370,8 @@ def _scaled(value: Value, factor: float) -> Value:
         return None if part is None else part * factor
 
     return Value(times(value.value), times(value.low), times(value.high))
+
+
+def drawn_by_hand(cost: CostModel) -> str:
+    length = f" and {cost.by_hand_px:g}{TIED}s per pixel of outline" if cost.by_hand_px else ""
+    return f"{cost.by_hand:g}{TIED}s per object{length}"
