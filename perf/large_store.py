@@ -24,10 +24,9 @@ import pyarrow as pa
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.engine.jobs import Built, jobs_of
+from segmeter.engine.jobs import Built, jobs_of, users_text
 from segmeter.engine.provenance import library_versions
 from segmeter.engine.validation import complete
-from segmeter.engine.widening import users_text
 from segmeter.store import RunFolder
 from segmeter.store.compacted_files import JobRows, compacted_bytes, compacted_name
 from segmeter.store.compaction import LOOSE, compact

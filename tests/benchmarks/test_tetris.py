@@ -31,7 +31,7 @@ from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Note, Repl
 from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
 from segmeter.report.page import Page, render
-from segmeter.stats.rankings import spearman
+from segmeter.stats.comparisons import spearman
 from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
 from segmeter.users.adversary import SearchClick, SearchGrid

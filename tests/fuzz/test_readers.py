@@ -43,7 +43,7 @@ NOT_FUZZED = {
     "models/sam/_onnx.py:session": "not yet: onnxruntime's own reader, its errors are wrapped",
     "models/sam/_sam2.py:sized": "the config that _check_config has read before",
     "models/services.py": "not yet: nonsense of each kind is sent in tests/models/test_services.py",
-    "report/volume_files.py:_write_segmentation": "not yet: the DICOM series of the scene",
+    "report/mask_files.py:_write_segmentation": "not yet: the DICOM series of the scene",
     "serving.py": "not yet: HTTP requests to a server that the user started",
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",

@@ -10,8 +10,7 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.jobs import Built, rows_schema, source_of
-from segmeter.engine.widening import lacking_users, users_left
+from segmeter.engine.jobs import Built, lacking_users, rows_schema, source_of, users_left
 from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.processes import usable_cores
 from segmeter.store.compacted_files import whole

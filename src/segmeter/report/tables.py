@@ -11,8 +11,7 @@ from markupsafe import Markup
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
 from segmeter.report.elements import element
-from segmeter.report.marks import Palette, Style
-from segmeter.report.scales import Scale, fitted
+from segmeter.report.plot_frames import Palette, Scale, Style, fitted
 from segmeter.report.wording import amount, spread
 
 __all__ = ["CellView", "HeadView", "TableView", "table_view"]

@@ -16,8 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.received import received
 from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
-from segmeter.report.exports import exported
-from segmeter.report.objects import objects_csv
+from segmeter.report.exports import exported, objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.provenance import missing, provenance
 from segmeter.store import Run

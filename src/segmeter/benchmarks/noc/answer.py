@@ -11,8 +11,7 @@ from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Answer, Phrase, Quantity, phrase
 from segmeter.core.wording import counted, signed
-from segmeter.stats.goals import Goals
-from segmeter.stats.rounds import area_under, rounds_to
+from segmeter.stats.goals import Goals, area_under, rounds_to
 
 __all__ = ["answer"]
 

@@ -22,8 +22,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
 from segmeter.core.wording import counted
-from segmeter.stats.goals import Goal
-from segmeter.stats.rounds import area_under, first_round
+from segmeter.stats.goals import Goal, area_under, first_round
 
 __all__ = ["cases_of", "hardest", "replays"]
 

@@ -22,12 +22,10 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 from segmeter.core.wording import counted
-from segmeter.stats.comparisons import difference
+from segmeter.stats.comparisons import difference, first_shares
 from segmeter.stats.effort import CostModel
-from segmeter.stats.goals import Goals
+from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
-from segmeter.stats.rankings import first_shares
-from segmeter.stats.rounds import area_under
 from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
 __all__ = [

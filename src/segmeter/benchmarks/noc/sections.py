@@ -42,9 +42,8 @@ from segmeter.core.sections import (
     Table,
 )
 from segmeter.stats.effort import CostModel
-from segmeter.stats.goals import Goals
+from segmeter.stats.goals import Goals, first_round, success
 from segmeter.stats.intervals import Floats, share_interval
-from segmeter.stats.rounds import first_round, success
 from segmeter.stats.statistics import Statistic, resampling
 
 __all__ = ["sections"]

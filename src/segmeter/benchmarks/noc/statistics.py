@@ -21,9 +21,8 @@ from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
 from segmeter.core.tables import Tables, columns_in, load_tables, spread
 from segmeter.stats.effort import CostModel, seconds_to, waiting_to
-from segmeter.stats.goals import Goal, Goals
+from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
-from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.statistics import Statistic, count_interval
 
 __all__ = [

@@ -41,8 +41,8 @@ from segmeter.core.sections import (
     Points,
     Table,
 )
+from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
-from segmeter.stats.rounds import area_under
 from segmeter.users.clicking_group import ClickingGroup
 
 __all__ = [

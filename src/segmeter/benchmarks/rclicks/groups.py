@@ -19,9 +19,9 @@ from segmeter.core.benchmarks import Curves, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.tables import load_tables
+from segmeter.stats.goals import area_under, at_round, failed, rounds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.nulls import Null
-from segmeter.stats.rounds import area_under, at_round, failed, rounds_to
 from segmeter.stats.statistics import resampling
 from segmeter.stats.variance_components import Components, components
 

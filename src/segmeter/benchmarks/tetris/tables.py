@@ -12,7 +12,7 @@ from segmeter.benchmarks.tetris import Attacked
 from segmeter.benchmarks.tetris.statistics import AREAS, AttackedSessions
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
-from segmeter.stats.rankings import spearman
+from segmeter.stats.comparisons import spearman
 
 __all__ = [
     "PAPER_ROUNDS",

@@ -22,8 +22,7 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.tables import Tables, columns_in, load_tables
-from segmeter.stats.effort import CostModel
-from segmeter.stats.effort_curves import area_to, effort_to, never_reached, quality_at
+from segmeter.stats.effort import CostModel, area_to, effort_to, never_reached, quality_at
 from segmeter.stats.goals import Goal
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
