@@ -26,6 +26,7 @@ from segmeter.core.measures import mask_measure
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.seeds import fingerprint
 from segmeter.core.sessions import Judge
 from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
@@ -137,9 +138,11 @@ class Declared:
 
     def summary(self, run: Results) -> list[SummaryRow]:
         """Every statistic of every group, with its interval."""
-        made: list[SummaryRow] = once_per_run(
-            run, "summary", lambda: list(summary_of(self.groups(run), self.statistics(run)))
-        )
+
+        def compute() -> list[SummaryRow]:
+            return list(summary_of(self.groups(run), self.statistics(run)))
+
+        made = once_per_run(run, "summary", lambda: run.cached("summary", SummaryRow, compute))
         return list(made)
 
     def numbers(self, run: Results) -> Numbers:
@@ -148,12 +151,12 @@ class Declared:
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """Every pair of models in the named statistics, by default in those that are tested."""
-        found: list[Difference] = once_per_run(
-            run,
-            f"differences {names}",
-            lambda: differences_of(self.groups(run), self.statistics(run), names),
-        )
-        return list(found)
+        what = "differences" if names is None else f"differences-{fingerprint(*names, size=6)}"
+
+        def compute() -> list[Difference]:
+            return differences_of(self.groups(run), self.statistics(run), names)
+
+        return list(once_per_run(run, what, lambda: run.cached(what, Difference, compute)))
 
     def paper_table(self, run: Results) -> PaperLayout | None:
         """The columns of the table that papers print; none for the headline."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,10 @@ class Results(Protocol):
         rounds, and answers without reading the parts again.
         What comes from a run goes in as parameters, `?` or `$name`, never into the text.
         """
+        ...
+
+    def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
+        """Lines of numbers that an earlier command computed, or that are computed now."""
         ...
 
     def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
