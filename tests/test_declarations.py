@@ -16,8 +16,16 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 NAMES = catalogue.benchmarks.names()
 # Names that are no everyday words of the field, so that every text with one is about it.
 DISTINCT = re.compile(r"\b(noc|rclicks|tetris|tetris-boxes|seism)\b(?!@)")
-# Modules that run one benchmark: the default of the public call, demonstrations, studies.
-USERS = {"cli/demo.py", "cli/study.py", "evaluation.py", "study/interactions.py"}
+# Modules that run one benchmark: the default of the public call, demonstrations, studies, and
+# training, which evaluates what it has trained.
+USERS = {
+    "cli/demo.py",
+    "cli/study.py",
+    "cli/train.py",
+    "evaluation.py",
+    "study/interactions.py",
+    "training/decoder_training.py",
+}
 # A data set and a rule of the SEISM programs that share their name with a benchmark.
 SAME_WORD = {
     "datasets/tetris.py",
