@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import astuple
 from time import perf_counter
 from typing import Any
 
@@ -18,14 +19,17 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, kind_of, round_from_json, round_to_json
+from segmeter.core.rows import RESPONSES
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
+from segmeter.measures.obedience import Response, responses
 
 __all__ = [
     "kernel_threads",
     "mask_of",
     "prompt_of",
+    "response_columns",
     "rows_of",
     "simulate_all",
     "simulate_scene",
@@ -106,9 +110,19 @@ def rows_of(
         "seconds_encode": seconds_encode,
         **target_columns(scene, simulated.target),
     }
-    for made in record.rounds:
+    for made, response in zip(record.rounds, _responses(record), strict=True):
         mask = made.mask.encoded() if keep_masks else None
-        yield head | _round_columns(made) | {"mask": mask}
+        yield head | _round_columns(made) | response_columns(response) | {"mask": mask}
+
+
+def _responses(record: Trajectory) -> list[Response]:
+    given = [(made.prompts, made.mask) for made in record.rounds]
+    return responses(given, record.simulated.target.ignore)
+
+
+def response_columns(response: Response) -> Row:
+    """Columns of a round that compare its mask with the prompts so far."""
+    return dict(zip(RESPONSES, astuple(response), strict=True))
 
 
 def _extent(mask: Mask) -> dict[str, int | None]:

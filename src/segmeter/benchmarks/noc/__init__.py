@@ -58,13 +58,15 @@ class Noc(Declared):
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.noc.statistics import groups
+        from segmeter.benchmarks.responses import response_groups
 
-        return groups(run)
+        return [*groups(run), *response_groups(run)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.noc.statistics import statistics
+        from segmeter.benchmarks.responses import STATISTICS
 
-        return statistics(run)
+        return [*statistics(run), *STATISTICS]
 
     def paper_table(self, run: Results) -> PaperLayout:
         from segmeter.benchmarks.noc.statistics import paper_layout

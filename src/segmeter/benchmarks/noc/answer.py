@@ -8,6 +8,7 @@ import numpy as np
 
 from segmeter.benchmarks.noc.comparison import TIED, Comparison, drawn_by_hand
 from segmeter.benchmarks.noc.statistics import ClickSessions
+from segmeter.benchmarks.response_section import followed_sentence
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Answer, Phrase, Quantity, phrase
 from segmeter.core.wording import counted, signed
@@ -23,7 +24,9 @@ def answer(comparison: Comparison, many: bool) -> Answer:
         return Answer(where + _nobody(comparison), _extent(comparison))
     opening = f"{where}{_warned(comparison)}{_opening(comparison)}: "
     sentence = phrase(opening, _needs(comparison), ".")
-    return Answer(sentence, " ".join(filter(None, (_runner_up(comparison), _extent(comparison)))))
+    followed = followed_sentence(comparison.differences, comparison.value)
+    told = (_runner_up(comparison), followed, _extent(comparison))
+    return Answer(sentence, " ".join(filter(None, told)))
 
 
 def _opening(comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.comparison import (
@@ -25,6 +26,7 @@ from segmeter.benchmarks.noc.statistics import (
     quality_after,
 )
 from segmeter.benchmarks.report_parts import QUALITY, curve_with_band, rounds_axis, uneven
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
     Axis,
@@ -57,6 +59,7 @@ def sections(run: Results) -> list[Section]:
         _growth(made),
         *_differences(made),
         _numbers(run, made),
+        *response_sections(run, Noc()),
         _time(made, run),
         *_cases(run, made),
     ]

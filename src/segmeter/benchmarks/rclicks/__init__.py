@@ -97,17 +97,20 @@ class Rclicks(Declared):
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.rclicks.groups import first_clicks, group_curves
+        from segmeter.benchmarks.responses import response_groups
 
         return [
             *group_curves(run),
             *first_clicks(run, "people"),
             *first_clicks(run, "samples"),
+            *response_groups(run, lambda user: ""),
         ]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.rclicks.statistics import STATISTICS
+        from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 
-        return STATISTICS
+        return [*STATISTICS, *RESPONSES]
 
     def paper_table(self, run: Results) -> PaperLayout:
         return PaperLayout(

@@ -20,6 +20,7 @@ from segmeter.benchmarks.rclicks.figures import (
 from segmeter.benchmarks.rclicks.groups import Findings, findings
 from segmeter.benchmarks.rclicks.statistics import CARDS
 from segmeter.benchmarks.report_parts import title
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.stats.intervals import Interval
@@ -281,6 +282,7 @@ def sections(run: Results) -> list[Section]:
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
         _hard(run, lead),
+        *response_sections(run, Rclicks()),
         Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
         Section(
             "Every statistic and its null", _NULL, [null_table(f, True) for f in found], folded=True

@@ -53,14 +53,16 @@ class Attacked(Declared):
     citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": _CITATION}
 
     def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.responses import response_groups
         from segmeter.benchmarks.tetris.statistics import groups
 
-        return groups(run)
+        return [*groups(run), *response_groups(run, lambda user: "")]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.responses import STATISTICS as RESPONSES
         from segmeter.benchmarks.tetris.statistics import STATISTICS
 
-        return STATISTICS
+        return [*STATISTICS, *RESPONSES]
 
     def paper_table(self, run: Results) -> PaperLayout:
         return PaperLayout(

@@ -11,6 +11,8 @@ from segmeter.benchmarks.report_parts import (
     rounds_axis,
     uneven,
 )
+from segmeter.benchmarks.response_section import response_sections
+from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
 from segmeter.benchmarks.tetris.statistics import CARDS, AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.tables import (
@@ -58,6 +60,7 @@ def sections(run: Results) -> list[Section]:
         _trajectories(summary, lead),
         _first_click(summary, lead),
         _agreement(summary, lead),
+        *response_sections(run, Tetris()),
         *_cases(run, summary, lead),
     ]
     return [section for section in made if section is not None]

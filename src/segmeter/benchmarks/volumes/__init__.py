@@ -160,14 +160,17 @@ class Volumes(Declared):
         return simulate_volume(segmenter, scene, plan)
 
     def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.volumes.statistics import groups
+        from segmeter.benchmarks.responses import response_groups
+        from segmeter.benchmarks.volumes.statistics import groups, prompters
 
-        return groups(run)
+        names = prompters(run)
+        return [*groups(run), *response_groups(run, lambda user: names.get(user) or user)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.responses import STATISTICS
         from segmeter.benchmarks.volumes.statistics import statistics
 
-        return statistics(run)
+        return [*statistics(run), *STATISTICS]
 
     def paper_table(self, run: Results) -> PaperLayout:
         return PaperLayout(

@@ -11,6 +11,7 @@ import numpy as np
 from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import difference_section, difference_table
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
@@ -79,6 +80,7 @@ def sections(run: Results) -> list[Section]:
         _shaped_like_the_paper(found, run.plan.protocols),
         _instances(found, numbers),
         _failures(run, leading),
+        *response_sections(run, benchmark),
         _scrolled(run, leading),
     ]
     return [section for section in made if section.blocks]

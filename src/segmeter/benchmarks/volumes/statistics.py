@@ -38,6 +38,7 @@ __all__ = [
     "groups",
     "never",
     "per_case",
+    "prompters",
     "seconds_until",
     "statistics",
 ]
@@ -99,6 +100,12 @@ def groups(run: Results) -> list[VolumeSessions]:
     found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
+
+
+def prompters(run: Results) -> dict[str, str]:
+    """The prompter that each user of the run is a draw of."""
+    found = run.sql('select distinct "user", prompter from rows order by all')
+    return {row["user"]: row["prompter"] for row in found.to_pylist()}
 
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:

@@ -62,14 +62,16 @@ class Points(Declared):
         return simulate_points(segmenter, scene, plan, users)
 
     def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.responses import response_groups
         from segmeter.benchmarks.zeroshot.points.statistics import played, with_means
 
-        return with_means(played(run))
+        return [*with_means(played(run)), *response_groups(run)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.responses import STATISTICS as RESPONSES
         from segmeter.benchmarks.zeroshot.points.statistics import STATISTICS
 
-        return STATISTICS
+        return [*STATISTICS, *RESPONSES]
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.zeroshot.points.sections import sections

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.benchmarks.zeroshot.points.statistics import ALL, POINTS, STATISTICS, Played
@@ -65,6 +66,7 @@ def sections(run: Results) -> list[Section]:
         *_side_by_side(groups, found, lead, chosen),
         _growth(rows, lead),
         _by_dataset(rows),
+        *response_sections(run, benchmark),
         *apart,
     ]
 
