@@ -160,7 +160,7 @@ class RunOption:
     default
         The plan's value unless another is given; None leaves the option out of the plan.
     help
-        One sentence; empty for what the benchmark writes itself and nobody may give.
+        One sentence; empty for what the benchmark writes itself and is not offered.
     least, most
         Bounds of a number.
     choices
