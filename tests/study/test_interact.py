@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from segmeter.benchmarks.sessions import judge_by
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.lockstep import SimulatedSession, simulate

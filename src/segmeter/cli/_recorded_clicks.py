@@ -81,6 +81,5 @@ def say(path: Path, *sentences: str) -> None:
         typer.echo(f"{path.name}: {sentence}", err=True)
 
 
-def _settings(entry: catalogue.Entry[Any]) -> Mapping[str, Any]:
-    found = getattr(entry.make, "settings", None)
-    return found if isinstance(found, Mapping) else {}
+def _settings(entry: catalogue.Entry[Any]) -> set[str]:
+    return {option.name for option in getattr(entry.make, "options", ())}

@@ -152,7 +152,7 @@ def _write_report(
     methods: list[MethodSweeps],
 ) -> None:
     from segmeter import __version__
-    from segmeter.benchmarks.seism.meta_sections import meta_sections
+    from segmeter.benchmarks.seism.discrimination import meta_sections
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 

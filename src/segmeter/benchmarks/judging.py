@@ -1,4 +1,4 @@
-"""Scores of a mask of a volume: overlap, and surfaces in millimetres."""
+"""Judging masks: the scores of a prediction by named measures, for images and volumes."""
 
 from __future__ import annotations
 
@@ -9,32 +9,22 @@ from typing import Any
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.measures import Measure
+from segmeter.core.measures import mask_measure
+from segmeter.core.rows import measure_column
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge, Scores
-from segmeter.measures.surfaces import surface_distances, voxel_surface_distances
 
-__all__ = ["MEASURES", "Surfaces", "check_measures", "judge_volume"]
+__all__ = ["SURFACE_MEASURES", "Surfaces", "judge_by"]
 
-_OVERLAP = ("dice", "iou", "precision", "recall")
-_SURFACE = ("nsd", "hd95", "mean-surface-distance")
-MEASURES = (*_OVERLAP, *_SURFACE)
-"""Measures of volumes."""
-
-
-def check_measures(names: Sequence[str]) -> None:
-    """Refuse a measure that is none of volumes."""
-    for name in names:
-        if name not in MEASURES:
-            catalogue.measures.entry(name)  # refuses a name that is none, with a suggestion
-            raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
+SURFACE_MEASURES = ("nsd", "hd95", "mean-surface-distance")
+"""Measures of surfaces in millimetres, all taken from one pair of distance maps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surfaces:
-    """How surfaces are measured.
+    """How surfaces of volumes are measured.
 
     Attributes
     ----------
@@ -50,9 +40,8 @@ class Surfaces:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Surfaces:
-        """From the settings of a plan, checked."""
-        made = cls(str(options.get("nsd_mm", "2")), str(options.get("convention", "surface")))
-        check_choice("convention", made.convention, ["surface", "monai"])
+        """From the options of a plan, checked."""
+        made = cls(options.get("nsd_mm", "2"), options.get("convention", "surface"))
         made.tolerance("")
         return made
 
@@ -66,13 +55,15 @@ class Surfaces:
             except ValueError:
                 number = -1.0
             if not number >= 0:
-                raise BadInput(f"--option nsd_mm={self.nsd_mm}: write 2 or 2,spleen=1,liver=3")
+                raise BadInput(f"option 'nsd_mm' is 2 or 2,spleen=1,liver=3, not '{self.nsd_mm}'")
             if not name or name.strip().casefold() == organ.casefold():
                 found = number
         return found
 
     def scores(self, truth: Mask, mask: Mask, spacing: Sequence[float], organ: str) -> Scores:
         """NSD, HD95 and mean surface distance of two masks that are not empty."""
+        from segmeter.measures.surfaces import surface_distances, voxel_surface_distances
+
         if self.convention == "surface":
             found = surface_distances(truth, mask, spacing)
             hd95, mean = found.percentile(95), found.mean()
@@ -85,36 +76,34 @@ class Surfaces:
         return {"nsd": near, "hd95": hd95, "mean-surface-distance": mean}
 
 
-def judge_volume(
+def judge_by(
     measures: Sequence[str],
-    spacing_mm: Sequence[float] | None,
-    surfaces: Surfaces = Surfaces(),  # noqa: B008  it cannot change
+    spacing_mm: Sequence[float] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Judge:
-    """A judge by the named measures; the surfaces of a mask are measured once for all."""
+    """A judge that scores masks by the named measures, by column (`_` for `-`).
+
+    `options` are those of the plan: how surfaces of volumes are measured. The surfaces of a mask
+    are measured once for all measures of them.
+    """
     spacing = spacing_mm or (1.0, 1.0, 1.0)
-    made: dict[str, Measure[[Mask, Mask, Mask | None]]] = {
-        name: catalogue.measures.make(name) for name in measures if name in _OVERLAP
-    }
-    cards = {name: catalogue.measures.make(name) for name in measures if name in _SURFACE}
+    made = {n: mask_measure(n, spacing_mm) for n in measures if n not in SURFACE_MEASURES}
+    cards = {n: catalogue.measures.make(n) for n in measures if n in SURFACE_MEASURES}
+    surfaces = Surfaces.of(options or {})
 
     def judge(target: Target, mask: Mask) -> dict[str, float]:
-        scores = {name: m(target.mask, mask, target.ignore) for name, m in made.items()}
+        scores = {measure_column(m.id): m(target.mask, mask, target.ignore) for m in made.values()}
         if not cards:
             return scores
-        ground_truth, prediction = _judged(target, mask)
-        both = bool(ground_truth) and bool(prediction)
-        found = surfaces.scores(ground_truth, prediction, spacing, target.label) if both else {}
-        empty = not ground_truth and not prediction
+        truth, prediction = target.mask, mask
+        if target.ignore is not None:
+            truth, prediction = truth - target.ignore, prediction - target.ignore
+        both = bool(truth) and bool(prediction)
+        found = surfaces.scores(truth, prediction, spacing, target.label) if both else {}
+        empty = not truth and not prediction
         for name, card in cards.items():
             missing = card.both_empty if empty else card.one_empty
-            scores[name.replace("-", "_")] = found.get(name, missing)
+            scores[measure_column(name)] = found.get(name, missing)
         return scores
 
     return judge
-
-
-def _judged(target: Target, mask: Mask) -> tuple[Mask, Mask]:
-    """Target and mask without voxels that are not judged."""
-    if target.ignore is None:
-        return target.mask, mask
-    return target.mask - target.ignore, mask - target.ignore
