@@ -14,10 +14,9 @@ from segmeter.datasets.image_files import check_regular
 
 __all__ = ["DAMAGED", "read_npy"]
 
-# What NumPy raises for headers that are damaged, or made to do harm.
 DAMAGED = (ValueError, OSError, EOFError, SyntaxError, TypeError, KeyError, IndexError,
             OverflowError, MemoryError, RecursionError, TokenError)  # fmt: skip
-"""What NumPy raises for damaged files."""
+"""Errors of NumPy on headers that are damaged, or made to do harm."""
 
 
 def read_npy(path: Path, most: int) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Cases of the CVPR 2025 challenge on interactive segmentation: one `.npz` file each.
+"""CVPR25 files: cases of the CVPR 2025 challenge on interactive segmentation, one `.npz` each.
 
 Arrays are `(z, y, x)`, `spacing` is (x, y, z). Boxes and text prompts are pickled by NumPy; only
 arrays, numbers, text, lists and dictionaries are unpickled, so that reading executes nothing.

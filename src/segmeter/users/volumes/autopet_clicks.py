@@ -1,4 +1,4 @@
-"""Clicks of autoPET IV: drawn before any prediction, on lesions and on hot background."""
+"""Clicks of autoPET IV, drawn before any prediction: on lesions and on hot background."""
 
 from __future__ import annotations
 
