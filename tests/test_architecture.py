@@ -39,14 +39,11 @@ MAY_IMPORT = {
     "report": {"core", "store", "datasets", "stats"},
     # The public API: what `import segmeter` offers.
     "api": {
-        *("core", "runtime", "models", "benchmarks", "engine", "store", "report"),
-        "model_parity",
+        *("core", "runtime", "kernels", *SCIENCE, "benchmarks", "engine", "store", "report"),
+        *("evaluation", "model_parity"),
     },
-    "cli": {
-        *("core", "runtime", "kernels", *SCIENCE),
-        *("benchmarks", "store", "engine", "report", "study", "api", "serving"),
-        "model_parity",
-    },
+    # The command line parses options, calls the public API and prints.
+    "cli": {"api", "study"},
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
         *("benchmarks", "store", "engine", "report"),
@@ -57,8 +54,8 @@ MAY_IMPORT = {
     },
     "evaluation.py": {"api", "core", "runtime", "engine"},
     "metrics.py": {"core"},
-    "model_parity.py": {"core", "measures", "stats", "report", "evaluation"},
-    "serving.py": {"core"},
+    "model_parity.py": {"core", "measures", "stats", "report", "api"},
+    "serving.py": {"core", "api"},
     "__main__.py": {"cli"},
 }
 # What a room may look up in the catalogue beyond what it may import, and why.
@@ -68,9 +65,8 @@ MAY_LOOK_UP = {
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
     "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
     "api": {*SCIENCE, "benchmarks"},  # loads and lists everything that has a name
-    "evaluation.py": {"users"},
+    "evaluation.py": {"users", "datasets"},
     "model_parity.py": {"models", "datasets", "users"},
-    "serving.py": {"models"},
     "study": {"models"},  # the model that people segment with
 }
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")

@@ -259,7 +259,7 @@ def _datasets(run: str | Path | None, dataset: Any, roots: dict[str, str]) -> li
     """The data sets to take images from: those of the run, or the one that is named."""
     if run is None:
         return [catalogue.datasets.make(dataset, **roots) if isinstance(dataset, str) else dataset]
-    from segmeter.evaluation import Run
+    from segmeter.api.runs import Run
 
     return [catalogue.datasets.make(spec, **roots) for spec in Run.open(str(run)).plan.datasets]
 
@@ -275,7 +275,7 @@ def _scenes(datasets: Sequence[Any], limit: int | None) -> Iterator[Scene]:
 
 def _recorded(run: str | Path) -> dict[tuple[str, str], list[tuple[Prompt, ...]]]:
     """The prompts of every object's first session in a run, round by round."""
-    from segmeter.evaluation import Run
+    from segmeter.api.runs import Run
 
     rows = Run.open(str(run)).sql("""
         select dataset, scene, target, round, prompt from rows where prompt is not null

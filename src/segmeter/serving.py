@@ -15,10 +15,11 @@ import json
 import threading
 from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from segmeter.core import catalogue
+from segmeter.api.loading import as_model
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import Request
 from segmeter.core.prompts import round_from_json
@@ -140,7 +141,12 @@ def _keep(held: OrderedDict[str, Any], name: str, thing: Any, most: int) -> None
         held.popitem(last=False)
 
 
-def serve(model: Any, host: str = "127.0.0.1", port: int = 8008, **roots: Any) -> ModelServer:
+def serve(
+    model: Any,
+    host: str = "127.0.0.1",
+    port: int = 8008,
+    weights: str | Path | None = None,
+) -> ModelServer:
     """A server for a model by name, path or as an object; call `serve_forever` on it.
 
     >>> server = serve("disc", port=0)
@@ -148,8 +154,4 @@ def serve(model: Any, host: str = "127.0.0.1", port: int = 8008, **roots: Any) -
     'disc'
     >>> server.server_close()
     """
-    if isinstance(model, str):
-        model = catalogue.models.make(model, **roots)
-    elif not hasattr(model, "card"):
-        model = catalogue.adapted_model(model)
-    return ModelServer(model, host, port)
+    return ModelServer(as_model(model, weights), host, port)

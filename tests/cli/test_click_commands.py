@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.clickability.simulated_click_files import Thing, write_lifelike
+from segmeter.clickability.simulated_click_files import Thing, write_simulated
 from segmeter.core import catalogue
 
 from .conftest import Done
@@ -31,7 +31,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in data.scenes()
         for target in data.load(name).targets[:2]
     ]
-    write_lifelike(path, things, per_target=40, later=False)
+    write_simulated(path, things, per_target=40, later=False)
     return path
 
 
@@ -143,7 +143,7 @@ def test_clicks_that_are_left_out_are_told(clicks: Path, tmp_path: Path) -> None
     name = data.scenes()[0]
     target = data.load(name).targets[0]
     path = tmp_path / "clicks.csv"
-    write_lifelike(path, [Thing("mini", name, target.mask, target.id)], per_target=40)
+    write_simulated(path, [Thing("mini", name, target.mask, target.id)], per_target=40)
     done = segmeter("clicks", "compare", "--clicks", path, "-d", "mini", "--compare", "maps",
                     "--json", "--map", "uniform", "--protocol", "corrected")  # fmt: skip
     assert done.returncode == 0, done.stderr

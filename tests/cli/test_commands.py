@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.cli._tables import _tables
+from segmeter.cli._printing import _tables
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.stats.statistics import Statistic
 

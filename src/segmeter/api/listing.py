@@ -6,6 +6,7 @@ from typing import Any
 
 from segmeter.api.cards import facts_of
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import RunOption
 from segmeter.core.catalogue import Registry
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.runtime.roots import Roots
@@ -20,6 +21,8 @@ __all__ = [
     "list_methods",
     "list_models",
     "list_users",
+    "measure_cards",
+    "run_options",
     "summaries",
 ]
 
@@ -154,6 +157,20 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
 def summaries(kind: str) -> dict[str, str]:
     """Names of one kind with a line about each."""
     return {entry.name: entry.summary for entry in _registry(kind)}
+
+
+def run_options(benchmark: str) -> list[RunOption]:
+    """Options of `segmeter run` that a benchmark declares.
+
+    >>> [option.flag for option in run_options("rclicks")]
+    ['--clicks']
+    """
+    return list(catalogue.benchmarks.make(benchmark).options)
+
+
+def measure_cards() -> dict[str, Any]:
+    """Measures with their cards, by name."""
+    return {entry.name: entry.make() for entry in catalogue.measures}
 
 
 def _names(kind: str) -> list[str]:

@@ -7,16 +7,24 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.api.loading import roots_of
+from segmeter.core.capabilities import ChoosesUsers
+from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section
-from segmeter.runtime.remote_files import as_typed, is_address
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run as StoredRun
 from segmeter.store.scanning import quoted
 
+if TYPE_CHECKING:
+    from segmeter.api.gates import Gate
+    from segmeter.engine import Tally
+    from segmeter.report.browse_server import BrowseServer
+
 __all__ = ["Run", "data_roots", "open_run"]
+
+_LANGUAGES = {"md": "markdown", "tex": "latex"}
 
 
 def open_run(
@@ -80,6 +88,9 @@ class Run(StoredRun):
     ('report.html', 'iou.svg')
     """
 
+    tally: Tally | None = None
+    """Jobs done, done before and failed, of the call of `evaluate` that returned the run."""
+
     def rows(self) -> list[dict[str, Any]]:
         """All rows, one per round of a session, without their masks."""
         known = self.sql("select * from rows limit 0").column_names
@@ -136,15 +147,51 @@ class Run(StoredRun):
             raise BadInput("no group has two models on the same targets; nothing can be compared")
         return chosen
 
+    @property
+    def models_by_run(self) -> list[dict[str, str]]:
+        """Of each opened run, its models by name, with the labels that they have here."""
+        sources = self._labelled if self._several else self._sources
+        return [
+            {name: source.labels.get(name, name) for name in map(str, source.plan.segmenters)}
+            for source in sources
+        ]
+
+    def gate(self, conditions: Sequence[str], protocol: str = "corrected") -> Gate:
+        """Judge new models against old ones on the same objects, as a check of a model's change.
+
+        Open the old run first, as `open_run([old, new])`; of a single run the first model is the
+        old one. Objects without a result of the new model fail the gate.
+
+        Parameters
+        ----------
+        conditions
+            `"noc@90 worse"`: significantly worse (Holm); `"noc@90 worse by 0.2"`: the 95 %
+            interval is beyond a margin; `"noc@90 may be worse by 0.2"`: it reaches beyond one.
+
+        Returns
+        -------
+        Gate
+            True if it passes; `lines`, `facts()` and `markdown()`.
+        """
+        from segmeter.api.gates import judge
+
+        check_choice("protocol", protocol, ("published", "corrected"))
+        return judge(self, conditions, protocol)
+
     def table(
         self,
-        format: Literal["latex", "markdown", "csv", "html"] = "markdown",
+        format: str = "markdown",
         protocol: str = "corrected",
     ) -> str:
-        """The table that papers on this benchmark print, as text."""
+        """The table that papers on this benchmark print, as text.
+
+        `format` is `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+        """
         from segmeter.report.paper_tables import table_text
 
-        return table_text(self, format, protocol)
+        check_choice("format", format, ("latex", "tex", "markdown", "md", "csv", "html"))
+        named: Any = _LANGUAGES.get(format, format)
+        return table_text(self, named, protocol)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""
@@ -184,26 +231,35 @@ class Run(StoredRun):
         """
         from segmeter.report.writing import write_sections
 
+        if out is not None and Path(out).is_dir():
+            page = Path(out) / "report.html"
+            raise BadInput(f"--out '{out}' is a folder; name the page, such as '{page}'")
         sections = self._report_sections(by, groups, objects, rate)
-        (page,) = write_sections(self, sections, None if out is None else Path(out), "html")
-        return Path(page)
+        (written,) = write_sections(self, sections, None if out is None else Path(out), "html")
+        return Path(written)
 
     def report_tables(
         self,
         out: str | Path | None = None,
-        format: Literal["csv", "md", "tex"] = "csv",
+        format: str = "csv",
         *,
         by: str | None = None,
         groups: str | Path | None = None,
         objects: int | None = None,
         rate: float | None = None,
     ) -> list[Path]:
-        """Write the tables of the report, a file each; with CSV also one line per session."""
+        """Write the tables of the report, a file each; with CSV also one line per session.
+
+        `format` is `"csv"`, `"markdown"` (`"md"`) or `"latex"` (`"tex"`).
+        """
         from segmeter.report.writing import write_sections
 
+        endings = {language: ending for ending, language in _LANGUAGES.items()}
+        ending: Any = endings.get(format, format)
+        check_choice("format", ending, ("html", "csv", "md", "tex"))
         sections = self._report_sections(by, groups, objects, rate)
         place = None if out is None else Path(out)
-        return [Path(file) for file in write_sections(self, sections, place, format)]
+        return [Path(file) for file in write_sections(self, sections, place, ending)]
 
     def conclusion(self) -> str:
         """The first sentence of the report: the answer to the benchmark's question."""
@@ -223,6 +279,8 @@ class Run(StoredRun):
         from segmeter.benchmarks.by_group.breakdown import breakdown
         from segmeter.report.writing import sections_of
 
+        if rate is not None and objects is None:
+            raise BadInput("--rate is what an hour costs of --objects; say how many objects")
         key = (by, None if groups is None else str(groups), objects, rate)
         if key not in self._reports:
             more = []
@@ -246,7 +304,7 @@ class Run(StoredRun):
         self,
         out: str | Path,
         format: str | None = None,
-        rounds: Literal["last", "best", "all"] | int = "last",
+        rounds: str | int = "last",
         images: bool = True,
     ) -> list[Any]:
         """Write masks as files for other programs.
@@ -268,17 +326,52 @@ class Run(StoredRun):
         list of MaskFile
             `path`, `scene`, `target`, `image` (the original file's name) and `voxels` of each mask.
         """
-        from segmeter.report.mask_files import FORMATS, export_masks
+        from segmeter.report.mask_files import FORMATS, export_masks, rounds_of
 
         if format is not None:
             check_choice("format", format, FORMATS)
-        return export_masks(self, Path(out), format, rounds, images)
+        which = rounds if isinstance(rounds, int) else rounds_of(rounds)
+        return export_masks(self, Path(out), format, which, images)
+
+    def export_hint(self, format: str | None) -> str:
+        """How to open the files of an export in the tool that they are for."""
+        from segmeter.report.mask_lists import LISTS
+
+        return LISTS[format].hint if format is not None and format in LISTS else ""
 
     def score(self, measure: str) -> int:
         """Add a measure, computed from the stored masks; returns how many jobs were scored."""
         from segmeter.engine.scoring import score_run
 
         return score_run(self.address, measure, self.roots, trust=self.trust)
+
+    def statistics(self) -> list[Any]:
+        """Cards of the statistics: name, title, unit, digits, direction."""
+        return list(self.benchmark.statistics(self))
+
+    def notes(self) -> list[str]:
+        """Sentences about sessions that the summary leaves out."""
+        benchmark = self.benchmark
+        return list(benchmark.left_out(self)) if isinstance(benchmark, ChoosesUsers) else []
+
+    def browse(self, port: int = 0) -> BrowseServer:
+        """A local server with a page of all sessions; `serve_forever()` starts it."""
+        from segmeter.report.browse_server import BrowseServer
+        from segmeter.report.browsing import Sessions
+
+        return BrowseServer(Sessions(self), port)
+
+    def missing_images(self) -> dict[str, str]:
+        """Data sets whose images are not found here, and why: the report lacks their images."""
+        from segmeter.core.dataset_names import display_names
+
+        found = {}
+        for name, shown in display_names(self.plan.datasets).items():
+            try:
+                self.scenes(name)
+            except SegmeterError as error:
+                found[shown] = str(error)
+        return found
 
     def cite(self) -> str:
         """BibTeX of every model, data set, measure and benchmark that the run used."""
@@ -290,10 +383,7 @@ class Run(StoredRun):
 def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
     """The folder of the data: as given, else where the run's last commands said it was."""
     if data is not None:
-        place = as_typed(data)
-        if not is_address(place) and not Path(place).is_dir():
-            raise BadInput(f"--data: there is no folder '{place}'")
-        return Roots(place)
+        return roots_of(data)
     for entry in reversed(run.commands):
         try:
             words = shlex.split(str(entry.get("command", "")), posix=True)

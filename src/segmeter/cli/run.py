@@ -1,181 +1,226 @@
-"""`segmeter run`: play a benchmark into a run folder."""
+"""`segmeter run`: run a benchmark into a run folder. Each benchmark is a command of its own."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from segmeter.cli import _run_options as options
-from segmeter.cli._option_values import benchmark_options, dataset_spec, protocols, roots, shard_of
-from segmeter.cli._options import AsJson, Data, Limit, Models, ProtocolChoice, Seed, Trust, Weights
-from segmeter.cli._recorded_clicks import clicks_option, say_of_played
-from segmeter.cli._words import printable
-from segmeter.cli.app import Exit, app
-from segmeter.core import catalogue
-from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.plans import Plan
-from segmeter.core.received import received
-from segmeter.runtime.devices import check_devices
-from segmeter.runtime.processes import prewarming
-from segmeter.runtime.roots import Roots
+import segmeter
+from segmeter.api.listing import run_options
+from segmeter.api.loading import parsed_options
+from segmeter.cli._help import Command, Group
+from segmeter.cli._options import (
+    AsJson,
+    Data,
+    ImageSets,
+    Limit,
+    Models,
+    ProtocolChoice,
+    Seed,
+    Trust,
+    Weights,
+    names_of,
+)
+from segmeter.cli._printing import print_json, print_summary, progress_bar
+from segmeter.cli.app import Exit, command_group
 
 __all__ = ["run"]
 
+_RULES = "Rules of the benchmark"
+_WORK = "Resuming, sharing, speed"
+# Of benchmarks that evaluate methods, which need no user, these have no meaning.
+_OF_MODELS = ("model", "user", "rounds")
 
-@app.command()
+Out = Annotated[
+    str | None,
+    typer.Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N."),
+]
+Users = Annotated[
+    list[str] | None,
+    typer.Option("--user", "-u", autocompletion=names_of("users"), help="Simulated user."),
+]
+Sample = Annotated[
+    int | None, typer.Option("--sample", min=1, help="A random sample of each data set's scenes.")
+]
+Rounds = Annotated[
+    int,
+    typer.Option("--rounds", min=0, rich_help_panel=_RULES,
+                 help="Rounds of a session; 0 takes the benchmark's own."),
+]  # fmt: skip
+Measures = Annotated[
+    list[str] | None,
+    typer.Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
+                 help="Measure to take in every round."),
+]  # fmt: skip
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--option", rich_help_panel=_RULES, help="A setting, as name=value."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Run two scenes of each model, print the expected time and size; write nothing.",
+    ),
+]
+Add = Annotated[
+    bool,
+    typer.Option("--add", rich_help_panel=_WORK,
+                 help="Add these models, data sets or users to the run OUT."),
+]  # fmt: skip
+Again = Annotated[
+    bool,
+    typer.Option("--again", rich_help_panel=_WORK,
+                 help="Re-run jobs whose weights or code have changed."),
+]  # fmt: skip
+Shard = Annotated[
+    str,
+    typer.Option("--shard", rich_help_panel=_WORK,
+                 help="Run one shard of the jobs, as 1/4; 'segmeter merge' joins them."),
+]  # fmt: skip
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, rich_help_panel=_WORK,
+                 help="Processes; change speed, never results. By default as many as fit."),
+]  # fmt: skip
+Threads = Annotated[
+    int, typer.Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
+]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option("--executor", rich_help_panel=_WORK, help="inline, local or ray."),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option("--address", rich_help_panel=_WORK,
+                 help="Ray cluster: auto, HOST:PORT or ray://HOST."),
+]  # fmt: skip
+
+
 def run(
-    benchmark: options.BenchmarkName,
+    benchmark: str,
     model: Models = None,
-    method: options.Methods = None,
-    dataset: options.Datasets = None,
-    user: options.Users = None,
+    dataset: ImageSets = (),  # type: ignore[assignment]  # typer makes lists
+    user: Users = None,
     data: Data = None,
     weights: Weights = None,
-    out: options.Out = None,
+    out: Out = None,
     protocol: ProtocolChoice = "both",
     limit: Limit = None,
+    sample: Sample = None,
     seed: Seed = 0,
-    rounds: options.Rounds = 0,
-    measure: options.Measures = None,
-    until: options.Until = None,
-    clicks: options.Clicks = None,
-    masks: options.MaskRule = None,
-    points: options.PointRule = None,
-    option: options.Settings = None,
-    dry: options.DryRun = False,
-    add: options.Add = False,
+    rounds: Rounds = 0,
+    measure: Measures = None,
+    option: Settings = None,
+    dry_run: DryRun = False,
+    add: Add = False,
     trust: Trust = False,
-    again: options.Again = False,
-    shard: options.Shard = "1/1",
-    workers: options.Workers = None,
-    threads: options.Threads = 1,
-    executor: options.ExecutorName = None,
-    address: options.ClusterAddress = None,
+    again: Again = False,
+    shard: Shard = "1/1",
+    workers: Workers = None,
+    threads: Threads = 1,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
     as_json: AsJson = False,
+    **declared: Any,
 ) -> int:
-    """Run a benchmark. Interrupt it at any time; the same command resumes it.
-
-    Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
-    """
-    if model and method:
-        raise BadInput("a run plays models or methods; give --model or --method, not both")
-    plan = Plan(
-        benchmark=benchmark,
-        segmenters=_segmenters(method or model or [], masks=masks, points=points),
-        kind="method" if method else "model",
-        datasets=tuple(dataset_spec(name) for name in dataset or []),
-        users=tuple(Spec.parse(name) for name in user or []),
-        rounds=rounds,
-        protocols=protocols(protocol),
-        measures=tuple(measure or []),
-        seed=seed,
-        limit=limit,
-        threads=threads,
-        options=_settings(benchmark, option or [], clicks, until),
-    )
-    places = roots(data, weights)
-    if trust and not add:
-        raise BadInput("--trust is about the run that --add widens; leave it out")
-    crew = _Crew(workers, executor, address, shard_of(shard), again, trust)
-    if dry:
-        return _estimate(plan, places, crew, as_json)
-    return _play(plan, places, crew, out, as_json, add=add)
-
-
-@dataclass(frozen=True, slots=True)
-class _Crew:
-    """Who plays the jobs, and which of them."""
-
-    workers: int | None
-    executor: str | None
-    address: str | None
-    shard: tuple[int, int]
-    again: bool
-    trust: bool
+    """Run a benchmark. Interrupt it at any time; the same command resumes it."""
+    own = {name: value for name, value in declared.items() if value is not None}
+    request: dict[str, Any] = {
+        "benchmark": benchmark, "methods": own.pop("method", ()), "users": user or (),
+        "measures": measure or (), "rounds": rounds, "protocols": protocol, "seed": seed,
+        "limit": limit, "sample": sample, "data": data, "weights": weights,
+        "options": {**parsed_options(option or ()), **own},
+    }  # fmt: skip
+    bar = progress_bar()
+    if dry_run:
+        found = segmeter.estimate(
+            model or (), list(dataset), workers=workers, executor=executor, progress=bar, **request
+        )
+        if as_json:
+            print_json(found.facts())
+        else:
+            print("\n".join(found.lines()))
+        return Exit.DONE
+    made = segmeter.evaluate(
+        model or (), list(dataset), out=out, workers=workers, threads=threads, executor=executor,
+        address=address, shard=shard, again=again, add=add, trust=trust, progress=bar,
+        failures="keep", **request,
+    )  # fmt: skip
+    print_summary(made, as_json)
+    bar.say_reason()
+    return Exit.WITH_ERRORS if made.tally is not None and made.tally.failed else Exit.DONE
 
 
-def _segmenters(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
-    """What is played: models or methods, with the rules that were asked for of all of them."""
-    asked = {key: value for key, value in rules.items() if value is not None}
-    specs = [Spec.parse(name) for name in names]
-    return tuple(Spec(spec.name, {**asked, **spec.options}) for spec in specs)
+class _Benchmarks(Group):  # type: ignore[misc]  # commands are computed
+    """One command per benchmark, made when it is typed: it shows the options that apply to it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return segmeter.list_benchmarks()
+
+    @property
+    def commands(self) -> dict[str, Any]:
+        """All of them, for the documentation."""
+        return {name: self.get_command(None, name) for name in segmeter.list_benchmarks()}
+
+    @commands.setter
+    def commands(self, given: Any) -> None:
+        """Typer registers none: benchmarks do."""
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        single = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+        single.command(name, cls=Command)(_command(name))
+        return get_command(single)
 
 
-def _settings(
-    benchmark: str, texts: list[str], clicks: Path | None, until: str | None
-) -> dict[str, Any]:
-    """The benchmark's own settings, those that have an option of their own among them."""
-    ends = {} if until is None else {"until": until}
-    return benchmark_options(texts) | clicks_option(benchmark, clicks) | ends
+def _command(benchmark: str) -> Callable[..., int]:
+    """The command of one benchmark: `run` with the options that the benchmark declares."""
+    declared, facts = run_options(benchmark), segmeter.describe("benchmarks", benchmark)
 
+    def call(**options: Any) -> int:
+        return run(benchmark, **options)
 
-def _play(
-    plan: Plan, places: Roots, crew: _Crew, out: str | None, as_json: bool, *, add: bool
-) -> int:
-    """Play the plan, or what is left of it, and say what it gave."""
-    ours = plan.kind == "model" and crew.executor in (None, "local")
-    with prewarming(
-        crew.workers if ours else 0
-    ) as prewarmed:  # before anything heavy is imported here
-        from segmeter.cli._progress import Bar
-        from segmeter.cli._tables import print_summary
-        from segmeter.engine import run_plan
-        from segmeter.engine.estimates import free_folder
-        from segmeter.engine.executors import executor_names
-
-        if crew.executor is not None:
-            check_choice("executor", crew.executor, executor_names())
-        _check(plan, places)
-        if add and out is None:
-            raise BadInput("--add needs --out: which run to add to")
-        folder = out or str(free_folder(plan, places))
-        bar = Bar("" if out else f"run folder: {folder}")
-        with received(active=False) if crew.trust else nullcontext():
-            tally = run_plan(
-                plan,
-                folder,
-                roots=places,
-                workers=crew.workers,
-                progress=bar,
-                again=crew.again,
-                add=add,
-                trust=crew.trust,
-                executor=crew.executor,
-                prewarmed=prewarmed,
-                shard=crew.shard,
-                address=crew.address,
-                tell=lambda sentence: typer.echo(printable(sentence), err=True),
+    methods = any(option.setting == "" for option in declared)
+    hidden = {"benchmark", "declared", *(_OF_MODELS if methods else ())}
+    shared = inspect.signature(run, eval_str=True).parameters.values()
+    kept = [p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in hidden]
+    for option in declared:
+        kind: Any = str | None if option.setting else list[str] | None
+        look = typer.Option(
+            option.flag, rich_help_panel=_RULES, help=option.help, metavar=option.metavar
+        )
+        name = option.setting or option.flag.strip("-")
+        kept.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, look]
             )
-        print_summary(folder, tally, as_json)
-        sys.stdout.flush()
-        bar.say_reason()
-        return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+        )
+    call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it
+    call.__annotations__ = {p.name: p.annotation for p in kept}
+    what = "method quadtree" if methods else "model grabcut"
+    data = "bsds500" if methods else "mini"
+    summary = str(facts["summary"])
+    call.__doc__ = (
+        f"{summary[:1].upper()}{summary[1:]}.\n\nInterrupt it at any time; the same command "
+        f"resumes it.\n\n{_settings(facts)}"
+        f"Example: `segmeter run {benchmark} --{what} --dataset {data}`"
+    )
+    return call
 
 
-def _check(plan: Plan, places: Roots) -> None:
-    """Refuse devices that are not there; say on stderr what is known about the data."""
-    check_devices(plan.segmenters)
-    for spec in plan.datasets:
-        data = catalogue.datasets.make(spec, **places.options())
-        # What was recognised in a folder, or what of a set is not at hand.
-        said = getattr(data, "recognised", "") or data.card.missing
-        if said:
-            typer.echo(f"{data.card.name}: {said}", err=True)
-    if "clicks" in plan.options:
-        say_of_played(plan, places)
+def _settings(facts: Mapping[str, Any]) -> str:
+    """The settings that `--option` takes."""
+    known = [
+        name if value.get("default") is None else f"{name}={value['default']}"
+        for name, value in facts["options"].items()
+    ]
+    return f"Settings (`--option`): {', '.join(known)}.\n\n" if known else ""
 
 
-def _estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool) -> int:
-    """Print what a plan would do, and about how long it would take; nothing is written."""
-    from segmeter.cli._estimates import say_cost
-
-    _check(plan, places)
-    say_cost(plan, places, crew.workers, crew.executor, as_json)
-    return Exit.DONE
+group = command_group(
+    "run", "Run a benchmark. Interrupt it at any time; the same command resumes it.", _Benchmarks
+)

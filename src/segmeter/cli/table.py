@@ -8,21 +8,20 @@ from typing import Annotated
 import typer
 
 import segmeter
-from segmeter.cli._formats import Format
+from segmeter.api import printable
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
-from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
 __all__ = ["table"]
 
-Kind = Annotated[Format, typer.Option("--format", help="What to write.")]
+Kind = Annotated[str, typer.Option("--format", help="latex (tex), markdown (md), csv or html.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")]
 
 
 @app.command()
 def table(
     runs: Runs,
-    kind: Kind = Format.latex,
+    kind: Kind = "latex",
     protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
@@ -33,12 +32,10 @@ def table(
     Example: `segmeter table runs/mine --format latex`
     """
     opened = segmeter.open_run(runs, cost=cost, goal=goal)
-    text = printable(opened.table(kind.language, protocol))
+    text = printable(opened.table(kind, protocol))
     if out is None:
         print(text, end="")
         return Exit.DONE
-    from segmeter.store.local import write_file
-
-    write_file(out, text.encode())
+    out.write_text(text, encoding="utf-8")
     typer.echo(f"table: {out}")
     return Exit.DONE

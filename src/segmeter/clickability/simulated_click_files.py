@@ -22,7 +22,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import COLUMNS
 
-__all__ = ["Round", "Thing", "rounds_of", "write_lifelike"]
+__all__ = ["Round", "Thing", "rounds_of", "write_simulated"]
 
 Kind = Literal["first", "fn", "fp"]
 _MODELS = ("ritm", "sam", "simple", "mivos")
@@ -38,7 +38,7 @@ class Thing:
     object: str = ""
 
 
-def write_lifelike(
+def write_simulated(
     path: Path,
     things: Iterable[Thing],
     seed: int = 0,
