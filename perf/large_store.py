@@ -28,7 +28,7 @@ from segmeter.engine.jobs import jobs_of
 from segmeter.engine.provenance import library_versions
 from segmeter.engine.validation import complete
 from segmeter.engine.widening import users_text
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import RunFolder
 from segmeter.store.compacted_files import JobRows, compacted_bytes, compacted_name
 from segmeter.store.compaction import LOOSE, compact

@@ -26,7 +26,7 @@ USERS = {
     "evaluation.py": "the benchmark that is run unless another is asked for",
     "measures/curves.py": "a rule of the SEISM programs",
     "measures/sweeps.py": "a rule of the SEISM programs",
-    "models/clicknets/ritm.py": "the data set",
+    "models/clicknets/clicknet.py": "the data set",
     "study/analyses/clicking.py": "names a command that goes further",
     "study/interactions.py": "writes a study's sessions as a run of clicks",
     "users/replay.py": "the data set",

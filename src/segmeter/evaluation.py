@@ -18,10 +18,8 @@ from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import Plan
 from segmeter.core.received import received
 from segmeter.core.wording import counted, printable, size_text, time_text
-from segmeter.runtime.devices import check_devices
-from segmeter.runtime.processes import prewarming
-from segmeter.runtime.remote_files import is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.processes import check_devices, prewarming
+from segmeter.runtime.remote_files import Roots, is_address
 
 if TYPE_CHECKING:
     from segmeter.api.runs import Run

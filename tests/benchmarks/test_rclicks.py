@@ -26,7 +26,7 @@ from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
 from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
 from segmeter.benchmarks.rclicks.statistics import CARDS, STATISTICS
-from segmeter.clickability.simulated_click_files import Thing, write_simulated
+from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec

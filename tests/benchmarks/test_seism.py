@@ -37,8 +37,8 @@ from segmeter.engine import run_plan
 from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.measures.tables import regions
-from segmeter.models.quadtree import Quadtree
-from segmeter.runtime.roots import Roots
+from segmeter.models.partitioners import Quadtree
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
 

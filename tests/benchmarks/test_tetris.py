@@ -35,10 +35,9 @@ from segmeter.report.page import Page, render
 from segmeter.stats.rankings import spearman
 from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
-from segmeter.users.adversary import SearchClick
-from segmeter.users.box_search import search_boxes
-from segmeter.users.centre_click import CentreClick
-from segmeter.users.click_search import SearchGrid
+from segmeter.users.adversary import SearchClick, SearchGrid
+from segmeter.users.boxes import search_boxes
+from segmeter.users.error_prompts import CentreClick
 
 PLAN = Plan(
     "tetris",
@@ -344,7 +343,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
     import torch
 
     from segmeter.models.clicknets._ritm import RitmNetwork
-    from segmeter.models.clicknets.architectures import RITM
+    from segmeter.models.clicknets.containers import RITM
     from segmeter.models.clicknets.encoded import ClickNetEncodedScene
     from segmeter.models.clicknets.encoded import Settings as Use
     from segmeter.models.clicknets.zoom import Zoom
@@ -380,7 +379,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
 def test_a_run_with_real_weights_keeps_the_order(
     real_weights: Path, real_data: Path, tmp_path: Path
 ) -> None:
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
 
     plan = Plan(
         "tetris", (Spec("mobile-sam", {"device": "cpu"}),), (Spec("grabcut"),),

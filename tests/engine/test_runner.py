@@ -27,7 +27,7 @@ from segmeter.engine.jobs import Outcome
 from segmeter.kernels import threads
 from segmeter.models.drawn import Disc, Oracle
 from segmeter.report.provenance import missing
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.places import DiskFull
 

@@ -26,15 +26,20 @@ from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_jso
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.annotation_logs import read_log
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.edge_files import read_contour_map, read_edge_map
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.groups import read_groups
 from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.labelmaps import read_results
+from segmeter.datasets.labelmaps import (
+    read_contour_map,
+    read_edge_map,
+    read_object,
+    read_objects,
+    read_proposals,
+    read_results,
+)
 from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
-from segmeter.datasets.object_files import read_object, read_objects, read_proposals
 from segmeter.models import weights
-from segmeter.models.fetching.archives import unpack
+from segmeter.models.fetching.transfer import unpack
 from segmeter.stats.effort import CostModel
 
 from .mutations import Mutate, bytes_changed, json_changed, png_changed, text_changed
@@ -556,7 +561,7 @@ def _onnx() -> list[bytes]:
 
 
 def _read_onnx(path: Path) -> None:
-    from segmeter.models.detectors._onnx import OnnxFile
+    from segmeter.models.detectors import OnnxFile
 
     OnnxFile("fuzzed", str(path), frozenset({"image"})).run({"image": np.zeros((1, 4), np.float32)})
 

@@ -21,7 +21,7 @@ from segmeter.engine import Tally, background_compaction, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.provenance import missing
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, compacted_files, compaction
 from segmeter.store.compacted_files import JobRows, compacted_bytes, jobs_in, open_bytes
 from segmeter.store.compaction import compact, extract, salvage

@@ -24,7 +24,7 @@ from segmeter.core.prompts import Click, as_prompts
 from segmeter.core.users import Observation
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.study import database as db
 from segmeter.study.exports import step_rows
 from segmeter.study.records import steps_of

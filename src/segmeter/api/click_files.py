@@ -12,11 +12,11 @@ from segmeter.api.loading import dataset_spec, load_dataset, protocol_names, roo
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.plans import Plan
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 if TYPE_CHECKING:
+    from segmeter.clickability.click_files import Thing
     from segmeter.clickability.click_similarity import Row
-    from segmeter.clickability.simulated_click_files import Thing
     from segmeter.core.models import ProtocolName
     from segmeter.core.scenes import Dataset
     from segmeter.datasets.recorded_clicks import Clicks, Key
@@ -66,7 +66,7 @@ def simulate_clicks(
     ... )
     10
     """
-    from segmeter.clickability.simulated_click_files import write_simulated
+    from segmeter.clickability.click_files import write_simulated
 
     if not Path(out).parent.is_dir():
         raise BadInput(f"--out: there is no folder '{Path(out).parent}'")
@@ -83,7 +83,7 @@ def simulate_clicks(
 
 def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
     """The objects of a data set, under the names that the published file gives them."""
-    from segmeter.clickability.simulated_click_files import Thing
+    from segmeter.clickability.click_files import Thing
     from segmeter.users.replay import NAMES
 
     name = dataset.card.name
@@ -139,7 +139,7 @@ def _warn_of_compared(
     path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str, tell: Tell
 ) -> None:
     """Which clicks are not compared, and if they miss their objects."""
-    from segmeter.clickability import click_file_warnings as file_warnings
+    from segmeter.clickability import click_files as file_warnings
     from segmeter.clickability.click_similarity import ENOUGH, HALVES, REFERENCE
 
     if compare == "modes":
@@ -174,8 +174,7 @@ def _map_rows(
     names: Sequence[str],
     chosen: tuple[ProtocolName, ...],
 ) -> list[tuple[ProtocolName, Row]]:
-    from segmeter.clickability.map_scores import map_scores
-    from segmeter.clickability.map_sources import source
+    from segmeter.clickability.map_sources import map_scores, source
     from segmeter.clickability.training.samples import samples_of
 
     sources = {}
@@ -228,7 +227,7 @@ def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> di
 
 def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
     """Which recorded clicks a benchmark leaves out, and if they miss their objects."""
-    from segmeter.clickability.click_file_warnings import astray, left_out, unplayed
+    from segmeter.clickability.click_files import astray, left_out, unplayed
     from segmeter.users.replay import NAMES, open_clicks
 
     settings = getattr(catalogue.benchmarks.entry(plan.benchmark).make, "settings", {})
@@ -249,7 +248,7 @@ def warn_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
 ) -> None:
     """Which clicks make no training sample, and if they miss their objects."""
-    from segmeter.clickability.click_file_warnings import astray, left_out, unasked, without_masks
+    from segmeter.clickability.click_files import astray, left_out, unasked, without_masks
 
     reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}

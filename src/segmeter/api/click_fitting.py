@@ -14,10 +14,9 @@ from segmeter.core.seeds import generator
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
-    from segmeter.clickability.fitting.correction_clicks import CorrectionFit
+    from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
     from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
     from segmeter.clickability.fitting.held_out import HeldOut
-    from segmeter.clickability.fitting.proxy_error_regions import ProxyError
     from segmeter.core.masks import Mask
     from segmeter.stats.costs import FittedCosts
 
@@ -99,9 +98,8 @@ def fit_clicks(
     Nothing is held out, since one study is one data set. Writes `prior.json`; returns a table as
     Markdown.
     """
-    from segmeter.clickability.fitting.first_clicks import fit
+    from segmeter.clickability.fitting.first_clicks import cases_of, fit
     from segmeter.clickability.fitting.held_out import fitted_table, prior_json
-    from segmeter.clickability.fitting.recorded_cases import cases_of
     from segmeter.datasets.recorded_clicks import read_clicks
 
     if not datasets:
@@ -193,8 +191,12 @@ def _write(
     page: Path | None,
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
-    from segmeter.clickability.fitting.figures import draw_held_out, draw_later
-    from segmeter.clickability.fitting.held_out import markdown, prior_json
+    from segmeter.clickability.fitting.held_out import (
+        draw_held_out,
+        draw_later,
+        markdown,
+        prior_json,
+    )
 
     text = markdown(held, whole, later)
     (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
@@ -218,7 +220,7 @@ def _error_regions(
     data: Path, weights: Path | None, models: Sequence[str], scenes: int, kept: Path, tell: Tell
 ) -> list[ProxyError]:
     """Error regions of real models, from an earlier call where there was one."""
-    from segmeter.clickability.fitting.proxy_error_regions import (
+    from segmeter.clickability.fitting.correction_clicks import (
         proxy_errors_of,
         read_proxy_errors,
         write_proxy_errors,

@@ -13,8 +13,8 @@ from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
     from segmeter.clickability.click_similarity import Row
-    from segmeter.clickability.training.recipes import Recipe
     from segmeter.clickability.training.samples import TrainingSample
+    from segmeter.clickability.training.training_loop import Recipe
 
 __all__ = ["TrainedClicks", "train_clicks"]
 
@@ -82,7 +82,7 @@ def train_clicks(
 
 def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None) -> Recipe:
     """A recipe by name, with the values that replace its own."""
-    from segmeter.clickability.training.recipes import recipe
+    from segmeter.clickability.training.training_loop import recipe
 
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         raise BadInput(f"--rate is a number above 0, not {rate:g}")
@@ -132,8 +132,7 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 
 def _scores(path: Path, training_samples: list[TrainingSample]) -> list[Row]:
     """Scores on images that the network has not seen, next to maps without training."""
-    from segmeter.clickability.map_scores import map_scores
-    from segmeter.clickability.map_sources import source
+    from segmeter.clickability.map_sources import map_scores, source
     from segmeter.clickability.network import NetworkSource
 
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}

@@ -14,8 +14,8 @@ import segmeter
 from segmeter.api.loading import roots_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadWeights, NotFound, SegmeterError
-from segmeter.runtime.devices import gpu_names
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.processes import gpu_names
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["LIBRARIES", "Finding", "Machine", "doctor"]
 

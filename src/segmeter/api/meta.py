@@ -12,7 +12,7 @@ from segmeter.api.measuring import check_figure, write_figure
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps

@@ -13,7 +13,7 @@ from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
 from segmeter.store.scanning import quoted
 

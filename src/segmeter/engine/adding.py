@@ -14,7 +14,7 @@ from segmeter.core.received import check_names, received
 from segmeter.core.scenes import Dataset
 from segmeter.engine.jobs import Objects
 from segmeter.engine.validation import complete
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["check_received", "wider_plan"]
 

@@ -19,7 +19,7 @@ from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.jobs import Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import encode
 

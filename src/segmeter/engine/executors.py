@@ -13,9 +13,8 @@ from typing import Protocol
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Objects, Outcome, Worker
-from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all
-from segmeter.runtime.roots import Roots
-from segmeter.runtime.threads import usable_cores
+from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all, usable_cores
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.places import Address, Place
 
 __all__ = [

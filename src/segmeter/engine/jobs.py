@@ -22,7 +22,7 @@ from segmeter.engine.parameters import parameter_count
 from segmeter.engine.widening import rows_to_widen, users_text
 from segmeter.kernels import set_threads
 from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.run import declared_rows

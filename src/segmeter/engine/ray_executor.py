@@ -24,7 +24,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.executors import AHEAD, ExecutorSpec
 from segmeter.engine.jobs import Outcome, Worker
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.places import Place
 
 __all__ = ["RayExecutor", "Workplace"]

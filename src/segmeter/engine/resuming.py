@@ -13,8 +13,8 @@ from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Objects, rows_schema, source_of
 from segmeter.engine.widening import lacking_users, users_left
 from segmeter.runtime.fingerprints import UNKNOWN
-from segmeter.runtime.roots import Roots
-from segmeter.runtime.threads import usable_cores
+from segmeter.runtime.processes import usable_cores
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder

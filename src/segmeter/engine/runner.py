@@ -18,11 +18,9 @@ from segmeter.engine.jobs import Objects, Outcome, jobs_of
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
-from segmeter.runtime.devices import gpu_names
 from segmeter.runtime.fingerprints import fingerprinted
-from segmeter.runtime.processes import PrewarmedWorkers
-from segmeter.runtime.roots import Roots
-from segmeter.runtime.threads import usable_cores
+from segmeter.runtime.processes import PrewarmedWorkers, gpu_names, usable_cores
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, Place
 

@@ -13,7 +13,7 @@ from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.engine.jobs import jobs_of
 from segmeter.engine.validation import complete
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.compaction import LOOSE, compact, drop_copies
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.places import Address

@@ -16,7 +16,7 @@ from segmeter.core.scenes import Dataset, Volume
 from segmeter.core.users import User
 from segmeter.engine.jobs import Objects
 from segmeter.runtime.redaction import refuse_credentials
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["complete"]
 

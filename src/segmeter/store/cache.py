@@ -17,7 +17,7 @@ import pyarrow as pa
 from segmeter import __version__
 from segmeter.core.errors import SegmeterError
 from segmeter.core.seeds import fingerprint
-from segmeter.runtime.cache_folders import cache_folder
+from segmeter.runtime.remote_files import cache_folder
 from segmeter.store.folder import RunFolder
 from segmeter.store.local import write_file
 from segmeter.store.scanning import Contents

@@ -31,7 +31,7 @@ from segmeter.core.rows import (
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.cache import cached_contents, cached_lines, state_of
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, Place

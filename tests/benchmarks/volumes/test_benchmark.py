@@ -32,9 +32,9 @@ from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.run import Run
-from segmeter.users.volumes.cvpr25 import click_curve_area
+from segmeter.users.volumes.volume_clicks import click_curve_area
 
 USERS = (
     "box-interpolation?n=3",

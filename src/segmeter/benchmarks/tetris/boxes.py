@@ -25,8 +25,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
-from segmeter.users.box_search import jitter_reach
-from segmeter.users.boxes import tight_box
+from segmeter.users.boxes import jitter_reach, tight_box
 
 __all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
 

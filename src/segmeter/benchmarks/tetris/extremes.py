@@ -21,7 +21,7 @@ from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.click_search import search
+from segmeter.users.adversary import search
 from segmeter.users.gradient_attack import Direction
 
 if TYPE_CHECKING:

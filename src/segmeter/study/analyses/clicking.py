@@ -32,8 +32,8 @@ from segmeter.core.sections import (
 )
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, read_clicks
+from segmeter.measures.clickmaps import ceiling, compare_samples
 from segmeter.measures.clicks import Sides
-from segmeter.measures.samples import ceiling, compare_samples
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
 from segmeter.study.exports import export, trial_rows

@@ -78,8 +78,8 @@ def test_rows_count_every_protocol_and_threshold() -> None:
 
 def test_published_suppresses_in_batches_first() -> None:
     method = AutomaticEdges(blobs(), points=16)
-    from segmeter.models.automatic.crop_candidates import crop_candidates
-    from segmeter.models.automatic.grids import Crop
+    from segmeter.models.automatic.candidates import crop_candidates
+    from segmeter.models.automatic.options import Crop
 
     image = scene()
     kept = crop_candidates(method.model, image, Crop(0, 0, SHAPE[1], SHAPE[0]), method.options)

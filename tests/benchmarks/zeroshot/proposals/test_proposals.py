@@ -22,9 +22,8 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image
 from segmeter.engine import run_plan
 from segmeter.models.automatic.blobs import Blob, Blobs, position_image
-from segmeter.models.automatic.crop_candidates import crop_candidates
-from segmeter.models.automatic.grids import Crop
-from segmeter.models.automatic.options import Options
+from segmeter.models.automatic.candidates import crop_candidates
+from segmeter.models.automatic.options import Crop, Options
 from segmeter.store import Run
 
 SHAPE = (100, 130)

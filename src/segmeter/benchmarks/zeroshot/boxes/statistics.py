@@ -21,7 +21,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.core.tables import load_tables
-from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
     Kind,
@@ -35,7 +34,7 @@ from segmeter.measures.matched_detections import (
     matched_scores,
     resampled_scores,
 )
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Statistic

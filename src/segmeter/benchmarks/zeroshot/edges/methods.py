@@ -13,12 +13,10 @@ from segmeter.core import catalogue
 from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.measures.suppression import suppress, suppress_along_gradient
-from segmeter.models.automatic.crop_candidates import Kept, crop_candidates
-from segmeter.models.automatic.edge_maps import edge_map, stretched
-from segmeter.models.automatic.grids import Crop
-from segmeter.models.automatic.method import clicked_model
-from segmeter.models.automatic.options import Options
-from segmeter.models.automatic.suppression import suppress_boxes
+from segmeter.models.automatic.candidates import Kept, crop_candidates
+from segmeter.models.automatic.generator import clicked_model
+from segmeter.models.automatic.options import Crop, Options
+from segmeter.models.automatic.regions import edge_map, stretched, suppress_boxes
 
 __all__ = ["AUTOMATIC_EDGES", "BASELINES", "AutomaticEdges", "Canny", "Sobel", "thinned"]
 

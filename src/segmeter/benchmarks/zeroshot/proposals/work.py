@@ -16,11 +16,10 @@ from segmeter.core.models import Model, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 from segmeter.measures.detections import size_ranges
-from segmeter.measures.proposal_recall import Recalled, recalled
-from segmeter.models.automatic.crop_candidates import Kept, crop_candidates
-from segmeter.models.automatic.grids import Crop
-from segmeter.models.automatic.options import Options
-from segmeter.models.automatic.suppression import suppress_boxes
+from segmeter.measures.proposals import Recalled, recalled
+from segmeter.models.automatic.candidates import Kept, crop_candidates
+from segmeter.models.automatic.options import Crop, Options
+from segmeter.models.automatic.regions import suppress_boxes
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.zeroshot.proposals import Settings
