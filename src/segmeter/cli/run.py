@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Annotated, Any
 
 import typer
@@ -156,14 +156,14 @@ def run(
     return Exit.WITH_ERRORS if made.tally is not None and made.tally.failed else Exit.DONE
 
 
-class _Benchmarks(Group):  # type: ignore[misc]  # commands are computed
+class _Benchmarks(Group):
     """One command per benchmark, made when it is typed: it shows the options that apply to it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return segmeter.list_benchmarks()
 
     @property
-    def commands(self) -> dict[str, Any]:
+    def commands(self) -> MutableMapping[str, Any]:
         """All of them, for the documentation."""
         return {name: self.get_command(None, name) for name in segmeter.list_benchmarks()}
 
