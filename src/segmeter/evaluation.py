@@ -32,6 +32,7 @@ __all__ = ["Execution", "RunEstimate", "estimate", "evaluate"]
 class Progress(Protocol):
     """Shows how far a run is (`segmeter.api.progress.Bar`)."""
 
+    first: str
     reason: str
 
     def begin(self, total: int, done: int) -> None: ...
@@ -137,7 +138,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """What a run would take: `cost` of all of it, and one row per model and data set."""
+    """Time and space that a run takes: `cost` of all, and a row per model and data set."""
 
     cost: Cost
     rows: Sequence[Estimate]
@@ -287,12 +288,14 @@ def _check(plan: Plan, roots: Roots, objects: Objects, say: Callable[[str], None
 
 
 def _progress(asked: bool | Progress | None, first: str) -> Progress:
-    """What shows progress: an object as it is, else a bar, which may be quiet."""
+    """The object that shows progress: as given, else a bar, which may be quiet."""
     from segmeter.api.progress import Bar
 
     if asked is not None and not isinstance(asked, bool):
+        asked.first = first
         return asked
-    return Bar(first, quiet=not (sys.stderr.isatty() if asked is None else asked))
+    shown = sys.stderr.isatty() if asked is None else asked
+    return Bar(first, quiet=not shown, every=asked is True)
 
 
 def _warn(failed: int, done: int, first: str) -> None:

@@ -35,7 +35,7 @@ _MAPS = ("uniform", "distance", "prior")
 
 
 def _silent(sentence: str) -> None:
-    """Tell nobody."""
+    """Ignore a sentence."""
 
 
 def simulate_clicks(

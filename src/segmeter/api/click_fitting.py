@@ -35,7 +35,7 @@ _BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
 
 
 def _silent(sentence: str) -> None:
-    """Tell nobody."""
+    """Ignore a sentence."""
 
 
 def fit_published_clicks(

@@ -46,17 +46,10 @@ def click_map(
     ----------
     scene, target
         Which object; the first of the first scene by default.
-    stride
-        Pixels between clicks.
-    threshold
-        Below this IoU a click counts as bad.
+    stride, threshold
+        Pixels between clicks; IoU below which a click counts as bad.
     boundary, boxes
         Also Boundary IoU of every click; also the best and the worst box, and a map of shifts.
-
-    Returns
-    -------
-    dict
-        Mean, spread, worst and best IoU, that of the centre click, the share of bad clicks.
 
     Examples
     --------
@@ -77,8 +70,8 @@ def click_map(
     with caller_state_kept():
         steady_arithmetic(threads)
         encoded = segmenter.encode(here)
-        told = partial(progress, "clicks")
-        found = score_clicks(encoded, thing, stride, told, boundary=boundary)
+        shown = partial(progress, "clicks")
+        found = score_clicks(encoded, thing, stride, shown, boundary=boundary)
         facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
         folder.mkdir(parents=True, exist_ok=True)
         figures = []

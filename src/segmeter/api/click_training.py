@@ -102,7 +102,7 @@ def _parts(
     corrected: bool,
     seed: int,
 ) -> tuple[list[TrainingSample], list[TrainingSample]]:
-    """What to learn from and what to choose by.
+    """Samples to learn from and samples to choose by.
 
     The published recipe chooses by the images that are reported; the corrected one by a tenth
     of those it would learn from, so that the report stays fair.

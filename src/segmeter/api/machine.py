@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What works on this machine.
+    """Facts about this machine.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def doctor(data: str | Path | None = None, weights: str | Path | None = None) ->
 
 
 def _device() -> str:
-    """Where networks would run."""
+    """The device on which networks would run."""
     if importlib.util.find_spec("torch") is None:
         return "none"
     if gpu_names():

@@ -62,13 +62,18 @@ def meta_measures(
         Data set on which the corrected settings are chosen.
     figure, page
         Draw the densities here; write the table and the curves as a page here.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.meta_measures("mini")
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: 'mini' has no partitions drawn by people; take bsds500
     """
     from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
     from segmeter.benchmarks.seism.pairs import human_pairs
 
-    check_figure(figure)
-    if page is not None and (Path(page).suffix != ".html" or not Path(page).parent.is_dir()):
-        raise BadInput(f"--report '{page}' must be a .html file in a folder that is there")
+    _check_files(figure, page)
     sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
     given = _annotated(dataset, sweeps.places)
     pairs = human_pairs(given, sweeps.measures, limit, workers)
@@ -89,6 +94,13 @@ def meta_measures(
     if page is not None:
         _write_report(Path(page), dataset, found, pairs)
     return found
+
+
+def _check_files(figure: str | Path | None, page: str | Path | None) -> None:
+    """Refuse files that cannot be written before any work is done."""
+    check_figure(figure)
+    if page is not None and (Path(page).suffix != ".html" or not Path(page).parent.is_dir()):
+        raise BadInput(f"--report '{page}' must be a .html file in a folder that is there")
 
 
 @dataclass(frozen=True, slots=True)

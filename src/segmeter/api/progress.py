@@ -34,7 +34,7 @@ class Bar:
     """
 
     def __init__(self, first: str = "", *, quiet: bool = False, every: bool = False) -> None:
-        self._first, self._quiet, self._every = first, quiet, every
+        self.first, self._quiet, self._every = first, quiet, every
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -61,8 +61,8 @@ class Bar:
             self._print(f"segmeter: failed: {self.reason}")
 
     def begin(self, total: int, done: int) -> None:
-        if self._first:
-            self.say(self._first)
+        if self.first:
+            self.say(self.first)
         self._before = done
         self._began = monotonic()
         self._bar.start()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
-from segmeter.core.sections import Section
+from segmeter.core.sections import Section, Table, Value
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
 from segmeter.store.scanning import quoted
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "data_roots", "open_run"]
 
+_COST_KEYS = {"time": "hours", "waiting": "waiting_hours", "saved": "saved_percent"}
 _LANGUAGES = {"md": "markdown", "tex": "latex"}
 
 
@@ -182,16 +184,31 @@ class Run(StoredRun):
         self,
         format: str = "markdown",
         protocol: str = "corrected",
+        *,
+        columns: Sequence[str] = (),
+        models: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        names: Mapping[str, str] | None = None,
     ) -> str:
         """The table that papers on this benchmark print, as text.
 
-        `format` is `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+        Parameters
+        ----------
+        format
+            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+        columns
+            Statistics instead of those that the benchmark's papers print, such as `["noc@80"]`.
+        models, datasets
+            Which of them, in this order; all in the order of the run by default.
+        names
+            Display names of models and data sets, such as `{"net.py:predict": "Ours"}`.
         """
-        from segmeter.report.paper_tables import table_text
+        from segmeter.report.paper_tables import TableChoice, table_text
 
         check_choice("format", format, ("latex", "tex", "markdown", "md", "csv", "html"))
         named: Any = _LANGUAGES.get(format, format)
-        return table_text(self, named, protocol)
+        choice = TableChoice(columns, models, datasets, names or {})
+        return table_text(self, named, protocol, choice)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""
@@ -268,6 +285,41 @@ class Run(StoredRun):
         made = next(iter(self._reports.values()), None)
         return answer_of(made or self._report_sections(None, None, None, None))
 
+    def cost(self, objects: int, rate: float | None = None) -> list[dict[str, Any]]:
+        """Costs of annotating so many objects with each model, and all by hand.
+
+        Returns
+        -------
+        list of dict
+            Per data set and way: hours of a person, hours of waiting for the machine, money at
+            `rate` per hour, and percent saved; each with `value`, `low` and `high` (95 %).
+        """
+        section, found = self._cost_section(objects, rate), []
+        for table in (block for block in section.blocks if isinstance(block, Table)):
+            heads = [_COST_KEYS.get(column.title, column.title) for column in table.columns]
+            for row in table.rows:
+                cells = dict(zip(heads, map(_plain_cell, row), strict=True))
+                found.append({"table": table.caption or "", **cells})
+        return found
+
+    def cost_sheet(
+        self, out: str | Path | None = None, objects: int = 1000, rate: float | None = None
+    ) -> Path:
+        """Write what annotating so many objects would cost as a page that prints on one sheet."""
+        from segmeter.report.page import render
+        from segmeter.report.writing import page_of
+
+        page = replace(page_of(self, [self._cost_section(objects, rate)]), title="Annotation costs")
+        place = Path(self.address) / "cost.html" if out is None else Path(out)
+        return _written(place, render(page))
+
+    def _cost_section(self, objects: int, rate: float | None) -> Section:
+        section = self.benchmark.cost_section(self, objects, rate)
+        if section is None:
+            name = self.plan.benchmark
+            raise BadInput(f"--objects: benchmark '{name}' does not measure time")
+        return section
+
     def _report_sections(
         self,
         by: str | None,
@@ -285,11 +337,7 @@ class Run(StoredRun):
         if key not in self._reports:
             more = []
             if objects is not None:
-                section = self.benchmark.cost_section(self, objects, rate)
-                if section is None:
-                    name = self.plan.benchmark
-                    raise BadInput(f"--objects: benchmark '{name}' does not measure time")
-                more.append(section)
+                more.append(self._cost_section(objects, rate))
             if by is not None or groups is not None:
                 file = None if groups is None else Path(groups)
                 more.append(breakdown(self.benchmark, self, by or "group", file))
@@ -314,12 +362,12 @@ class Run(StoredRun):
         out
             Folder for the files.
         format
-            `"png"`, `"nifti"`, `"coco"`, `"fiftyone"` or `"labelstudio"`; by default PNG for images
-            and NIfTI for volumes.
+            `"png"`, `"nifti"`, `"coco"`, `"cvat"`, `"fiftyone"` or `"labelstudio"`; by default PNG
+            for images and NIfTI for volumes.
         rounds
             Masks of the `"last"` or the `"best"` round, of `"all"`, or after so many rounds.
         images
-            Whether lists (COCO, FiftyOne, Label Studio) come with the images.
+            Whether lists (COCO, CVAT, FiftyOne, Label Studio) come with the images.
 
         Returns
         -------
@@ -394,6 +442,13 @@ def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
             if word.startswith("--data") and told != word and Path(told).is_dir():
                 return Roots(Path(told), None, noted=True)
     return Roots()
+
+
+def _plain_cell(cell: Any) -> Any:
+    """A cell of a table as JSON can hold it."""
+    if isinstance(cell, Value):
+        return {"value": cell.value, "low": cell.low, "high": cell.high}
+    return None if cell is None else str(cell)
 
 
 def _written(path: Path, text: str) -> Path:

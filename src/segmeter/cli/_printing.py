@@ -58,9 +58,9 @@ def say(sentence: str) -> None:
 
 
 def say_answer(sentence: str) -> None:
-    """Print the conclusion of a report in lines of a terminal; nothing if there is none."""
-    if sentence:
-        print(textwrap.fill(printable(sentence), 80, break_long_words=False))
+    """Print the conclusions of a report in lines of a terminal; nothing if there are none."""
+    for line in sentence.splitlines():
+        print(textwrap.fill(printable(line), 80, break_long_words=False))
 
 
 def progress_bar() -> Bar:
@@ -103,13 +103,13 @@ def print_table(table: Table) -> None:
     Console(markup=False).print(table)
 
 
-def print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> None:
+def print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], **options: Any) -> None:
     """Print rows of text, which may come from a run and is made safe, as a table."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, **look)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, **options)
     for title in titles:
         table.add_column(title, overflow="fold")
     for row in rows:

@@ -20,10 +20,12 @@ from segmeter.cli._options import (
     RunAddress,
     Trust,
 )
-from segmeter.cli._printing import rows_json, say, say_answer
+from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import Exit, app
 
 __all__ = ["report"]
+
+_FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Where to write; inside RUN by default.")
@@ -34,6 +36,9 @@ Kind = Annotated[
 Objects = Annotated[
     int | None,
     typer.Option("--objects", min=1, help="Add what annotating so many objects would cost."),
+]
+Sheet = Annotated[
+    bool, typer.Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
 ]
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
@@ -52,18 +57,31 @@ def report(
     groups: GroupsFile = None,
     objects: Objects = None,
     rate: Rate = None,
+    sheet: Sheet = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Write the report of a run: one HTML page, or its tables as text.
 
-    Example: `segmeter report runs/mine`
+    Example: `segmeter report runs/mine`,
+    `segmeter report runs/mine --objects 20000 --rate 15 --sheet`
     """
+    if kind not in _FORMATS:
+        names = ", ".join(f"'{name}'" for name in _FORMATS)
+        raise segmeter.BadInput(f"--format '{kind}' is not one of {names}")
     if as_json:
-        _refuse_page_options(kind, out=out, by=by, groups=groups, objects=objects)
+        _refuse_page_options(kind, out=out, by=by, groups=groups)
+    if sheet and objects is None:
+        raise segmeter.BadInput("--sheet is about --objects; say how many objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
+    costs = [] if objects is None else opened.cost(objects, rate)
     if as_json:
-        rows_json([asdict(row) for row in opened.summary()])
+        rows = [asdict(row) for row in opened.summary()]
+        print_json({"rows": rows} | ({"cost": costs} if costs else {}))
+        return Exit.DONE
+    _print_costs(costs)
+    if sheet:
+        typer.echo(f"sheet: {printable(opened.cost_sheet(out, objects or 1, rate))}")
         return Exit.DONE
     more: dict[str, Any] = {"by": by, "groups": groups, "objects": objects, "rate": rate}
     if kind != "html":
@@ -77,6 +95,28 @@ def report(
         remedy = "" if "--data" in why else "; give their folder with --data"
         say(f"images of {name} are not on the page: {why}{remedy}")
     return Exit.DONE
+
+
+def _print_costs(costs: list[dict[str, Any]]) -> None:
+    """Hours and money of each way, one table per data set."""
+    for title in dict.fromkeys(row["table"] for row in costs):
+        here = [{k: v for k, v in row.items() if k != "table"} for row in costs
+                if row["table"] == title]  # fmt: skip
+        print(title)
+        heads = [name.replace("_", "\n") for name in here[0]]
+        print_rows(heads, [[_amount(cell) for cell in row.values()] for row in here])
+
+
+def _amount(cell: Any) -> str:
+    """A number over its interval; text as it is."""
+    if not isinstance(cell, dict):
+        return cell or ""
+    value, low, high = (cell[name] for name in ("value", "low", "high"))
+    if value is None:
+        return ""
+    known = low is not None and high is not None and low == low
+    ends = (f"{low:,.1f}", f"{high:,.1f}") if known else ("", "")
+    return f"{value:,.1f}" + (f"\n{ends[0]} to {ends[1]}" if ends[0] != ends[1] else "")
 
 
 def _refuse_page_options(kind: str, **given: object) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 import segmeter
+from segmeter.api import suites
 from segmeter.api.listing import run_options
 from segmeter.api.loading import parsed_options
 from segmeter.cli._help import Command, Group
@@ -25,11 +27,12 @@ from segmeter.cli._options import (
     Weights,
     names_of,
 )
-from segmeter.cli._printing import print_json, print_summary, progress_bar
+from segmeter.cli._printing import print_json, print_summary, progress_bar, say
 from segmeter.cli.app import Exit, command_group
 
-__all__ = ["run"]
+__all__ = ["run", "zero_shot"]
 
+_SUITE = "zero-shot"
 _RULES = "Rules of the benchmark"
 _WORK = "Resuming, sharing, speed"
 # Of benchmarks that evaluate methods, which need no user, these have no meaning.
@@ -156,16 +159,49 @@ def run(
     return Exit.WITH_ERRORS if made.tally is not None and made.tally.failed else Exit.DONE
 
 
+def zero_shot(
+    model: Models,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the runs.")],
+    data: Data = None,
+    weights: Weights = None,
+    limit: Limit = None,
+    sample: Sample = None,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> int:
+    """Segment Anything's zero-shot suite: points, boxes, edges and proposals, a run each.
+
+    Uses all of the suite's data sets that are in DATA, and names the others. Interrupt it at any
+    time; the same command resumes it.
+
+    Example: `segmeter run zero-shot --model mobile-sam --data DATA --out runs/zero-shot`
+    """
+    bar = progress_bar()
+    made = suites.zero_shot(
+        model, out, data=data, weights=weights, limit=limit, sample=sample, workers=workers,
+        progress=bar, tell=say, failures="keep",
+    )  # fmt: skip
+    if as_json:
+        print_json({n: {"rows": [asdict(row) for row in r.summary()]} for n, r in made.items()})
+    else:
+        for benchmark, one in made.items():
+            print(f"{benchmark}\n")
+            print_summary(one, as_json=False)
+    bar.say_reason()
+    failed = any(one.tally is not None and one.tally.failed for one in made.values())
+    return Exit.WITH_ERRORS if failed else Exit.DONE
+
+
 class _Benchmarks(Group):
     """One command per benchmark, made when it is typed: it shows the options that apply to it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return segmeter.list_benchmarks()
+        return [*segmeter.list_benchmarks(), _SUITE]
 
     @property
     def commands(self) -> MutableMapping[str, Any]:
         """All of them, for the documentation."""
-        return {name: self.get_command(None, name) for name in segmeter.list_benchmarks()}
+        return {name: self.get_command(None, name) for name in self.list_commands(None)}
 
     @commands.setter
     def commands(self, given: Any) -> None:
@@ -173,7 +209,7 @@ class _Benchmarks(Group):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         single = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-        single.command(name, cls=Command)(_command(name))
+        single.command(name, cls=Command)(zero_shot if name == _SUITE else _command(name))
         return get_command(single)
 
 
@@ -190,13 +226,16 @@ def _command(benchmark: str) -> Callable[..., int]:
     kept = [p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in hidden]
     for option in declared:
         kind: Any = str | None if option.setting else list[str] | None
-        look = typer.Option(
+        shown = typer.Option(
             option.flag, rich_help_panel=_RULES, help=option.help, metavar=option.metavar
         )
         name = option.setting or option.flag.strip("-")
         kept.append(
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, look]
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[kind, shown],
             )
         )
     call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it

@@ -193,7 +193,7 @@ def participants(
     from segmeter.study.exports import csv_text, participant_columns, participant_rows
 
     study = _open(plan, db, data, None)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = participant_rows(connection, study.plan, study.stimuli)
     text = csv_text(participant_columns(study.plan, identifiers=True), rows)
     if out is None:
@@ -219,7 +219,7 @@ def export(
     from segmeter.study.exports import export as write
 
     study = _open(plan, db, data, None)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
     for path in written:
         typer.echo(str(path))
@@ -341,7 +341,7 @@ def costs(
     study = _open(plan, db, data, None)
     if study.plan.kind != "interact":
         raise segmeter.BadInput("costs are fitted from studies of kind 'interact'")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         found = fit_costs(interactions(connection, study.plan))
     out.write_text(found.toml(), encoding="utf-8")
     for line in (*cost_lines(found), f"wrote {out}, for --cost"):
@@ -391,7 +391,7 @@ def demo(
 
     model = available_model(weights)
     study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
     _write_page(study, out / "clicks.html", [], None)
     text = INTERACT.format(model=model, per_cell=max(1, per_cell // 2))
@@ -430,7 +430,7 @@ def _write_page(
 
     if simulated and study.plan.kind != "interact":
         raise segmeter.BadInput("--simulate is for studies of kind 'interact'")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         page = study_page(
             connection, study.plan, study.stimuli, simulated=simulated, weights=weights
         )
@@ -444,7 +444,7 @@ def _write_run(
 
     if study.plan.kind != "interact":
         raise segmeter.BadInput("--run is for studies of kind 'interact'")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         found = interactions(connection, study.plan)
     others = simulate_users(found, study.plan, study.stimuli, simulated, weights)
     write_run(found, others, study.plan, study.stimuli, folder)

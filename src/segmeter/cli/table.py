@@ -15,6 +15,19 @@ from segmeter.cli.app import Exit, app
 __all__ = ["table"]
 
 Kind = Annotated[str, typer.Option("--format", help="latex (tex), markdown (md), csv or html.")]
+Columns = Annotated[str, typer.Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
+ModelOrder = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="Models to show, in this order; all by default."),
+]
+DatasetOrder = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", "-d", help="Data sets to show, in this order; all by default."),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", help="Display name of a model or data set, as net.py:predict=Ours."),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")]
 
 
@@ -25,14 +38,31 @@ def table(
     protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
+    columns: Columns = "",
+    model: ModelOrder = None,
+    dataset: DatasetOrder = None,
+    name: Names = None,
     out: Out = None,
 ) -> int:
     """Print the table of a paper: models by data sets, bold where significantly best.
 
-    Example: `segmeter table runs/mine --format latex`
+    Example: `segmeter table runs/mine --format latex`,
+    `segmeter table runs/mine --columns noc@80,noc@90 --name grabcut=GrabCut -d davis -d mini`
     """
+    for text in name or ():
+        if "=" not in text:
+            raise segmeter.BadInput(f"--name is NAME=SHOWN, not '{text}'")
     opened = segmeter.open_run(runs, cost=cost, goal=goal)
-    text = printable(opened.table(kind, protocol))
+    text = printable(
+        opened.table(
+            kind,
+            protocol,
+            columns=[column.strip() for column in columns.split(",") if column.strip()],
+            models=model or (),
+            datasets=dataset or (),
+            names=dict(text.rsplit("=", 1) for text in name or ()),
+        )
+    )
     if out is None:
         print(text, end="")
         return Exit.DONE

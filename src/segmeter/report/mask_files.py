@@ -175,7 +175,8 @@ def _lists(
             )
     for (dataset, *parts), held in lists.items():
         stem = ".".join(_allowed(part) for part in parts)
-        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_") + ".json"
+        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_")
+        file += LISTS[kind].ending
         path = folder / names.of("dataset", shown[dataset]) / file
         write_list(path, kind, parts[0], held)
         yield from (MaskFile(path, m.scene, m.target, m.image, m.mask.area) for m in held)

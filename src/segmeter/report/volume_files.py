@@ -31,7 +31,7 @@ def write_case(path: Path, kind: str, scene: Scene, grid: Grid, masks: Mapping[s
     """Write the masks of a case, by target, as values 1, 2, ... in the order of their names.
 
     Where masks overlap in a label map, the smaller object is kept; a DICOM segmentation keeps
-    both. `labels.json` beside label maps names the values, as nnU-Net's `dataset.json` does.
+    both. `labels.json` next to label maps names the values, as nnU-Net's `dataset.json` does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "dicom-seg":

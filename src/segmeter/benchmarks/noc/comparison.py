@@ -117,7 +117,7 @@ def comparisons(run: Results) -> list[Comparison]:
 
 
 def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
-    """One comparison per data set and user, the cheapest model first in each."""
+    """One comparison per data set and user, in the plan's order; the cheapest model first."""
     found = [
         g for g in Noc().groups(run) if isinstance(g, ClickSessions) and g.protocol == protocol
     ]
@@ -126,7 +126,9 @@ def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
         places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
     made = []
-    for (dataset, user), members in places.items():
+    order = [str(spec) for spec in run.plan.datasets]
+    by_plan = sorted(places.items(), key=lambda item: order.index(item[0][0]))
+    for (dataset, user), members in by_plan:
         where = dataset_label(dataset)
         made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
     return made

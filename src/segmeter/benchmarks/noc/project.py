@@ -22,21 +22,22 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> Se
     found = comparisons(run)
     blocks: list[Block] = [_table(c, objects, rate, len(found) > 1) for c in found]
     text = (
-        "A person's time only, were all objects like those measured; what fails is drawn by hand. "
-        "Intervals are of the mean over images: another kind of object costs something else."
+        "Time of a person, if all objects are like those measured; objects that fail are drawn by "
+        "hand. Waiting is for the machine that ran this benchmark, and is not paid here. 95 % "
+        "intervals are of the mean over images: other kinds of objects cost something else."
     )
     return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
 
 
 def _table(comparison: Comparison, objects: int, rate: float | None, many: bool) -> Table:
-    columns = [Column("way"), Column("time", "hours", 1)]
+    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1)]
     if rate is not None:
         columns.append(Column("money", f"at {rate:g} per hour", 0))
     columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
     rows = [_row(comparison, k, objects, rate) for k in range(len(comparison.groups))]
     hand = _by_hand(comparison) * objects / _HOUR
     money: list[Cell] = [] if rate is None else [Value(hand * rate)]
-    rows.append(["all by hand", Value(hand), *money, None, "what the others are compared with"])
+    rows.append(["all by hand", Value(hand), Value(0.0), *money, None, "the alternative"])
     where = f" like those of {comparison.title}" if many else ""
     return Table(f"project-{comparison.title}", columns, rows, f"{objects} objects{where}")
 
@@ -57,12 +58,20 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
                     100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
     money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]
-    return [group.model, hours, *money, saved, _conclusion(paired.interval.value, paired.p)]
+    waiting = _scaled(comparison.value(group.model, comparison.waiting), objects / _HOUR)
+    return [
+        group.model,
+        hours,
+        waiting,
+        *money,
+        saved,
+        _conclusion(paired.interval.value, paired.p),
+    ]
 
 
 def _conclusion(gap: float, p: float) -> str:
     if p >= 0.05:
-        return "not significant to differ from drawing by hand"
+        return "no significant difference from drawing by hand"
     return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
 
 
