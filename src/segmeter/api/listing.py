@@ -37,8 +37,13 @@ KINDS: dict[str, Registry[Any]] = {
 }
 
 
-def list_models() -> list[str]:
+def list_models(*, synthetic: bool = False) -> list[str]:
     """Names of all models that `load_model` and `evaluate` take.
+
+    Parameters
+    ----------
+    synthetic
+        Also models with a known behaviour for tests, such as `disc`.
 
     Returns
     -------
@@ -48,10 +53,10 @@ def list_models() -> list[str]:
     Examples
     --------
     >>> import segmeter
-    >>> "mobile-sam" in segmeter.list_models()
-    True
+    >>> "mobile-sam" in segmeter.list_models(), "disc" in segmeter.list_models()
+    (True, False)
     """
-    return _names("models")
+    return list(summaries("models", synthetic=synthetic))
 
 
 def list_methods() -> list[str]:
@@ -154,9 +159,13 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
     return facts_of(_registry(kind), name, Roots(data, weights))
 
 
-def summaries(kind: str) -> dict[str, str]:
-    """Names of one kind with a line about each."""
-    return {entry.name: entry.summary for entry in _registry(kind)}
+def summaries(kind: str, *, synthetic: bool = False) -> dict[str, str]:
+    """Names of one kind with a line about each; synthetic models only if asked."""
+    return {
+        entry.name: entry.summary
+        for entry in _registry(kind)
+        if synthetic or not getattr(entry.make, "synthetic", False)
+    }
 
 
 def run_options(benchmark: str) -> list[RunOption]:

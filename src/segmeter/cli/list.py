@@ -24,6 +24,10 @@ ThingName = Annotated[
     str | None, typer.Argument(help="One of them: its options, licence, citation.")
 ]
 
+Everything = Annotated[
+    bool, typer.Option("--all", help="Also synthetic models, which are for tests.")
+]
+
 
 @app.command("list")
 def list_names(
@@ -31,6 +35,7 @@ def list_names(
     name: ThingName = None,
     data: Data = None,
     weights: Weights = None,
+    everything: Everything = False,
     as_json: AsJson = False,
 ) -> int:
     """List models, methods, detectors, data sets, users, measures and benchmarks.
@@ -40,7 +45,7 @@ def list_names(
     if kind is not None and name is not None:
         _print(segmeter.describe(kind, name, data=data, weights=weights), as_json)
         return Exit.DONE
-    found = {one: summaries(one) for one in ([kind] if kind else KINDS)}
+    found = {one: summaries(one, synthetic=everything) for one in ([kind] if kind else KINDS)}
     if as_json:
         print_json({k: [{"name": n, "summary": s} for n, s in v.items()] for k, v in found.items()})
         return Exit.DONE
