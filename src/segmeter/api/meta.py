@@ -86,9 +86,8 @@ def meta_measures(
     rows = meta_rows(
         pairs, swept, sweeps.of(bases, given), sweeps.measures, protocol_names(protocols), training
     )
-    images = f"SIHD on {len(set(pairs.images))} images"
-    images += f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
-    found = MetaMeasures(rows, images)
+    more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
+    found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:
         write_figure(_draw_densities, densities_of(pairs), Path(figure))
     if page is not None:
