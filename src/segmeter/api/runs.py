@@ -309,7 +309,8 @@ class Run(StoredRun):
         from segmeter.report.page import render
         from segmeter.report.writing import page_of
 
-        page = replace(page_of(self, [self._cost_section(objects, rate)]), title="Annotation costs")
+        made = page_of(self, [self._cost_section(objects, rate)])
+        page = replace(made, title="Annotation costs", subtitle=made.title)
         place = Path(self.address) / "cost.html" if out is None else Path(out)
         return _written(place, render(page))
 
