@@ -32,6 +32,8 @@ MAY_IMPORT = {
     "clickability": {"core", "kernels", "measures", "datasets"},
     "users": {"core", "clickability", "measures", "datasets"},
     "benchmarks": {"core", *SCIENCE},
+    # Trains a model's decoder; annotators are passed in.
+    "training": {"core", "models", "measures", "stats"},
     "store": {"core", "runtime"},
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
@@ -40,7 +42,7 @@ MAY_IMPORT = {
     # The public API: what `import segmeter` offers.
     "api": {
         *("core", "runtime", "kernels", *SCIENCE, "benchmarks", "engine", "store", "report"),
-        *("evaluation", "model_parity"),
+        *("evaluation", "model_parity", "training"),
     },
     # The command line parses options, calls the public API and prints.
     "cli": {"api", "study"},

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from segmeter.api.run_folders import list_runs, merge
     from segmeter.api.runs import Run, open_run
     from segmeter.api.simulation import next_click, simulate
+    from segmeter.api.training import train_decoder
     from segmeter.core.benchmarks import Difference, SummaryRow
     from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, SegmeterError
     from segmeter.core.masks import Mask
@@ -110,6 +111,7 @@ _HOMES = {
     "serve": "serving",
     "simulate": "api.simulation",
     "simulate_clicks": "api.click_files",
+    "train_decoder": "api.training",
 }
 __all__ = [
     "BadInput",
@@ -170,6 +172,7 @@ __all__ = [
     "serve",
     "simulate",
     "simulate_clicks",
+    "train_decoder",
 ]
 
 

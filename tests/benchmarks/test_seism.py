@@ -17,9 +17,9 @@ from segmeter.benchmarks.seism.discrimination import (
     Training,
     densities_of,
     meta_rows,
+    meta_sections,
     sweep_method,
 )
-from segmeter.benchmarks.seism.meta_sections import meta_sections
 from segmeter.benchmarks.seism.methods import ResultsFolder
 from segmeter.benchmarks.seism.pairs import human_pairs, partners, turned
 from segmeter.benchmarks.seism.sections import sections

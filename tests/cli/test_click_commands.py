@@ -181,7 +181,7 @@ def test_a_run_says_which_clicks_it_leaves_out_and_that_clicks_miss(
     path = tmp_path / "clicks.csv"
     path.write_text("\n".join([header, *false_negatives]) + "\n")
     done = segmeter("run", "tetris", "-m", "disc", "-d", "mini", "--limit", 1, "--rounds", 1,
-                    "--option", "exhaustive=0", "--clicks", path, "-o", tmp_path / "r")  # fmt: skip
+                    "--exhaustive", "0", "--clicks", path, "-o", tmp_path / "r")  # fmt: skip
     assert done.returncode == 0, done.stderr
     scene = catalogue.datasets.make("mini").scenes()[0]
     other = sum(row[1] != scene for row in fields)

@@ -645,7 +645,7 @@ def _noted_users() -> list[bytes]:
 
 
 def _read_noted_users(path: Path) -> None:
-    from segmeter.engine.widening import _noted
+    from segmeter.engine.jobs import _noted
 
     _noted(path.read_bytes().decode("utf-8", "surrogateescape"))
 

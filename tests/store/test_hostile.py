@@ -17,7 +17,7 @@ import pytest
 
 from segmeter.api.runs import Run as EvaluatedRun
 from segmeter.core.errors import BadInput
-from segmeter.report.objects import objects_csv
+from segmeter.report.exports import objects_csv
 from segmeter.store import Run
 from segmeter.store.scanning import quoted
 

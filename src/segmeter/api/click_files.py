@@ -230,8 +230,8 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
     from segmeter.clickability.click_files import astray, left_out, unplayed
     from segmeter.users.replay import NAMES, open_clicks
 
-    settings = getattr(catalogue.benchmarks.entry(plan.benchmark).make, "settings", {})
-    if "clicks" not in settings:
+    declared = catalogue.benchmarks.make(plan.benchmark).options
+    if "clicks" not in [option.name for option in declared]:
         return  # an option that the benchmark refuses itself
     path = Path(str(plan.options["clicks"]))
     datasets, scenes = {}, {}

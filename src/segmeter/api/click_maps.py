@@ -136,7 +136,7 @@ def _write(
     import cv2
     import numpy as np
 
-    from segmeter.benchmarks.tetris.heat import heat_image
+    from segmeter.benchmarks.tetris.cases import heat_image
     from segmeter.report.clickmaps import ShownMap, map_page
 
     np.savez_compressed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from segmeter.api.cards import facts_of
@@ -13,6 +14,7 @@ from segmeter.runtime.remote_files import Roots
 
 __all__ = [
     "KINDS",
+    "BenchmarkOptions",
     "describe",
     "list_benchmarks",
     "list_datasets",
@@ -22,7 +24,6 @@ __all__ = [
     "list_models",
     "list_users",
     "measure_cards",
-    "run_options",
     "summaries",
 ]
 
@@ -168,13 +169,26 @@ def summaries(kind: str, *, synthetic: bool = False) -> dict[str, str]:
     }
 
 
-def run_options(benchmark: str) -> list[RunOption]:
-    """Options of `segmeter run` that a benchmark declares.
+@dataclass(frozen=True, slots=True)
+class BenchmarkOptions:
+    """Options of `segmeter run BENCHMARK`: those it declares, and what it evaluates."""
 
-    >>> [option.flag for option in run_options("rclicks")]
-    ['--clicks']
-    """
-    return list(catalogue.benchmarks.make(benchmark).options)
+    summary: str
+    options: tuple[RunOption, ...]
+    models: bool
+    methods: bool
+
+    @classmethod
+    def of(cls, benchmark: str) -> BenchmarkOptions:
+        """The options of a benchmark by name.
+
+        >>> [option.flag for option in BenchmarkOptions.of("noc").options]
+        ['--until']
+        """
+        summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
+        evaluates = getattr(made, "evaluates", ("model",))
+        offered = tuple(option for option in made.options if option.help)
+        return cls(summary or benchmark, offered, "model" in evaluates, "method" in evaluates)
 
 
 def measure_cards() -> dict[str, Any]:

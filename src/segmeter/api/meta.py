@@ -143,7 +143,7 @@ def _measures(asked: Sequence[str]) -> list[str]:
 
 def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScores) -> None:
     from segmeter import __version__
-    from segmeter.benchmarks.seism.meta_sections import meta_sections
+    from segmeter.benchmarks.seism.discrimination import meta_sections
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 

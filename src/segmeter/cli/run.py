@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +13,7 @@ from typer.main import get_command
 
 import segmeter
 from segmeter.api import suites
-from segmeter.api.listing import run_options
-from segmeter.api.loading import parsed_options
+from segmeter.api.listing import BenchmarkOptions
 from segmeter.cli._help import Command, Group
 from segmeter.cli._options import (
     AsJson,
@@ -42,6 +42,11 @@ Out = Annotated[
     str | None,
     typer.Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N."),
 ]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--method", autocompletion=names_of("methods"),
+                 help="Method that needs no user, or a folder of its results."),
+]  # fmt: skip
 Users = Annotated[
     list[str] | None,
     typer.Option("--user", "-u", autocompletion=names_of("users"), help="Simulated user."),
@@ -59,10 +64,6 @@ Measures = Annotated[
     typer.Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
                  help="Measure to take in every round."),
 ]  # fmt: skip
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--option", rich_help_panel=_RULES, help="A setting, as name=value."),
-]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -107,6 +108,7 @@ ClusterAddress = Annotated[
 def run(
     benchmark: str,
     model: Models = None,
+    method: Methods = None,
     dataset: ImageSets = (),  # type: ignore[assignment]  # typer makes lists
     user: Users = None,
     data: Data = None,
@@ -118,7 +120,6 @@ def run(
     seed: Seed = 0,
     rounds: Rounds = 0,
     measure: Measures = None,
-    option: Settings = None,
     dry_run: DryRun = False,
     add: Add = False,
     trust: Trust = False,
@@ -134,10 +135,10 @@ def run(
     """Run a benchmark. Interrupt it at any time; the same command resumes it."""
     own = {name: value for name, value in declared.items() if value is not None}
     request: dict[str, Any] = {
-        "benchmark": benchmark, "methods": own.pop("method", ()), "users": user or (),
+        "benchmark": benchmark, "methods": method or (), "users": user or (),
         "measures": measure or (), "rounds": rounds, "protocols": protocol, "seed": seed,
         "limit": limit, "sample": sample, "data": data, "weights": weights,
-        "options": {**parsed_options(option or ()), **own},
+        "options": {k: str(v) if isinstance(v, Path) else v for k, v in own.items()},
     }  # fmt: skip
     bar = progress_bar()
     if dry_run:
@@ -215,49 +216,39 @@ class _Benchmarks(Group):
 
 def _command(benchmark: str) -> Callable[..., int]:
     """The command of one benchmark: `run` with the options that the benchmark declares."""
-    declared, facts = run_options(benchmark), segmeter.describe("benchmarks", benchmark)
+    known = BenchmarkOptions.of(benchmark)
 
     def call(**options: Any) -> int:
         return run(benchmark, **options)
 
-    methods = any(option.setting == "" for option in declared)
-    hidden = {"benchmark", "declared", *(_OF_MODELS if methods else ())}
+    hidden = {"benchmark", "declared", *(() if known.models else _OF_MODELS)}
+    hidden |= set() if known.methods else {"method"}
     shared = inspect.signature(run, eval_str=True).parameters.values()
     kept = [p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in hidden]
-    for option in declared:
-        kind: Any = str | None if option.setting else list[str] | None
-        shown = typer.Option(
-            option.flag, rich_help_panel=_RULES, help=option.help, metavar=option.metavar
-        )
-        name = option.setting or option.flag.strip("-")
-        kept.append(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                annotation=Annotated[kind, shown],
-            )
-        )
+    kept += [_parameter(option) for option in known.options]
     call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it
     call.__annotations__ = {p.name: p.annotation for p in kept}
-    what = "method quadtree" if methods else "model grabcut"
-    data = "bsds500" if methods else "mini"
-    summary = str(facts["summary"])
+    what = "model grabcut --dataset mini" if known.models else "method quadtree --dataset bsds500"
     call.__doc__ = (
-        f"{summary[:1].upper()}{summary[1:]}.\n\nInterrupt it at any time; the same command "
-        f"resumes it.\n\n{_settings(facts)}"
-        f"Example: `segmeter run {benchmark} --{what} --dataset {data}`"
+        f"{known.summary[:1].upper()}{known.summary[1:]}.\n\nInterrupt it at any time; the same "
+        f"command resumes it.\n\nExample: `segmeter run {benchmark} --{what}`"
     )
     return call
 
 
-def _settings(facts: Mapping[str, Any]) -> str:
-    """The settings that `--option` takes."""
-    known = [
-        name if value.get("default") is None else f"{name}={value['default']}"
-        for name, value in facts["options"].items()
-    ]
-    return f"Settings (`--option`): {', '.join(known)}.\n\n" if known else ""
+def _parameter(option: Any) -> inspect.Parameter:
+    """The parameter of an option that a benchmark declares; its benchmark checks the value."""
+    flags = [option.flag]
+    if option.kind is bool:
+        flags = [f"{option.flag}/--no-{option.flag.removeprefix('--')}"]
+    default = "" if option.default in (None, "") else f" Default: {option.default}."
+    choices = f" ({' or '.join(option.choices)})" if option.choices else ""
+    text = option.help.rstrip(".") + f"{choices}.{default}"
+    shown = typer.Option(*flags, rich_help_panel=_RULES, help=text, show_default=False)
+    kind: Any = option.kind | None
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, shown]
+    )
 
 
 group = command_group(

@@ -25,6 +25,7 @@ from segmeter.store.scanning import Contents
 __all__ = ["cached_contents", "cached_lines", "cached_table", "state_of"]
 
 Line = TypeVar("Line")
+_CONTENT = 2  # raise it when sessions or statistics of one version change
 _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed
 
 
@@ -37,7 +38,7 @@ def state_of(
         inside = ["jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())]
         files = [(where, held) for where in inside for held in folder.place.files(where)]
         facts.append((folder.address, folder.plan.to_json(), files))
-    return fingerprint(__version__, facts, _settings(settings), list(more))
+    return fingerprint(__version__, _CONTENT, facts, _settings(settings), list(more))
 
 
 def cached_lines(

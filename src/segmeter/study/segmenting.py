@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.sessions import judge_by
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model
