@@ -18,7 +18,7 @@ __all__ = ["ZERO_SHOT", "zero_shot"]
 
 # Benchmarks and the data sets that the paper reports (Kirillov et al., 2023).
 ZERO_SHOT: dict[str, tuple[str, ...]] = {
-    "points": tuple(SUITE),
+    "points": tuple(kind.name for kind in SUITE),
     "boxes": ("coco", "lvis"),
     "edges": ("bsds500",),
     "proposals": ("lvis",),
