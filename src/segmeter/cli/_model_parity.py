@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, Weights
+from segmeter.cli._options import AsJson, Data, Trust, Weights
 from segmeter.cli.app import Exit
 
 __all__ = ["parity"]
@@ -27,6 +27,7 @@ def parity(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page (HTML).")] = None,
     data: Data = None,
     weights: Weights = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare two models mask by mask on the same prompts: exports, ports, services, new weights.
@@ -35,7 +36,9 @@ def parity(
     """
     from segmeter.model_parity import parity as compare
 
-    found = compare(a, b, dataset, run=run, rounds=rounds, limit=limit, data=data, weights=weights)
+    found = compare(
+        a, b, dataset, run=run, rounds=rounds, limit=limit, data=data, weights=weights, trust=trust
+    )
     facts = found.facts()
     if as_json:
         print(json.dumps(facts, indent=1))
