@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,8 @@ import pytest
 from PIL import Image
 
 import segmeter
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.plans import Plan
 from segmeter.core.prompts import round_from_json
-from segmeter.engine import run_plan
 from segmeter.model_parity import _recorded, first_clicks, parity
 
 
@@ -80,8 +78,9 @@ def test_runs_on_folders_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_run_without_prompts_is_refused(tmp_path: Path) -> None:
-    plan = Plan("proposals", (Spec("quadtree"),), (Spec("drawn"),), kind="method", limit=1)
-    run_plan(plan, tmp_path / "run")
+    segmeter.evaluate("disc", "drawn", out=tmp_path / "run", limit=1, rounds=1)
+    plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+    (tmp_path / "run" / "plan.json").write_text(json.dumps(plan | {"benchmark": "seism"}))
     with pytest.raises(BadInput, match="records no prompts by round"):
         parity("disc", "disc", run=tmp_path / "run")
 

@@ -11,12 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
@@ -172,12 +174,22 @@ def _detections(dataset: str, images: Sequence[Mapping[str, Any]]) -> Detections
                 "image_id": ground_truth.image,
                 "category_id": image["category"][place],
                 "score": image["score"][place],
-                "bbox": json.loads(image["box"][place]),
+                "bbox": _box(image["box"][place]),
                 "segmentation": {"size": list(ground_truth.shape), "counts": image["mask"][place]},
             }
             for place in range(1, len(image["rank"]))
         ]
     return Detections(dataset, tuple(ground_truths), tuple(found))
+
+
+def _box(text: str) -> list[float]:
+    try:
+        box = json.loads(text)
+        if len(box) == 4 and all(isfinite(side) for side in box):
+            return [float(side) for side in box]
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise BadInput(f"column 'box': {text!r:.80} cannot be read ({error})") from error
+    raise BadInput(f"column 'box': {text!r:.80} is not x, y, width and height")
 
 
 def statistics(found: Sequence[Scored]) -> list[Statistic]:
