@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable
 from functools import cache
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,7 +60,7 @@ class Answers(BaseHTTPRequestHandler):
 @cache
 def _address() -> str:
     """One server for the whole process."""
-    server = HTTPServer(("127.0.0.1", 0), Answers)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}"
 
