@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.users.centre_click import centre_click
+from segmeter.users.error_prompts import centre_click
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
 from segmeter.core.users import User
 from segmeter.models.sam.model import Sam
-from segmeter.users.random_click import RandomFirstClick
+from segmeter.users.error_prompts import RandomFirstClick
 
 ROUNDS, USERS = 20, 11
 PLAN = Plan(

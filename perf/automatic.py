@@ -39,8 +39,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image
-from segmeter.models.automatic.generator import AutomaticMask, generate
-from segmeter.models.automatic.method import defaults_of
+from segmeter.models.automatic.generator import AutomaticMask, defaults_of, generate
 from segmeter.models.automatic.options import Options
 from segmeter.models.sam._frames import Padded
 

@@ -30,14 +30,12 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.measures.bands import band_reach
-from segmeter.measures.objects import iou
-from segmeter.models.sam._click_scores import MANY, clicks_at_once
+from segmeter.measures.objects import band_reach, iou
+from segmeter.models.sam._click_scores import MANY, DeviceJudge, clicks_at_once
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models.sam._device_judge import DeviceJudge
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._frames import Padded
-from segmeter.models.sam._policy import Policy
+from segmeter.models.sam._prompts import Policy
 
 WIDTH = 256
 

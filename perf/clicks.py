@@ -18,8 +18,7 @@ import published_way
 from segmeter.core.error_regions import deepest, error_regions
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from stopwatch import milliseconds, row
 
 SIZES = {"1 Mpx": (866, 1155), "3 Mpx": (1500, 2000), "12 Mpx": (3000, 4000)}

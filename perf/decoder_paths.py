@@ -26,11 +26,10 @@ from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene, fused_steps
 from segmeter.models.sam._frames import Padded
-from segmeter.models.sam._hiera import HieraSizes
 from segmeter.models.sam._networks import SamNetwork
-from segmeter.models.sam._policy import Policy
-from segmeter.models.sam._sam2 import Sam2Network
-from segmeter.models.sam._tiny_vit import TinyVit
+from segmeter.models.sam._prompts import Policy
+from segmeter.models.sam._sam2 import HieraSizes, Sam2Network
+from segmeter.models.sam._vit import TinyVit
 
 
 def milliseconds(work: Callable[[], Any], device: torch.device, repeats: int) -> float:

@@ -23,8 +23,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from segmeter.clickability.map_scores import SCORES, scores_by_key
-from segmeter.clickability.map_sources import source
+from segmeter.clickability.map_sources import SCORES, scores_by_key, source
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.network import NetworkSource
 from segmeter.clickability.training.samples import samples_of

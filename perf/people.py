@@ -18,7 +18,7 @@ from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
 MODELS = {"sam2-hiera-tiny": "SAM 2 Hiera-T", "mobile-sam": "MobileSAM"}

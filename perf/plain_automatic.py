@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 
 from plain_decoder import PlainDecoder
-from segmeter.models.automatic.grids import grid
-from segmeter.models.automatic.options import Options
-from segmeter.models.automatic.suppression import suppress_boxes
+from segmeter.models.automatic.options import Options, grid
+from segmeter.models.automatic.regions import suppress_boxes
 from segmeter.models.sam._decoder import NOT_A_POINT
 from segmeter.models.sam._encoded import SamEncodedScene
 

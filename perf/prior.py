@@ -14,8 +14,7 @@ from functools import partial
 import cv2
 import numpy as np
 
-from segmeter.clickability.click_sampling import Draw, drawn_on_prior
-from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.groups import Draw, drawn_on_prior, share_of_group
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core.error_regions import false_negatives

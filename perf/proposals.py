@@ -21,7 +21,7 @@ import numpy as np
 
 from segmeter.core.masks import Mask
 from segmeter.measures.detections import average_recall, size_ranges
-from segmeter.measures.proposal_recall import average_recall_of, recalled
+from segmeter.measures.proposals import average_recall_of, recalled
 
 SHAPE, OBJECTS, PROPOSALS = (480, 640), 100, 1000
 Scene = tuple[list[Mask], list[Mask]]

@@ -18,7 +18,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
 MEASURES = ("noc@90", "nof@90", "auc", "iou@1")

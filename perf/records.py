@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.clickability.simulated_click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_lifelike
 from segmeter.core.masks import Mask
 from segmeter.datasets.recorded_clicks import read_clicks
 

@@ -24,7 +24,7 @@ import torch
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.engine import run_plan
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compacted_files import compacted_bytes, open_bytes, readable_jobs, whole
 from segmeter.store.compaction import _MOST_BYTES, _MOST_JOBS, compact

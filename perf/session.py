@@ -41,10 +41,9 @@ from segmeter.kernels import set_threads
 from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.models.sam._networks import HubNetwork
 from segmeter.models.sam.model import Sam
-from segmeter.runtime.threads import usable_cores
-from segmeter.users.centre_click import CentreClick
+from segmeter.runtime.processes import usable_cores
 from segmeter.users.clicking_group import ClickingGroup
-from segmeter.users.random_click import RandomFirstClick
+from segmeter.users.error_prompts import CentreClick, RandomFirstClick
 
 ROUNDS = 20
 USERS = 11

@@ -20,7 +20,7 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
 from segmeter.core.users import Observation
-from segmeter.users.click_search import search
+from segmeter.users.adversary import search
 
 WITHIN = 0.05
 

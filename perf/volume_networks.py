@@ -134,7 +134,7 @@ def state(name: str, weights: str) -> None:
     from segmeter.core.catalogue import Spec
     from segmeter.core.plans import Plan
     from segmeter.engine import run_plan
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
 
     with tempfile.TemporaryDirectory() as folder:
         data = Spec("volumes", {"path": str(large_ct(Path(folder)))})

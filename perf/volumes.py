@@ -21,14 +21,15 @@ from segmeter.core.connected_components import components
 from segmeter.core.distance_transform import squared_depths
 from segmeter.core.masks import Mask
 from segmeter.measures.surfaces import surface_distances, voxel_surface_distances
-from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points
-from segmeter.users.volumes.points_per_slice import (
+from segmeter.users.volumes.initial_prompts import (
     alternating_points_per_slice,
     centre_point_per_slice,
+    interpolated_boxes,
+    interpolated_points,
     points_per_slice,
 )
-from segmeter.users.volumes.random_streams import PublishedDraws
 from segmeter.users.volumes.refinement_prompts import scribble_correction
+from segmeter.users.volumes.slices import PublishedDraws
 from stopwatch import milliseconds, row
 
 SHAPE = (300, 512, 512)

@@ -32,6 +32,8 @@ MAY_IMPORT = {
     "clickability": {"core", "kernels", "measures", "datasets"},
     "users": {"core", "clickability", "measures", "datasets"},
     "benchmarks": {"core", *SCIENCE},
+    # Trains a model's decoder; annotators are passed in.
+    "training": {"core", "models", "measures", "stats"},
     "store": {"core", "runtime"},
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
@@ -40,12 +42,12 @@ MAY_IMPORT = {
     # The public API: what `import segmeter` offers.
     "api": {
         *("core", "runtime", "models", "benchmarks", "engine", "store", "report"),
-        "model_parity",
+        *("model_parity", "training"),
     },
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
         *("benchmarks", "store", "engine", "report", "study", "api", "serving"),
-        "model_parity",
+        *("model_parity", "training"),
     },
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.measures import measure
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-from segmeter.users.centre_click import CentreClick
+from segmeter.users.error_prompts import CentreClick
 
 
 def bright(image: Any, clicks: Any) -> Any:

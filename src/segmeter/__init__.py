@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from segmeter.api.predictor import Predictor
     from segmeter.api.runs import Run, open_run
     from segmeter.api.simulation import next_click, simulate
+    from segmeter.api.training import train_decoder
     from segmeter.core.benchmarks import Difference, SummaryRow
     from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, SegmeterError
     from segmeter.core.masks import Mask
@@ -94,6 +95,7 @@ _HOMES = {
     "parity": "model_parity",
     "serve": "serving",
     "simulate": "api.simulation",
+    "train_decoder": "api.training",
 }
 __all__ = [
     "BadInput",
@@ -145,6 +147,7 @@ __all__ = [
     "parity",
     "serve",
     "simulate",
+    "train_decoder",
 ]
 
 

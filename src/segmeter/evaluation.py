@@ -20,8 +20,7 @@ from segmeter.engine import run_plan
 from segmeter.engine.arithmetic import caller_state_kept
 from segmeter.engine.estimates import free_folder
 from segmeter.engine.jobs import Objects
-from segmeter.runtime.remote_files import is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, is_address
 
 __all__ = ["Run", "evaluate"]
 

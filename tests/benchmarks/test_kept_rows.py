@@ -24,7 +24,7 @@ import pytest
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
 KEPT = Path(__file__).parent / "kept_rows"

@@ -16,9 +16,9 @@ from segmeter.benchmarks.seism.discrimination import (
     Training,
     densities_of,
     meta_rows,
+    meta_sections,
     sweep_method,
 )
-from segmeter.benchmarks.seism.meta_sections import meta_sections
 from segmeter.benchmarks.seism.methods import ResultsFolder
 from segmeter.benchmarks.seism.pairs import human_pairs, partners, turned
 from segmeter.benchmarks.seism.sections import sections
@@ -37,8 +37,8 @@ from segmeter.engine import run_plan
 from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.measures.tables import regions
-from segmeter.models.quadtree import Quadtree
-from segmeter.runtime.roots import Roots
+from segmeter.models.partitioners import Quadtree
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.clickability.simulated_click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_lifelike
 from segmeter.core import catalogue
 
 from .conftest import Done

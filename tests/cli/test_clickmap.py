@@ -10,15 +10,15 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.tetris.cases import enlarged, heat_image
 from segmeter.benchmarks.tetris.clickmap import click_map
-from segmeter.benchmarks.tetris.heat import enlarged, heat_image
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.measures.objects import iou
 from segmeter.report.clickmaps import ShownMap, map_page
-from segmeter.users.box_search import search_boxes
+from segmeter.users.boxes import search_boxes
 
 from .conftest import Done, type_here
 

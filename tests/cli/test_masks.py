@@ -147,7 +147,7 @@ def test_a_image_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, photo
 def test_what_was_found_stays_when_somebody_stops_it(
     typed: Typed, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from segmeter.models.automatic.method import Automatic
+    from segmeter.models.automatic.generator import Automatic
 
     real, calls = Automatic.masks, []
 

@@ -14,7 +14,7 @@ from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_counts
 from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
-from segmeter.models.quadtree import quadtree_levels
+from segmeter.models.partitioners import quadtree_levels
 
 from .conftest import Done
 from .conftest import type_here as segmeter

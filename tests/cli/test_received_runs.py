@@ -76,10 +76,14 @@ WORDS: dict[str, list[str]] = {
     "study withdraw": ["RUN/plan.json", "code"],
     "table": ["RUN", "--format", "html"],
     "clicks train": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
+    "train decoder": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
 }
 # Commands of which a hostile run must get no further than a sentence: they would execute it.
 REFUSE = {"run"}
 ROUTES = ("benchmark", "segmenters", "datasets", "users", "measures", "address", "folder")
+# Commands that read runs meet each route alone; the others meet all of them in one run.
+READ_RUNS = {"browse", "check", "cite", "compare", "export", "figure", "leaderboard", "merge"}
+READ_RUNS |= {"models parity", "report", "run", "runs", "score", "table"}
 EVIL = "\x1b]0;evil\x07$a_$b^ \\input{/etc/passwd}"
 COLOUR = (201, 33, 147)  # of the private image
 TRAP = """
@@ -167,16 +171,20 @@ def hostile(sent: Path, tmp_path: Path, listener: Listener) -> Callable[[str], t
         plan = json.loads((run / "plan.json").read_text())
         name = f"{file}:Anything"
         address = {"name": "folder", "options": {"path": listener.address}}
-        changes: dict[str, dict[str, Any]] = {
-            "benchmark": {"benchmark": name},
-            "segmenters": {"segmenters": [*plan["segmenters"], {"name": name, "options": {}}]},
-            "datasets": {"datasets": [*plan["datasets"], {"name": name, "options": {}}]},
-            "users": {"users": [*plan["users"], {"name": name, "options": {}}]},
-            "measures": {"measures": [*plan["measures"], name]},
-            "address": {"datasets": [*plan["datasets"], address]},
-            "folder": {"fingerprints": {}},
-        }
-        (run / "plan.json").write_text(json.dumps(plan | changes[route]))
+        made = {"name": name, "options": {}}
+        for each in ROUTES if route == "all" else (route,):
+            match each:
+                case "benchmark":
+                    plan["benchmark"] = name
+                case "segmenters" | "datasets" | "users":
+                    plan[each].append(made)
+                case "measures":
+                    plan["measures"].append(name)
+                case "address":
+                    plan["datasets"].append(address)
+                case "folder":
+                    plan["fingerprints"] = {}
+        (run / "plan.json").write_text(json.dumps(plan))
         return run, mark
 
     return make
@@ -200,8 +208,10 @@ def shows_private(image: Image.Image) -> bool:
     return bool(near.mean() > 0.2)
 
 
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("command", WORDS)
+@pytest.mark.parametrize(
+    ("command", "route"),
+    [(each, route) for each in WORDS for route in (ROUTES if each in READ_RUNS else ("all",))],
+)
 def test_a_received_run_makes_no_command_do_what_it_names(
     command: str,
     route: str,
@@ -227,7 +237,7 @@ def test_a_received_run_makes_no_command_do_what_it_names(
         assert "--trust" in complaint
     written = [p for p in out.rglob("*") if p.is_file()]
     texts = [said, complaint, *(p.read_text("utf-8", "replace") for p in written)]
-    if route == "folder":
+    if route in ("folder", "all"):
         images = [
             Image.open(p) for p in written if p.suffix == ".png" and p.parent.name == "images"
         ]

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from segmeter.clickability.fitting.correction_clicks import (
+    ProxyError,
     Recovered,
     fit_correction_clicks,
+    read_proxy_errors,
     recover,
     recovered,
+    write_proxy_errors,
 )
 from segmeter.clickability.fitting.expected_statistics import expect, expect_exactly, shape_of
-from segmeter.clickability.fitting.figures import draw_held_out, draw_later
 from segmeter.clickability.fitting.first_clicks import (
     Case,
     Fit,
@@ -26,11 +28,12 @@ from segmeter.clickability.fitting.first_clicks import (
     read_masks,
     read_tables,
 )
-from segmeter.clickability.fitting.held_out import held_out, markdown, prior_json
-from segmeter.clickability.fitting.proxy_error_regions import (
-    ProxyError,
-    read_proxy_errors,
-    write_proxy_errors,
+from segmeter.clickability.fitting.held_out import (
+    draw_held_out,
+    draw_later,
+    held_out,
+    markdown,
+    prior_json,
 )
 from segmeter.clickability.prior import Numbers, prior, shipped, table
 from segmeter.core import catalogue

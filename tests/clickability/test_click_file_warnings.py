@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.clickability import click_file_warnings as file_warnings
-from segmeter.clickability.simulated_click_files import Thing, write_lifelike
+from segmeter.clickability import click_files as file_warnings
+from segmeter.clickability.click_files import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.scenes import Dataset
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, read_clicks

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
-from segmeter.clickability.depth import depth_px
-from segmeter.clickability.maps import distance
+from segmeter.clickability.maps import depth_px, distance
 from segmeter.core.masks import Mask
 
 

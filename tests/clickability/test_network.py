@@ -16,8 +16,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import Clickability, Size  # noqa: E402
-from segmeter.clickability.letterbox import Letterbox  # noqa: E402
-from segmeter.clickability.network import NetworkSource, apply, load  # noqa: E402
+from segmeter.clickability.network import (  # noqa: E402
+    Letterbox,
+    NetworkSource,
+    apply,
+    load,
+)
 from segmeter.clickability.saliency import SaliencySource, crop_box  # noqa: E402
 from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402

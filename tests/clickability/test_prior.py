@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from segmeter.clickability import click_sampling, groups
+from segmeter.clickability import groups
 from segmeter.clickability import prior as prior_module
-from segmeter.clickability.click_sampling import Draw, drawn_on_prior
-from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.groups import Draw, drawn_on_prior, share_of_group
 from segmeter.clickability.prior import Numbers, prior, prior_on, shipped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Target
@@ -169,7 +168,7 @@ def test_the_plain_way_clicks_the_same_pixels(
         for seed in [None if published else 7]
     ]
     found = drawn_on_prior(draws)
-    for module in (click_sampling, groups, prior_module):
+    for module in (groups, prior_module):
         monkeypatch.setattr(module, "compiled", None)
     plain = drawn_on_prior(draws)
     assert None not in plain

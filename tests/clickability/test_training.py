@@ -15,25 +15,31 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import SIZES, Clickability  # noqa: E402
-from segmeter.clickability.letterbox import Letterbox  # noqa: E402
-from segmeter.clickability.map_scores import scores_by_key  # noqa: E402
-from segmeter.clickability.map_sources import source  # noqa: E402
-from segmeter.clickability.network import NetworkSource, load  # noqa: E402
-from segmeter.clickability.training.augmentation import varied  # noqa: E402
-from segmeter.clickability.training.backbones import load_backbone  # noqa: E402
-from segmeter.clickability.training.recipes import RECIPES, recipe  # noqa: E402
+from segmeter.clickability.map_sources import (  # noqa: E402
+    scores_by_key,
+    source,
+)
+from segmeter.clickability.network import (  # noqa: E402
+    Letterbox,
+    NetworkSource,
+    load,
+)
 from segmeter.clickability.training.samples import (  # noqa: E402
     TrainingSample,
     TrainingSamples,
     framed,
     samples_of,
     split,
+    varied,
 )
 from segmeter.clickability.training.training_loop import (  # noqa: E402
+    RECIPES,
     Course,
     Step,
     divergence,
     likeness,
+    load_backbone,
+    recipe,
     train,
 )
 from segmeter.core import catalogue  # noqa: E402

@@ -79,7 +79,7 @@ def test_looking_a_name_up_imports_one_module_of_its_room() -> None:
         "print(sorted(rooms))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['segmeter.users.centre_click']"
+    assert done.stdout.strip() == "['segmeter.users.error_prompts']"
 
 
 def test_a_name_that_no_source_spells_is_found_by_protocol_the_room() -> None:

@@ -22,8 +22,7 @@ from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.models.conformance import drawn_scene
 from segmeter.models.drawn import Disc
-from segmeter.users.centre_click import CentreClick
-from segmeter.users.random_click import RandomClick, RandomFirstClick
+from segmeter.users.error_prompts import CentreClick, RandomClick, RandomFirstClick
 
 SHAPE = (40, 50)
 

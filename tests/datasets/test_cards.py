@@ -13,7 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import required
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import Dataset
-from segmeter.datasets.volumes.intrabench import SETS
+from segmeter.datasets.volumes.volume_folder import SETS
 from segmeter.datasets.zeroshot.suite import SUITE
 
 NAMES = [entry.name for entry in catalogue.datasets if not required(entry)]

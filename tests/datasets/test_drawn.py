@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.drawn import Drawn
+from segmeter.datasets.mini import Drawn
 
 
 @given(st.integers(1, 4), st.integers(0, 1000), st.integers(16, 80))

@@ -19,10 +19,16 @@ from scipy.io import savemat
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.datasets.edge_files import read_contour_map, read_edge_map
-from segmeter.datasets.labelmaps import read_label_maps, read_results
+from segmeter.datasets.labelmaps import (
+    read_contour_map,
+    read_edge_map,
+    read_label_maps,
+    read_object,
+    read_objects,
+    read_proposals,
+    read_results,
+)
 from segmeter.datasets.numpy_files import read_npy
-from segmeter.datasets.object_files import read_object, read_objects, read_proposals
 
 LABELS = np.arange(35, dtype=np.uint8).reshape(5, 7)
 READERS: dict[str, list[Callable[[Path], Any]]] = {

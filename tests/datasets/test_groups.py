@@ -6,7 +6,7 @@ import pytest
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.groups import read_groups, write_groups
-from segmeter.datasets.miap import clothing_groups, person_groups, read_boxes
+from segmeter.datasets.open_images import clothing_groups, person_groups, read_boxes
 
 PERSON, WOMAN, SHIRT = "/m/01g317", "/m/03bt1vf", "/m/shirt"
 

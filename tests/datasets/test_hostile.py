@@ -26,13 +26,12 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.image_files import read_bytes, read_values
-from segmeter.datasets.labelmaps import read_results
+from segmeter.datasets.labelmaps import read_proposals, read_results
 from segmeter.datasets.mask_files import objects_in, void_in
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.numpy_files import read_npy
-from segmeter.datasets.object_files import read_proposals
 from segmeter.datasets.pairing import pair
-from segmeter.models.fetching.archives import unpack, unpack_one
+from segmeter.models.fetching.transfer import unpack, unpack_one
 from segmeter.report.clickmaps import ShownMap, map_page
 
 Write = Callable[[Path, Any], Path]

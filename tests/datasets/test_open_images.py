@@ -7,7 +7,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.miap import person_groups, read_boxes
+from segmeter.datasets.open_images import person_groups, read_boxes
 
 TABLE = "test-annotations-object-segmentation.csv"
 HEAD = "MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax\n"

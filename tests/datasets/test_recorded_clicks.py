@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from segmeter.clickability.simulated_click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_lifelike
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.datasets.recorded_clicks import (

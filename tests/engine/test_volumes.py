@@ -16,7 +16,7 @@ from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.surfaces import hd95, mean_surface_distance, nsd
 from segmeter.report.writing import write_report
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
 PLAN = Plan("noc", (Spec("disc"),), (Spec("mini-volumes"),), rounds=2, limit=2)

@@ -25,15 +25,20 @@ from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_jso
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.annotation_logs import read_log
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.edge_files import read_contour_map, read_edge_map
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.groups import read_groups
 from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.labelmaps import read_results
+from segmeter.datasets.labelmaps import (
+    read_contour_map,
+    read_edge_map,
+    read_object,
+    read_objects,
+    read_proposals,
+    read_results,
+)
 from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
-from segmeter.datasets.object_files import read_object, read_objects, read_proposals
 from segmeter.models import weights
-from segmeter.models.fetching.archives import unpack
+from segmeter.models.fetching.transfer import unpack
 from segmeter.stats.effort import CostModel
 
 from .mutations import bytes_changed, json_changed, png_changed, text_changed
@@ -522,7 +527,7 @@ def _onnx() -> list[bytes]:
 
 
 def _read_onnx(path: Path) -> None:
-    from segmeter.models.detectors._onnx import OnnxFile
+    from segmeter.models.detectors import OnnxFile
 
     OnnxFile("fuzzed", str(path), frozenset({"image"})).run({"image": np.zeros((1, 4), np.float32)})
 
@@ -606,7 +611,7 @@ def _noted_users() -> list[bytes]:
 
 
 def _read_noted_users(path: Path) -> None:
-    from segmeter.engine.widening import _noted
+    from segmeter.engine.jobs import _noted
 
     _noted(path.read_bytes().decode("utf-8", "surrogateescape"))
 
@@ -692,7 +697,7 @@ def _dicom_of_a_patient() -> list[bytes]:
 def _write_dicom_segmentation(path: Path) -> None:
     from segmeter.datasets.volumes.cases import Case, FileVolume, Options
     from segmeter.datasets.volumes.dicom import walk_dicom
-    from segmeter.report.volume_files import write_case
+    from segmeter.report.mask_files import write_case
 
     for series in walk_dicom(sorted(path.parent.glob("*.dcm")))[0]:
         scene = FileVolume(Case("a", dicom=series), "fuzzed", Options())
@@ -707,7 +712,7 @@ def _click_maps() -> list[bytes]:
 
 
 def _read_click_map(path: Path) -> None:
-    from segmeter.benchmarks.tetris.extremes import map_of
+    from segmeter.benchmarks.tetris.simulation import map_of
 
     map_of(path.read_bytes())
 
@@ -717,13 +722,13 @@ def _people() -> list[bytes]:
 
 
 def _read_people(path: Path) -> None:
-    from segmeter.benchmarks.tetris.groups import people_of
+    from segmeter.benchmarks.tetris.statistics import people_of
 
     people_of(path.read_bytes().decode("utf-8", "surrogateescape"))
 
 
 def _read_groups_column(path: Path) -> None:
-    from segmeter.benchmarks.by_group.splitting import _mapping
+    from segmeter.benchmarks.by_group.target_groups import _mapping
 
     _mapping(path.read_bytes().decode("utf-8", "surrogateescape"))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from segmeter.core.masks import Mask
-from segmeter.measures.bands import _plain_band, band
+from segmeter.measures.objects import _plain_band, band
 
 
 @given(

@@ -31,8 +31,7 @@ from segmeter.measures.boundaries import (
     outlines,
 )
 from segmeter.measures.hierarchies import Hierarchy
-from segmeter.measures.outlines import Outline, outline
-from segmeter.measures.thinning import thin
+from segmeter.measures.outlines import Outline, outline, thin
 
 Labels = npt.NDArray[Any]
 GRIDS: tuple[Literal["pixel"], Literal["contour"]] = ("pixel", "contour")

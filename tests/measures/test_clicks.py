@@ -15,9 +15,16 @@ from scipy import stats
 
 from segmeter.core.errors import BadInput
 from segmeter.measures import clicks
-from segmeter.measures.clickmaps import compare, draws, nss, pde
+from segmeter.measures.clickmaps import (
+    ceiling,
+    compare,
+    compare_devices,
+    compare_samples,
+    draws,
+    nss,
+    pde,
+)
 from segmeter.measures.clicks import energy, ks_2d, pl1, wasserstein
-from segmeter.measures.samples import ceiling, compare_devices, compare_samples
 
 Points = npt.NDArray[np.float64]
 

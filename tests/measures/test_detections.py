@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detections import (
     average_recall,
     check_detections,
@@ -30,6 +29,7 @@ from segmeter.measures.matched_detections import (
     matched_scores,
     resampled_scores,
 )
+from segmeter.measures.objects import boundary_iou
 
 SIZES = ("small", "medium", "large")
 

@@ -17,7 +17,7 @@ from segmeter.datasets.image_files import read_values
 from segmeter.measures.hierarchies import Hierarchy, partition_at, sweep
 from segmeter.measures.partitions import scores, scores_of
 from segmeter.measures.tables import regions
-from segmeter.models.quadtree import quadtree_levels
+from segmeter.models.partitioners import quadtree_levels
 
 from .label_maps import Labels
 

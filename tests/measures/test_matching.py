@@ -12,8 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
-from segmeter.measures import _matching
-from segmeter.measures.matching import match, tolerance_px
+from segmeter.measures.matching import match, match_plain, tolerance_px
 from segmeter.measures.outlines import Outline
 
 Places = npt.NDArray[np.int64]
@@ -34,7 +33,7 @@ def dense_pairs(draw: st.DrawFn) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.
 
 
 def solve(left: Places, right: Places, width: int, reach_squared: int) -> npt.NDArray[np.int32]:
-    solver = _matching.match if compiled is None else compiled.match_pixels
+    solver = match_plain if compiled is None else compiled.match_pixels
     return np.asarray(solver(left, right, width, reach_squared))
 
 
@@ -60,7 +59,7 @@ def test_the_kernel_equals_its_plain_twin(
 ) -> None:
     left, right = (np.flatnonzero(m) for m in pair)
     width = pair[0].shape[1]
-    plain = _matching.match(left, right, width, reach_squared)
+    plain = match_plain(left, right, width, reach_squared)
     np.testing.assert_array_equal(solve(left, right, width, reach_squared), plain)
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from segmeter.core.masks import Mask
-from segmeter.measures.bands import boundary_iou
 from segmeter.measures.boundaries import morphological_f, object_boundary_f
-from segmeter.measures.objects import dice, iou, precision, recall
+from segmeter.measures.objects import boundary_iou, dice, iou, precision, recall
 
 masks = arrays.arrays(bool, (7, 8)).map(Mask.of)
 REGION = (iou, dice, precision, recall)

@@ -24,7 +24,7 @@ from segmeter.measures.objects_and_parts import (
 )
 from segmeter.measures.partitions import scores
 from segmeter.measures.tables import compare
-from segmeter.models.quadtree import quadtree_levels
+from segmeter.models.partitioners import quadtree_levels
 
 from .label_maps import Labels, annotations, golden_map, partitions
 

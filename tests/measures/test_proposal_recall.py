@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.detections import size_ranges
-from segmeter.measures.proposal_recall import average_recall_of, overlaps_of, recalled
+from segmeter.measures.proposals import average_recall_of, overlaps_of, recalled
 
 SHAPE = (24, 24)
 

@@ -15,19 +15,17 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.measures.bands import boundary_iou
 from segmeter.measures.boundaries import boundary_f
-from segmeter.measures.clickmaps import compare, nss, pde
+from segmeter.measures.clickmaps import compare, compare_samples, nss, pde
 from segmeter.measures.meta import Sweep, against_baselines, against_swapped, human_discrimination
-from segmeter.measures.outlines import Outline
+from segmeter.measures.objects import boundary_iou
+from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
-from segmeter.measures.samples import compare_samples
 from segmeter.measures.suppression import suppress
 from segmeter.measures.sweeps import sweep_edge_map
-from segmeter.measures.thinning import plain_thin, thin
 from segmeter.stats.comparisons import difference, flip_test
+from segmeter.stats.goals import failed
 from segmeter.stats.pairwise import PairedValues, Where, paired_difference
-from segmeter.stats.rounds import failed
 
 EMPTY = Mask.empty((6, 6))
 SOME = Mask.box((6, 6), (1, 1), (3, 3))
@@ -84,7 +82,7 @@ def test_boundary_iou_is_for_images() -> None:
 
 def test_boundary_iou_of_a_volume_is_refused_without_the_kernels_too() -> None:
     script = (
-        "from segmeter.measures.bands import boundary_iou\n"
+        "from segmeter.measures.objects import boundary_iou\n"
         "from segmeter.core.errors import BadInput\n"
         "from segmeter.core.masks import Mask\n"
         "cube = Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6))\n"

@@ -10,7 +10,7 @@ import pytest
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.image_files import read_values
-from segmeter.measures.region_benchmark import region_counts, region_summary
+from segmeter.measures.sweeps import region_counts, region_summary
 from segmeter.measures.tables import compare
 
 from .label_maps import annotations

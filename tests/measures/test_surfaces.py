@@ -15,8 +15,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures import surfaces
-from segmeter.measures._marching_cubes import corner_areas
 from segmeter.measures.surfaces import (
+    corner_areas,
     hd95,
     mean_surface_distance,
     nsd,

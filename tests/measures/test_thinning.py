@@ -15,8 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.kernels import compiled
-from segmeter.measures.outlines import outline
-from segmeter.measures.thinning import plain_thin, thin
+from segmeter.measures.outlines import outline, plain_thin, thin
 
 Bits = npt.NDArray[np.bool_]
 maps = st.tuples(st.integers(1, 20), st.integers(1, 20)).flatmap(

@@ -22,7 +22,7 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
 from segmeter.models.sam._networks import SamNetwork  # noqa: E402
 from segmeter.models.sam._onnx import kind_of  # noqa: E402
-from segmeter.models.sam._tiny_vit import TinyVit  # noqa: E402
+from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
 from .sam.onnx_export import export_pair  # noqa: E402
 

@@ -11,7 +11,7 @@ from segmeter.core.scenes import Image, Scene
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.partitions import covering_of_ground_truth
 from segmeter.models import _merging
-from segmeter.models.quadtree import Quadtree
+from segmeter.models.partitioners import Quadtree
 
 METHODS = (
     "felzenszwalb",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.api.runs import data_roots
-from segmeter.benchmarks.shown_cases import title
+from segmeter.benchmarks.report_parts import title
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -34,7 +34,7 @@ from segmeter.report.clickmaps import ShownMap, map_page
 from segmeter.report.page import Page, render
 from segmeter.report.tables import table_view
 from segmeter.report.writing import write_report
-from segmeter.runtime.devices import check_devices
+from segmeter.runtime.processes import check_devices
 from segmeter.store import Run, RunFolder
 
 
@@ -80,7 +80,7 @@ def test_a_best_is_marked_only_where_intervals_lie_apart() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_refused_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("segmeter.runtime.devices.has_cuda", lambda: False)
+    monkeypatch.setattr("segmeter.runtime.processes.has_cuda", lambda: False)
     with pytest.raises(BadInput, match="wants a CUDA device"):
         check_devices([Spec("mobile-sam", {"device": "cuda:0"})])
 
@@ -140,7 +140,7 @@ def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
 ) -> None:
     from segmeter.api.cards import facts_of
     from segmeter.core import catalogue
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
 
     for variable in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))

@@ -37,7 +37,7 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
     """Asking for GPUs and fixing the arithmetic imports no torch; a later import is caught."""
     lines = [
         "import importlib.util, sys",
-        "from segmeter.runtime.devices import gpu_names",
+        "from segmeter.runtime.processes import gpu_names",
         "from segmeter.engine.arithmetic import steady_arithmetic",
         "gpu_names(); steady_arithmetic(3); steady_arithmetic(1)",
         "assert 'torch' not in sys.modules",

@@ -20,8 +20,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.received import received
 from segmeter.engine import run_plan
 from segmeter.runtime import remote_files
-from segmeter.runtime.remote_files import copy_folder, local_folder
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, copy_folder, local_folder
 from segmeter.store import Run
 
 

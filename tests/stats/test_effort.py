@@ -65,7 +65,7 @@ def test_a_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
         ("click = -1", "'click' is seconds, not -1"),
         ('click = "two"', "'click' is seconds, not 'two'"),
         ("click = true", "'click' cannot be True"),
-        ("wait = false", "waiting is a number of its own"),
+        ("wait = false", "waiting is reported separately"),
         ("click = inf", "'click' is seconds"),
         ("click = ", "cannot be read"),
     ],

@@ -17,11 +17,11 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
-from segmeter.engine import Tally, background_compaction, run_plan
+from segmeter.engine import Tally, run_plan, runner
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.provenance import missing
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, compacted_files, compaction
 from segmeter.store.compacted_files import JobRows, compacted_bytes, jobs_in, open_bytes
 from segmeter.store.compaction import compact, extract, salvage
@@ -149,8 +149,8 @@ def test_packs_are_made_while_jobs_are_played(
         seen.append(threading.current_thread().name)
         compact(*given, **options, loose=3)
 
-    monkeypatch.setattr(background_compaction, "LOOSE", 3)
-    monkeypatch.setattr(background_compaction, "compact", watched)
+    monkeypatch.setattr(runner, "LOOSE", 3)
+    monkeypatch.setattr(runner, "compact", watched)
     folder = RunFolder(storage)
     assert run_plan(PLAN, storage, executor="inline").done == JOBS
     assert "compaction" in seen
@@ -170,7 +170,7 @@ class Falling(Disc):
 def test_errors_are_packed_and_forgotten_by_jobs_that_end_well(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background_compaction, "compact", partial(compact, loose=1))
+    monkeypatch.setattr(runner, "compact", partial(compact, loose=1))
     plan = replace(PLAN, segmenters=(Spec("mine"),))
     assert run_plan(plan, storage, objects={"mine": Falling()}) == Tally(1, 0, 5)
     run = Run.open(storage)

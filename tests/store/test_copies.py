@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.scoring import score_run
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, compacted_files, compaction
 from segmeter.store.compaction import compact, drop_copies, salvage
 

@@ -17,7 +17,7 @@ import pytest
 
 from segmeter.core.errors import BadInput
 from segmeter.evaluation import Run as EvaluatedRun
-from segmeter.report.objects import objects_csv
+from segmeter.report.exports import objects_csv
 from segmeter.store import Run
 from segmeter.store.scanning import quoted
 

@@ -18,7 +18,7 @@ from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
 from segmeter.store.job_files import encode_table

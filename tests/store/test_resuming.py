@@ -80,7 +80,7 @@ def test_changed_weights_are_refused_before_the_first_job(storage: str) -> None:
 
 def test_a_job_that_is_played_anew_forgets_its_scores(storage: str) -> None:
     from segmeter.engine.scoring import score_run
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
 
     plan, out = replace(PLAN, segmenters=(Spec("weighted"),)), storage
     run_plan(plan, out, objects={"weighted": weighted("a")})

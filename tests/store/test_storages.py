@@ -26,7 +26,7 @@ from segmeter.engine.jobs import Outcome
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.writing import write_report
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, leases
 from segmeter.store.remote import RemotePlace
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from segmeter.clickability.click_similarity import display_modes
-from segmeter.clickability.fitting.recorded_cases import cases_of
+from segmeter.clickability.fitting.first_clicks import cases_of
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 from segmeter.datasets.mini import Mini

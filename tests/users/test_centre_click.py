@@ -19,9 +19,8 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Target
 from segmeter.core.users import Observation
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
-from segmeter.users.centre_click import centre_click
+from segmeter.measures.objects import boundary_iou, iou
+from segmeter.users.error_prompts import centre_click
 
 
 def unrun(runs: list[int], shape: list[int]) -> np.ndarray[Any, np.dtype[np.bool_]]:

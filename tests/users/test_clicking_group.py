@@ -22,9 +22,8 @@ from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.models.drawn import Disc
-from segmeter.users.centre_click import TOGETHER, CentreClick, centre_click
 from segmeter.users.clicking_group import ClickingGroup, MapSample
-from segmeter.users.random_click import RandomFirstClick
+from segmeter.users.error_prompts import TOGETHER, CentreClick, RandomFirstClick, centre_click
 
 PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 DISC = Mask.of(np.hypot(*(np.mgrid[:60, :80] - np.array([[[28]], [[40]]]))) < 22)

@@ -10,7 +10,7 @@ from typing import Any
 from segmeter.core.catalogue import Entry, Registry, required
 from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["facts_of"]
 

@@ -11,8 +11,7 @@ from segmeter.api.loading import as_model, dataset_spec, is_own_data
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.models.opening import entry_of_path
-from segmeter.runtime.remote_files import is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, is_address
 from segmeter.store import Run, RunFolder
 
 if TYPE_CHECKING:

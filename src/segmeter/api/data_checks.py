@@ -114,7 +114,7 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
 def _middle_slice(scene: Volume) -> Image:
     """The slice with most of the targets, upright, with the targets in it."""
     from segmeter.models.volumes.preparation import prepared
-    from segmeter.models.volumes.slice_prompts import turned_mask
+    from segmeter.models.volumes.slices import turned_mask
 
     count = np.zeros(scene.shape[0])
     for target in scene.targets:

@@ -8,7 +8,7 @@ from segmeter.api.cards import facts_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Registry
 from segmeter.core.errors import NotFound, suggestion
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 __all__ = [
     "KINDS",

@@ -18,8 +18,7 @@ from segmeter.core.scenes import Dataset as Source
 from segmeter.core.scenes import DatasetCard, Header, Image, Scene, Target, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.runtime.remote_files import is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, is_address
 
 __all__ = [
     "Dataset",

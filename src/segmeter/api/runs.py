@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Section
-from segmeter.runtime.remote_files import as_typed, is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, as_typed, is_address
 from segmeter.store import Run as StoredRun
 from segmeter.store.scanning import quoted
 
@@ -127,7 +126,7 @@ class Run(StoredRun):
                 named = ", ".join(f"'{name}'" for name in map(str, self.plan.segmenters))
                 raise BadInput(f"the run has only one model ({named}); there is nothing to compare")
             return [d for d in found if d.protocol in wanted]
-        from segmeter.benchmarks.by_group.model_differences import differences_by_group
+        from segmeter.benchmarks.by_group.breakdown import differences_by_group
 
         file = None if groups is None else Path(groups)
         split = differences_by_group(self.benchmark, self, by or "group", file)

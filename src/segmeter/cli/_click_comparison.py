@@ -72,7 +72,7 @@ def similarity(
 
 def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -> None:
     """On stderr: which clicks are not compared, and if they miss their objects."""
-    from segmeter.clickability import click_file_warnings as file_warnings
+    from segmeter.clickability import click_files as file_warnings
     from segmeter.clickability.click_similarity import ENOUGH, HALVES, REFERENCE
 
     if compare == "modes":
@@ -110,8 +110,7 @@ def _maps(
     names: list[str],
     chosen: tuple[ProtocolName, ...],
 ) -> list[tuple[str, Row]]:
-    from segmeter.clickability.map_scores import map_scores
-    from segmeter.clickability.map_sources import source
+    from segmeter.clickability.map_sources import map_scores, source
     from segmeter.clickability.training.samples import samples_of
 
     sources = {}

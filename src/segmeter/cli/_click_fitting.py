@@ -13,10 +13,9 @@ from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.fitting.correction_clicks import CorrectionFit
+    from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
     from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
     from segmeter.clickability.fitting.held_out import HeldOut
-    from segmeter.clickability.fitting.proxy_error_regions import ProxyError
     from segmeter.core.masks import Mask
 
 __all__ = ["calibrate"]
@@ -133,8 +132,12 @@ def _write(
     page: Path | None,
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
-    from segmeter.clickability.fitting.figures import draw_held_out, draw_later
-    from segmeter.clickability.fitting.held_out import markdown, prior_json
+    from segmeter.clickability.fitting.held_out import (
+        draw_held_out,
+        draw_later,
+        markdown,
+        prior_json,
+    )
 
     text = markdown(held, whole, later)
     (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
@@ -150,9 +153,8 @@ def _fit_clicks(
 ) -> int:
     """Fit on recorded clicks; nothing is held out, since one study is one data set."""
     from segmeter.cli._recorded_clicks import clicked_datasets
-    from segmeter.clickability.fitting.first_clicks import fit
+    from segmeter.clickability.fitting.first_clicks import cases_of, fit
     from segmeter.clickability.fitting.held_out import fitted_table, prior_json
-    from segmeter.clickability.fitting.recorded_cases import cases_of
     from segmeter.datasets.recorded_clicks import read_clicks
 
     if not dataset:
@@ -183,7 +185,7 @@ def _error_regions(
     data: Path, weights: Path | None, models: list[str], scenes: int, kept: Path
 ) -> list[ProxyError]:
     """Error regions of real models, from an earlier call where there was one."""
-    from segmeter.clickability.fitting.proxy_error_regions import (
+    from segmeter.clickability.fitting.correction_clicks import (
         proxy_errors_of,
         read_proxy_errors,
         write_proxy_errors,

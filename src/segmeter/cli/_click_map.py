@@ -156,7 +156,7 @@ def _write(
     import cv2
     import numpy as np
 
-    from segmeter.benchmarks.tetris.heat import heat_image
+    from segmeter.benchmarks.tetris.cases import heat_image
     from segmeter.report.clickmaps import ShownMap, map_page
 
     np.savez_compressed(
@@ -221,7 +221,7 @@ def _boxes(encoded: EncodedScene, target: Target, out: Path) -> tuple[dict[str, 
 
     from segmeter.benchmarks.tetris.boxes import shift_map
     from segmeter.cli._shift_figure import shift_image
-    from segmeter.users.box_search import search_boxes
+    from segmeter.users.boxes import search_boxes
 
     found = search_boxes(encoded, target, progress=_progress("boxes drawn otherwise"))
     if sys.stderr.isatty():

@@ -15,7 +15,7 @@ from segmeter.cli.app import Exit
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.simulated_click_files import Thing
+    from segmeter.clickability.click_files import Thing
     from segmeter.core.scenes import Dataset
 
 __all__ = ["lifelike"]
@@ -42,7 +42,7 @@ def lifelike(
 
     Example: `segmeter clicks simulate --dataset mini --out clicks.csv`
     """
-    from segmeter.clickability.simulated_click_files import write_lifelike
+    from segmeter.clickability.click_files import write_lifelike
     from segmeter.core import catalogue
 
     if not out.parent.is_dir():
@@ -64,7 +64,7 @@ def lifelike(
 
 def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
     """The objects of a data set, under the names that the published file gives them."""
-    from segmeter.clickability.simulated_click_files import Thing
+    from segmeter.clickability.click_files import Thing
     from segmeter.users.replay import NAMES
 
     name = dataset.card.name

@@ -18,10 +18,9 @@ from segmeter.core.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segmeter.clickability.training.recipes import Recipe
     from segmeter.clickability.training.samples import TrainingSample
-    from segmeter.clickability.training.training_loop import Step
-    from segmeter.runtime.roots import Roots
+    from segmeter.clickability.training.training_loop import Recipe, Step
+    from segmeter.runtime.remote_files import Roots
 
 __all__ = ["clickability"]
 
@@ -123,7 +122,7 @@ def clickability(
 
 def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None) -> Recipe:
     """A recipe by name, with what was asked otherwise."""
-    from segmeter.clickability.training.recipes import recipe
+    from segmeter.clickability.training.training_loop import recipe
 
     found = recipe(name)
     return replace(
@@ -183,8 +182,7 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 
 def _report(path: Path, training_samples: list[TrainingSample]) -> None:
     """Scores on the images that the network saw nothing of, beside maps without training."""
-    from segmeter.clickability.map_scores import map_scores
-    from segmeter.clickability.map_sources import source
+    from segmeter.clickability.map_sources import map_scores, source
     from segmeter.clickability.network import NetworkSource
 
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}

@@ -10,7 +10,7 @@ import typer
 from segmeter.cli._words import printable
 from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["say_cost", "size_text"]
 

@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 __all__ = ["Application", "Command", "Group", "panel_of"]
 
 _PANELS = {
-    "Start here": ("demo", "list", "doctor", "fetch", "check", "models"),
+    "Start here": ("demo", "list", "doctor", "fetch", "check", "models", "train"),
     "Evaluate and compare": ("run", "report", "compare", "score", "browse", "leaderboard"),
     "For papers and projects": ("table", "figure", "cite", "export", "runs", "merge"),
     "People": ("study", "clicks", "fairness"),

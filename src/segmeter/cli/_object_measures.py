@@ -27,7 +27,7 @@ def object_values(
 ) -> dict[str, float]:
     """All measures of one object's mask, by their ids."""
     from segmeter.core import catalogue
-    from segmeter.datasets.object_files import read_object
+    from segmeter.datasets.labelmaps import read_object
 
     drawn, ignore = read_object(ground_truth, void)
     found, _ = read_object(prediction)
@@ -44,7 +44,7 @@ def proposal_curves(
     prediction: Path, ground_truth: Path, void: int | None, boundaries: bool
 ) -> dict[str, ProposalCurve]:
     """Quality against number of proposals, by J and by the boundary's F."""
-    from segmeter.datasets.object_files import paired_files, read_objects, read_proposals
+    from segmeter.datasets.labelmaps import paired_files, read_objects, read_proposals
     from segmeter.measures.boundaries import morphological_f
     from segmeter.measures.proposals import curve, judge
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from segmeter.api.loading import dataset_spec
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.runtime.remote_files import as_typed, is_address
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots, as_typed, is_address
 
 if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName

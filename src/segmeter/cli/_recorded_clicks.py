@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segmeter.core.plans import Plan
     from segmeter.core.scenes import Dataset
     from segmeter.datasets.recorded_clicks import Clicks
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
 
 __all__ = ["clicked_datasets", "clicks_option", "say", "say_of_played", "say_of_samples"]
 
@@ -51,7 +51,7 @@ def clicks_option(benchmark: str, clicks: Path | None) -> dict[str, str]:
 
 def say_of_played(plan: Plan, places: Roots) -> None:
     """On stderr: which recorded clicks a benchmark leaves out, and if they miss their objects."""
-    from segmeter.clickability.click_file_warnings import astray, left_out, unplayed
+    from segmeter.clickability.click_files import astray, left_out, unplayed
     from segmeter.users.replay import NAMES, open_clicks
 
     if "clicks" not in _settings(catalogue.benchmarks.entry(plan.benchmark)):
@@ -68,7 +68,7 @@ def say_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None
 ) -> None:
     """On stderr: which clicks make no training sample, and if they miss their objects."""
-    from segmeter.clickability.click_file_warnings import astray, left_out, unasked, without_masks
+    from segmeter.clickability.click_files import astray, left_out, unasked, without_masks
 
     reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
@@ -81,6 +81,5 @@ def say(path: Path, *sentences: str) -> None:
         typer.echo(f"{path.name}: {sentence}", err=True)
 
 
-def _settings(entry: catalogue.Entry[Any]) -> Mapping[str, Any]:
-    found = getattr(entry.make, "settings", None)
-    return found if isinstance(found, Mapping) else {}
+def _settings(entry: catalogue.Entry[Any]) -> set[str]:
+    return {option.name for option in getattr(entry.make, "options", ())}

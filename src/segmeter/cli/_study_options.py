@@ -61,7 +61,7 @@ ReportPage = Annotated[
 ]
 RunFolder = Annotated[
     Path | None,
-    Option("--run", help="For interact: also write the sessions as a run of noc."),
+    Option("--run", help="For interact: also write the sessions as a run."),
 ]
 SimulatedUsers = Annotated[
     list[str] | None,

@@ -69,7 +69,7 @@ def _facts(found: Any) -> dict[str, Any]:
 
 def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
     """One sentence per group, pair and statistic, the benchmark's leading one first."""
-    from segmeter.benchmarks.by_group.model_differences import in_words
+    from segmeter.benchmarks.by_group.breakdown import in_words
 
     places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
     for place in places:

@@ -21,8 +21,8 @@ from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.errors import BadWeights, NotFound, SegmeterError
-from segmeter.runtime.devices import gpu_names
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.processes import gpu_names
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["doctor"]
 

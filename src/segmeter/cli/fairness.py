@@ -52,7 +52,7 @@ def people(
     from segmeter.core.errors import BadInput
     from segmeter.datasets.groups import write_groups
     from segmeter.datasets.image_files import read_bytes
-    from segmeter.datasets.miap import clothing_groups, person_groups, read_boxes
+    from segmeter.datasets.open_images import clothing_groups, person_groups, read_boxes
 
     persons, drawn = read_boxes(miap), read_boxes(masks, "Box")
     if clothing is None:

@@ -104,8 +104,8 @@ class _Found:
         masks: Sequence[AutomaticMask],
         seconds: float,
     ) -> None:
+        from segmeter.report.images import overlay
         from segmeter.report.mask_pages import Listed, ShownMask, masks_page
-        from segmeter.report.overlays import overlay
 
         height, width = pixels.shape[:2]
         number = len(self.images) + 1

@@ -18,7 +18,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 if TYPE_CHECKING:
     from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps
     from segmeter.benchmarks.seism.pairs import PairScores
-    from segmeter.runtime.roots import Roots
+    from segmeter.runtime.remote_files import Roots
     from segmeter.stats.intervals import Interval
 
 __all__ = ["meta"]
@@ -152,7 +152,7 @@ def _write_report(
     methods: list[MethodSweeps],
 ) -> None:
     from segmeter import __version__
-    from segmeter.benchmarks.seism.meta_sections import meta_sections
+    from segmeter.benchmarks.seism.discrimination import meta_sections
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 

@@ -22,9 +22,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.plans import Plan
 from segmeter.core.received import received
-from segmeter.runtime.devices import check_devices
-from segmeter.runtime.processes import prewarming
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.processes import check_devices, prewarming
+from segmeter.runtime.remote_files import Roots
 
 __all__ = ["run"]
 

@@ -18,8 +18,8 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key
+from segmeter.measures.clickmaps import SampleScores, ceiling, compare_devices, compare_samples
 from segmeter.measures.clicks import Sides
-from segmeter.measures.samples import SampleScores, ceiling, compare_devices, compare_samples
 
 __all__ = ["MODES", "REFERENCE", "Row", "ceilings", "devices", "display_modes", "summarised"]
 

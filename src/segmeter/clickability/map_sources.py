@@ -3,30 +3,51 @@
 `prior` is the embedded click model, `uniform` and `distance` the baselines, `saliency` and
 `saliency-crop` a saliency network, and `network` a trained clickability network. The first
 round's map depends on image and target only and is kept, for all groups and models.
+
+Scores of click maps: how well they predict recorded clicks, over a whole clicks file.
+
+`published`: maps as they are, one legacy stream of draws seeded 42 for the whole file, and
+everything in the original's units. `corrected`: maps cut to the error region, a stream a key, the
+energy distance, densities in units of the error region.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
+import numpy as np
+
 from segmeter.clickability import maps
-from segmeter.clickability.click_sampling import Draw, drawn_on_prior
-from segmeter.clickability.groups import Point
+from segmeter.clickability.click_similarity import Row, summarised
+from segmeter.clickability.groups import Draw, Point, drawn_on_prior
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, prior_on
+from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Image, Scene, Target
+from segmeter.core.seeds import generator
 from segmeter.kernels import threads
+from segmeter.measures.clickmaps import ROWS, MapScores, compare
 
-__all__ = ["NAMES", "ClickSource", "FirstRounds", "check_source", "source"]
+__all__ = [
+    "NAMES",
+    "SCORES",
+    "ClickSource",
+    "FirstRounds",
+    "check_source",
+    "map_scores",
+    "scores_by_key",
+    "source",
+]
+
 
 NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")
 _TRAINED = NAMES[3:]
@@ -172,3 +193,61 @@ def _each(function: Callable[[Draw], Point | None], draws: Sequence[Draw]) -> li
 @cache
 def _pool(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="clicks")
+
+
+SCORES = ("nss", "pde", "ks", "pl1", "wd", "energy")
+_SEED = 42
+
+
+def map_scores(
+    training_samples: Sequence[TrainingSample],
+    sources: Mapping[str, ClickSource],
+    protocol: ProtocolName = "corrected",
+    rows: int = ROWS,
+) -> list[Row]:
+    """Mean scores of each map over all keys, with intervals by image."""
+    found = {
+        name: scores_by_key(training_samples, source, protocol, rows)
+        for name, source in sources.items()
+    }
+    return summarised({name: each for name, each in found.items() if each}, SCORES)
+
+
+def scores_by_key(
+    training_samples: Sequence[TrainingSample],
+    source: ClickSource,
+    protocol: ProtocolName = "corrected",
+    rows: int = ROWS,
+) -> list[tuple[str, MapScores]]:
+    """A map's scores on every key, each with its image.
+
+    Keys are left out where nothing was wrong, or where a single click has no spread.
+    """
+    legacy = np.random.RandomState(_SEED)
+    found = []
+    for sample in training_samples:
+        rng = legacy if protocol == "published" else generator("judge", sample.name)
+        scores = _scores(sample, source, protocol, rng, rows)
+        if scores is not None:
+            found.append((sample.image, scores))
+    return found
+
+
+def _scores(
+    sample: TrainingSample,
+    source: ClickSource,
+    protocol: ProtocolName,
+    rng: np.random.Generator | np.random.RandomState,
+    rows: int,
+) -> MapScores | None:
+    image, object, wrong = sample.show()
+    error_region = Mask.of(wrong > 0.5)
+    clicks = sample.clicks((image.shape[0], image.shape[1]))
+    if not error_region or len(clicks) < 2:
+        return None
+    target = Target("1", Mask.of(object))
+    scene = Image("clicks", sample.name, image, [target])
+    map = source.map(scene, target, error_region, sample.name.endswith("/first"), protocol)
+    values = (map if protocol == "published" else map.on(error_region)).dense()
+    height, width = target.mask.bits.shape
+    return compare(clicks, values, (height, width), rng, protocol, rows, error_region.area)

@@ -22,8 +22,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.depth import depth_px
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickMap, depth_px
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 

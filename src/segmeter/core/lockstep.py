@@ -92,7 +92,7 @@ def simulate(
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
-    >>> from segmeter.users.centre_click import CentreClick
+    >>> from segmeter.users.error_prompts import CentreClick
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> simulated_sessions = [SimulatedSession(scene.targets[0], CentreClick(), 'corrected')]
     >>> (record,) = simulate(scene, encoded, simulated_sessions, 3, lambda target, mask: {})

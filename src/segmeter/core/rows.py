@@ -16,8 +16,10 @@ __all__ = [
     "DETECTION_ROWS",
     "ERROR_ROWS",
     "JOB_KEY",
+    "RESPONSES",
     "SESSION_FACTS",
     "SESSION_KEY",
+    "SESSION_LISTS",
     "SESSION_ROWS",
     "SHARES",
     "Column",
@@ -39,6 +41,19 @@ SESSION_KEY = (*JOB_KEY, "target", "user", "protocol", "round")
 
 SHARES = ("iou", "boundary_iou")
 """Columns that hold shares of one wherever they stand; a row with another number is made up."""
+
+RESPONSES = (
+    "prompts_given",
+    "prompts_obeyed",
+    "earlier_clicks",
+    "earlier_kept",
+    "earlier_undone",
+    "mask_changed",
+)
+"""Columns that compare a round's mask with the prompts so far."""
+
+SESSION_LISTS = ("score", "positive", *RESPONSES)
+"""Columns of rounds that sessions list, next to measured seconds and measures."""
 
 SESSION_FACTS = ("kinds_",)
 """Columns of sessions that rows do not have: kinds of prompts."""
@@ -138,6 +153,12 @@ SESSION_ROWS = Schema(
         Column("x", "number"),
         Column("positive", "flag"),
         Column("score", "number", "the model's own score of what it shows"),
+        Column("prompts_given", "integer", "clicks, strokes and boxes outside the ignore region"),
+        Column("prompts_obeyed", "number", "those that the mask obeys; of a stroke its share"),
+        Column("earlier_clicks", "integer", "clicks of earlier rounds"),
+        Column("earlier_kept", "integer", "those that the mask satisfies"),
+        Column("earlier_undone", "integer", "those that the last mask satisfied, this one not"),
+        Column("mask_changed", "flag", "whether the mask differs from that of the last round"),
         Column("mask_index", "integer", "which candidate is shown"),
         Column("mask_fed_back", "flag", "whether the last state went back to the model"),
         Column("stopped", "flag", "whether the user gave nothing more"),

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.image_files import read_bytes
-from segmeter.runtime.cache_folders import cache_folder
+from segmeter.runtime.remote_files import cache_folder
 
 __all__ = ["Index", "Spans", "has_lists", "index_of"]
 

@@ -6,6 +6,7 @@ Objects whose outline covers no pixel are skipped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.core import catalogue
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -23,9 +25,10 @@ from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb
 from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
-from segmeter.datasets.places import digest, known, lacking, names_in, some_at_hand
+from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
-__all__ = ["CocoImage", "CocoJson", "Crowd"]
+__all__ = ["CocoImage", "CocoJson", "Crowd", "coco", "lvis"]
+
 
 Crowd = Literal["leave-out", "keep"]
 
@@ -281,3 +284,78 @@ def _class(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
 
 def _extent(area: int) -> str:
     return "small" if area < 32**2 else "medium" if area < 96**2 else "large"
+
+
+_COCO = DatasetCard(
+    name="coco",
+    summary="objects of COCO, from its JSON of instances",
+    licence="annotations CC BY 4.0; each image under the licence its record names",
+    citation="Lin et al. Microsoft COCO: common objects in context. ECCV 2014",
+    homepage="https://cocodataset.org",
+    notes="val2017.zip and annotations_trainval2017.zip of the project page unpack to "
+    "coco/val2017 and coco/annotations. Sizes are COCO's: small below 32 x 32 pixels, large "
+    "from 96 x 96.",
+)
+
+_LVIS = DatasetCard(
+    name="lvis",
+    summary="objects of LVIS, over a thousand classes on COCO's images",
+    licence="annotations CC BY 4.0; each image under the licence its record names",
+    citation="Gupta, Dollar, Girshick. LVIS: a dataset for large vocabulary instance "
+    "segmentation. CVPR 2019",
+    homepage="https://www.lvisdataset.org",
+    notes="lvis_v1_val.json of the project page belongs in coco/annotations, COCO's "
+    "images in coco/val2017. Not every object of an image is outlined.",
+)
+
+
+@catalogue.datasets.add("coco", summary=_COCO.summary)
+def coco(
+    data: str | Path | None = None,
+    annotations: str | None = None,
+    images: str | None = None,
+    crowd: Crowd = "leave-out",
+) -> CocoJson:
+    """COCO from a root folder that holds `coco`, or from a file and a folder of your own."""
+    return _open(_COCO, data, annotations, images, crowd, r"instances_val\d*.*\.json")
+
+
+@catalogue.datasets.add("lvis", summary=_LVIS.summary)
+def lvis(
+    data: str | Path | None = None, annotations: str | None = None, images: str | None = None
+) -> CocoJson:
+    """LVIS from a root folder that holds `coco`, or from a file and a folder of your own."""
+    return _open(_LVIS, data, annotations, images, "leave-out", r"lvis_v[\d.]+_val.*\.json")
+
+
+def _open(
+    card: DatasetCard,
+    data: str | Path | None,
+    annotations: str | None,
+    images: str | None,
+    crowd: Crowd,
+    pattern: str,
+) -> CocoJson:
+    if annotations is not None:
+        file = Path(annotations)
+    else:
+        folder = set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
+        named = [path for path in sorted(folder.iterdir()) if re.fullmatch(pattern, path.name)]
+        if not named:
+            raise NotFound(f"data set '{card.name}': no file like '{pattern}' in '{folder}'")
+        file = named[0]
+    if not file.is_file():
+        raise NotFound(f"data set '{card.name}': no file '{file}'")
+    return CocoJson(card, file, Path(images) if images else _beside(file), crowd)
+
+
+def _beside(annotations: Path) -> Path:
+    """The folder of images that usually comes with a file of annotations."""
+    part = re.search(r"(train|val|test)(20\d\d)?", annotations.name)
+    year = part and (part[2] or "2017")
+    root = annotations.parent.parent
+    predictions = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
+    predictions += [root / "images", annotations.parent / "images"]
+    return next(
+        (prediction for prediction in predictions if prediction.is_dir()), annotations.parent
+    )

@@ -7,6 +7,16 @@
 - `.json`: COCO run lengths, one object or a list of them; what none covers is label 0.
 
 Files are untrusted: sizes are checked before anything is unpacked, nothing is unpickled.
+
+Objects and proposals of a user's own, read from files.
+
+- an object: a mask file (`.png`, `.npy`, `.mat`), where every label but 0 belongs to it, or
+  run lengths in `.json`;
+- the objects of an image: a label map with an object a label, or a `.json` list of run
+  lengths, each with its `category` (or `category_id`) where classes matter;
+- proposals: a `.json` list of run lengths, best first; they may overlap.
+
+Pixels with the label `void` are not judged.
 """
 
 from __future__ import annotations
@@ -14,27 +24,36 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
 from segmeter.datasets.claims import within_memory
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_bytes, read_values
-from segmeter.datasets.matlab import read_first
+from segmeter.datasets.matlab import read_first, read_mat
 from segmeter.datasets.numpy_files import read_npy
 
 __all__ = [
     "RESULT_SUFFIXES",
+    "Objects",
+    "paired_files",
+    "read_contour_map",
+    "read_edge_map",
     "read_label_map",
     "read_label_maps",
+    "read_object",
+    "read_objects",
+    "read_proposals",
     "read_results",
     "read_run_lengths",
 ]
+
 
 Labels = npt.NDArray[Any]
 RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".tiff"})
@@ -192,3 +211,112 @@ def _mask(path: Path, entry: Any) -> Mask:
         return Mask.from_coco(runs)
     except BadInput as error:
         raise BadInput(f"'{path}': {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The objects of an image with their classes, and what is not judged."""
+
+    masks: tuple[Mask, ...]
+    classes: tuple[str, ...]
+    ignore: Mask | None = None
+
+
+def read_object(path: Path, void: int | None = None) -> tuple[Mask, Mask | None]:
+    """All labels but 0 as one object, and the pixels that are not judged."""
+    labels = read_label_map(path)
+    object_ = (labels != 0) & (labels != void) if void is not None else labels != 0
+    return Mask.of(object_), None if void is None else Mask.of(labels == void)
+
+
+def read_objects(path: Path, void: int | None = None) -> Objects:
+    """The objects of one image, in order of their labels or of the list."""
+    if path.suffix.lower() == ".json":
+        found = [(mask, entry) for mask, entry in read_run_lengths(path) if mask]
+        masks = tuple(mask for mask, _ in found)
+        return Objects(masks, tuple(_class_of(entry) for _, entry in found))
+    labels = read_label_map(path)
+    numbers = [n for n in np.unique(labels).tolist() if n not in (0, void)]
+    ignore = None if void is None else Mask.of(labels == void)
+    return Objects(tuple(Mask.of(labels == n) for n in numbers), ("",) * len(numbers), ignore)
+
+
+def read_proposals(path: Path) -> list[Mask]:
+    """The masks of a list, best first, overlapping or not."""
+    if path.suffix.lower() != ".json":
+        raise BadInput(f"'{path}' is no list of proposals; give run lengths as .json, best first")
+    return [mask for mask, _ in read_run_lengths(path)]
+
+
+def paired_files(prediction: Path, ground_truth: Path) -> list[tuple[Path, Path]]:
+    """One pair of files, or the files of two folders that share a name; none may be missing."""
+    for path in (prediction, ground_truth):
+        if not path.exists():
+            raise NotFound(f"no file or folder '{path}'")
+    if prediction.is_dir() != ground_truth.is_dir():
+        raise BadInput(f"'{prediction}' and '{ground_truth}' must both be files or both be folders")
+    if not prediction.is_dir():
+        return [(prediction, ground_truth)]
+    ground_truths, predictions = _by_stem(ground_truth), _by_stem(prediction)
+    lacking = [stem for stem in ground_truths if stem not in predictions]
+    if lacking:
+        raise NotFound(
+            f"'{prediction}' holds nothing for '{ground_truths[lacking[0]]}'; an empty list will do"
+        )
+    extra = [stem for stem in predictions if stem not in ground_truths]
+    if extra:
+        raise NotFound(f"'{ground_truth}' holds no ground truth for '{predictions[extra[0]]}'")
+    return [(predictions[stem], file) for stem, file in ground_truths.items()]
+
+
+def _by_stem(folder: Path) -> dict[str, Path]:
+    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in RESULT_SUFFIXES)
+    if not files:
+        raise BadInput(f"folder '{folder}' holds no mask file: no image, .npy, .mat or .json")
+    return {file.stem: file for file in files}
+
+
+def _class_of(entry: Any) -> str:
+    """The class that an entry names, or none."""
+    return str(entry.get("category", entry.get("category_id", "")))
+
+
+Map = npt.NDArray[Any]
+_MOST_VALUES = 4 * MOST_PIXELS  # a contour map has about four per pixel
+
+
+def read_contour_map(path: Path, variable: str = "ucm2") -> Map:
+    """A hierarchy as its contour map, `(2H + 1, 2W + 1)`: `.npy`, or `ucm2` of a `.mat`."""
+    if path.suffix.lower() not in (".npy", ".mat"):
+        raise BadInput(f"'{path}' is no contour map; give a .mat with '{variable}' or a .npy")
+    levels = _numbers(path, variable)
+    if any(side % 2 == 0 for side in levels.shape):
+        size = " x ".join(map(str, levels.shape))
+        raise BadInput(f"'{path}' is {size}; a contour map has 2H + 1 rows and 2W + 1 columns")
+    return levels
+
+
+def read_edge_map(path: Path, variable: str = "E") -> Map:
+    """Edge strengths, `(H, W)`: a grey image as 0 to 1, a `.npy`, or a `.mat`'s variable."""
+    if path.suffix.lower() not in SUFFIXES:
+        return _numbers(path, variable)
+    values = read_values(path)
+    if values.ndim != 2:
+        raise BadInput(f"'{path}' is in colour; an edge map is grey")
+    return values.astype(np.float32) / np.float32(np.iinfo(values.dtype).max)
+
+
+def _numbers(path: Path, variable: str) -> Map:
+    """A finite H x W table of numbers of a `.npy` or `.mat` file."""
+    if path.suffix.lower() == ".mat":
+        array = np.asarray(read_mat(path, variable))
+    elif path.suffix.lower() == ".npy":
+        array = read_npy(path, _MOST_VALUES)
+    else:
+        raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, an image")
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
+        size = " x ".join(map(str, array.shape))
+        raise BadInput(f"'{path}' holds {array.dtype} of {size}; a map is H x W numbers")
+    if not np.isfinite(array).all():
+        raise BadInput(f"'{path}' holds values that are not finite; write it again")
+    return array

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.core.seeds import fingerprint
+from segmeter.core.seeds import fingerprint, generator
 from segmeter.datasets.image_files import read_bytes, read_rgb
 from segmeter.datasets.places import known
 
-__all__ = ["Mini"]
+__all__ = ["Drawn", "Mini"]
+
 
 _MASKS = Path(__file__).with_name("mini.json")
 _SMALL, _LARGE = 0.01, 0.1
@@ -114,3 +115,152 @@ def _installed(package: str) -> Path:
     if spec is None or spec.origin is None:
         raise NotFound(f"mini: the package '{package}', whose images it shows, is not installed")
     return Path(spec.origin).parent
+
+
+Bits = npt.NDArray[np.bool_]
+Shape = Callable[["_Canvas"], Bits]
+_COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
+
+
+@catalogue.datasets.add("drawn", summary="drawn ellipses, rings, thin and scattered things")
+class Drawn:
+    """Scenes with one to three drawn targets, each with a colour of its own.
+
+    Parameters
+    ----------
+    count
+        Number of scenes.
+    seed
+        Other seeds draw other scenes.
+    size
+        Height of the images in pixels; they are a quarter wider.
+    """
+
+    def __init__(self, count: int = 12, seed: int = 0, size: int = 96) -> None:
+        if count < 1 or not 16 <= size <= 4096:
+            raise BadInput("drawn: 'count' is at least 1, 'size' from 16 to 4096")
+        self._size = size
+        self._seed = seed
+        self._scenes = {f"{index:03}": index for index in range(count)}
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        few = len(self._scenes) <= _COUNTED
+        return DatasetCard(
+            name="drawn",
+            summary="drawn ellipses, rings, thin and scattered things, for tests",
+            licence="Apache-2.0, as segmeter itself",
+            citation="nothing to cite",
+            targets=sum(len(self.load(s).targets) for s in self._scenes) if few else None,
+            notes="Made on the spot; nothing to get.",
+        )
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._scenes)
+
+    def load(self, scene: str) -> Scene:
+        known("drawn", scene, self._scenes)
+        pixels, targets = self._draw(self._scenes[scene])
+        return Image("drawn", scene, pixels, targets)
+
+    def fingerprint(self) -> str:
+        return fingerprint("drawn", len(self._scenes), self._seed, self._size)
+
+    def _draw(self, index: int) -> tuple[npt.NDArray[np.uint8], list[Target]]:
+        """Later things lie on top; the hidden part of a thing is not in its mask."""
+        canvas = _Canvas(self._size, generator("drawn", self._seed, self._size, index))
+        names = list(_SHAPES)
+        chosen = [names[(index + 2 * k) % len(names)] for k in range(1 + index % 3)]
+        shapes = [(name, _SHAPES[name](canvas)) for name in chosen]
+        image = canvas.ground()
+        targets: list[Target] = []
+        for place, (name, bits) in enumerate(shapes):
+            image[bits] = canvas.paint(int(bits.sum()))
+            hidden = [above for _, above in shapes[place + 1 :]]
+            seen = bits & ~np.logical_or.reduce(hidden) if hidden else bits
+            if seen.any():
+                targets.append(Target(f"{place + 1}", Mask.of(seen), label=name))
+        return image, targets
+
+
+class _Canvas:
+    """The grid of one scene and the generator it draws from."""
+
+    def __init__(self, size: int, draws: np.random.Generator) -> None:
+        self.height, self.width = size, size + size // 4
+        self.draws = draws
+        self.y, self.x = np.mgrid[: self.height, : self.width].astype(np.float64)
+
+    def centre(self) -> tuple[float, float]:
+        y, x = self.draws.uniform(0.25, 0.75, 2)
+        return float(y * self.height), float(x * self.width)
+
+    def length(self, low: float, high: float) -> float:
+        """A length as a share of the height."""
+        return float(self.draws.uniform(low, high) * self.height)
+
+    def ground(self) -> npt.NDArray[np.uint8]:
+        """A soft slope with noise, in a dull colour."""
+        slope = self.y / self.height * 40 + self.x / self.width * 20
+        dull = self.draws.uniform(40, 110, 3)
+        return self._noisy(slope[..., None] + dull)
+
+    def paint(self, count: int) -> npt.NDArray[np.uint8]:
+        """One bright colour with noise, for `count` pixels."""
+        colour = self.draws.permutation([225.0, 150.0, 40.0]) + self.draws.uniform(-25, 25, 3)
+        return self._noisy(np.broadcast_to(colour, (count, 3)))
+
+    def _noisy(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+        noise = self.draws.normal(0, 6, values.shape)
+        return np.clip(np.round(values + noise), 0, 255).astype(np.uint8)
+
+
+def _ellipse(canvas: _Canvas) -> Bits:
+    (y, x), angle = canvas.centre(), canvas.draws.uniform(0, np.pi)
+    down, right = canvas.y - y, canvas.x - x
+    along = right * np.cos(angle) + down * np.sin(angle)
+    across = down * np.cos(angle) - right * np.sin(angle)
+    inside = (along / canvas.length(0.2, 0.4)) ** 2 + (across / canvas.length(0.1, 0.2)) ** 2
+    return np.asarray(inside <= 1)
+
+
+def _ring(canvas: _Canvas) -> Bits:
+    y, x = canvas.centre()
+    far = np.hypot(canvas.y - y, canvas.x - x)
+    radius = canvas.length(0.2, 0.35)
+    return np.asarray((far <= radius) & (far >= 0.6 * radius))
+
+
+def _wire(canvas: _Canvas) -> Bits:
+    """A wavy line, about two pixels thick, across the image."""
+    y, _ = canvas.centre()
+    phase, waves = canvas.draws.uniform(0, 2 * np.pi), canvas.draws.uniform(1, 2.5)
+    line = y + canvas.length(0.05, 0.15) * np.sin(
+        2 * np.pi * waves * canvas.x / canvas.width + phase
+    )
+    return np.asarray((np.abs(canvas.y - line) < 1.5) & (canvas.x > 0.1 * canvas.width))
+
+
+def _dots(canvas: _Canvas) -> Bits:
+    """One thing in three to five pieces."""
+    bits = np.zeros((canvas.height, canvas.width), dtype=bool)
+    for _ in range(int(canvas.draws.integers(3, 6))):
+        y, x = canvas.centre()
+        bits |= np.hypot(canvas.y - y, canvas.x - x) <= canvas.length(0.04, 0.09)
+    return bits
+
+
+def _block(canvas: _Canvas) -> Bits:
+    """A box that reaches over the image's left edge."""
+    y, _ = canvas.centre()
+    high, wide = canvas.length(0.1, 0.2), canvas.length(0.3, 0.6)
+    return np.asarray((np.abs(canvas.y - y) <= high) & (canvas.x <= wide))
+
+
+_SHAPES: dict[str, Shape] = {
+    "ellipse": _ellipse,
+    "ring": _ring,
+    "wire": _wire,
+    "dots": _dots,
+    "block": _block,
+}

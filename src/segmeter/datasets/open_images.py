@@ -1,8 +1,16 @@
-"""Open Images' masks: one file per object, named in a table, as the fairness study uses them."""
+"""Open Images' masks: one file per object, named in a table, as the fairness study uses them.
+
+MIAP's people joined with the masks of Open Images: groups for the fairness study.
+
+MIAP says how each person in a box presents; Open Images has masks in boxes of its own. Both
+are tables of relative coordinates. A person's mask is used if its box agrees with a MIAP box;
+a piece of clothing if its box lies inside a person's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +25,16 @@ from segmeter.datasets.image_files import SUFFIXES, read_values
 from segmeter.datasets.places import set_folder
 from segmeter.datasets.zeroshot.listed import Item, Listed, Named, Selection
 
-__all__ = ["open_images"]
+__all__ = [
+    "MARGIN",
+    "PERSONS",
+    "RelativeBox",
+    "clothing_groups",
+    "open_images",
+    "person_groups",
+    "read_boxes",
+]
+
 
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = DatasetCard(
@@ -84,3 +101,147 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
 def _by_name(folder: Path) -> dict[str, Path]:
     """Images anywhere under a folder, by file name without suffix."""
     return {p.stem: p for p in sorted(folder.rglob("*")) if p.suffix.lower() in SUFFIXES}
+
+
+MARGIN = 0.01
+PERSONS = frozenset({"/m/01g317", "/m/04yx4", "/m/03bt1vf", "/m/01bl7v", "/m/05r655"})
+"""Person, Man, Woman, Boy, Girl."""
+
+_UNKNOWN = "Unknown"
+_SLACK = 1e-9
+_ATTRIBUTES = {"gender": "GenderPresentation", "age": "AgePresentation"}
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeBox:
+    """A box in parts of its image's sides, with whatever its line says besides."""
+
+    image: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    row: Mapping[str, str]
+
+    @property
+    def area(self) -> float:
+        return max(0.0, self.right - self.left) * max(0.0, self.bottom - self.top)
+
+    def iou(self, other: RelativeBox) -> float:
+        wide = min(self.right, other.right) - max(self.left, other.left)
+        high = min(self.bottom, other.bottom) - max(self.top, other.top)
+        both = max(0.0, wide) * max(0.0, high)
+        whole = self.area + other.area - both
+        return both / whole if whole > 0 else 0.0
+
+
+def read_boxes(path: Path, prefix: str = "") -> list[RelativeBox]:
+    """The boxes of a table; Open Images' mask table has `Box` before its coordinates."""
+    rows = read_table(path, "table of boxes", "ImageID")
+    return [_box(row, prefix, path, number) for number, row in enumerate(rows, start=2)]
+
+
+def person_groups(
+    people: Sequence[RelativeBox],
+    masks: Sequence[RelativeBox],
+    labels: Collection[str] = PERSONS,
+) -> dict[str, dict[str, str]]:
+    """Groups of person masks whose box agrees with a person's within 1 % of its sides.
+
+    Of several the pair with the highest IoU; a mask has one person and a person one mask.
+    Ties go to the earlier mask, then the earlier person. What is unknown is left empty.
+    """
+    chosen = [mask for mask in masks if mask.row.get("LabelName") in labels]
+    pairs = sorted(_agreeing(chosen, people), key=lambda pair: (-pair[0], pair[1], pair[2]))
+    groups: dict[int, dict[str, str]] = {}
+    taken: set[int] = set()
+    for _, mask, person in pairs:
+        if mask not in groups and person not in taken:
+            taken.add(person)
+            groups[mask] = _groups(people[person])
+    return {_name(chosen[mask]): groups[mask] for mask in sorted(groups)}
+
+
+def clothing_groups(
+    people: Sequence[RelativeBox], masks: Sequence[RelativeBox], labels: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Groups of clothing masks: those of the smallest person box that holds the mask's box.
+
+    `labels` are the classes under Clothing in Open Images' hierarchy; a box is held when it
+    reaches out by no more than 1 % of the person's sides.
+    """
+    by_image = _by_image(people)
+    found: dict[str, dict[str, str]] = {}
+    for mask in masks:
+        if mask.row.get("LabelName") not in labels:
+            continue
+        holders = [people[k] for k in by_image.get(mask.image, ()) if _holds(people[k], mask)]
+        if holders:
+            found[_name(mask)] = _groups(min(holders, key=lambda box: box.area))
+    return found
+
+
+def _box(row: Mapping[str, str], prefix: str, path: Path, number: int) -> RelativeBox:
+    try:
+        left, top, right, bottom = (
+            float(row[f"{prefix}{end}"]) for end in ("XMin", "YMin", "XMax", "YMax")
+        )
+    except (KeyError, ValueError) as error:
+        raise BadInput(
+            f"table of boxes '{path}', line {number}: no number under {prefix}XMin, {prefix}YMin,"
+            f" {prefix}XMax and {prefix}YMax"
+        ) from error
+    return RelativeBox(row["ImageID"], left, top, right, bottom, row)
+
+
+def _agreeing(
+    masks: Sequence[RelativeBox], people: Sequence[RelativeBox]
+) -> Iterator[tuple[float, int, int]]:
+    """IoU, mask and person of every pair whose four sides agree."""
+    by_image = _by_image(people)
+    for place, mask in enumerate(masks):
+        for person in by_image.get(mask.image, ()):
+            if _agrees(people[person], mask):
+                yield people[person].iou(mask), place, person
+
+
+def _agrees(person: RelativeBox, mask: RelativeBox) -> bool:
+    wide = MARGIN * (person.right - person.left) + _SLACK
+    high = MARGIN * (person.bottom - person.top) + _SLACK
+    return (
+        abs(person.left - mask.left) <= wide
+        and abs(person.right - mask.right) <= wide
+        and abs(person.top - mask.top) <= high
+        and abs(person.bottom - mask.bottom) <= high
+    )
+
+
+def _holds(person: RelativeBox, mask: RelativeBox) -> bool:
+    wide = MARGIN * (person.right - person.left) + _SLACK
+    high = MARGIN * (person.bottom - person.top) + _SLACK
+    return (
+        mask.left >= person.left - wide
+        and mask.right <= person.right + wide
+        and mask.top >= person.top - high
+        and mask.bottom <= person.bottom + high
+    )
+
+
+def _by_image(boxes: Iterable[RelativeBox]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place, box in enumerate(boxes):
+        found.setdefault(box.image, []).append(place)
+    return found
+
+
+def _groups(person: RelativeBox) -> dict[str, str]:
+    said = {name: person.row.get(column, "") for name, column in _ATTRIBUTES.items()}
+    return {name: "" if value == _UNKNOWN else value for name, value in said.items()}
+
+
+def _name(mask: RelativeBox) -> str:
+    """`scene/target`: the image, and the mask's file without its suffix."""
+    path = mask.row.get("MaskPath", "")
+    if not path:
+        raise BadInput("the table of masks has no 'MaskPath'; give Open Images' own")
+    return f"{mask.image}/{path.removesuffix('.png')}"

@@ -18,9 +18,11 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.image_files import grey_of, read_bytes, read_colours, read_rgb
+from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
-__all__ = ["PascalVoc", "read_plain_pickle"]
+__all__ = ["CLASSES", "PascalVoc", "Sbd", "read_plain_pickle"]
+
 
 _IGNORED = 220  # the grey value of the outlines' colour
 
@@ -151,3 +153,103 @@ def read_plain_pickle(path: Path) -> Any:
         AttributeError, OverflowError, MemoryError,
     ) as error:  # fmt: skip
         raise BadInput(f"'{path}' is not a whole pickle; get it again") from error
+
+
+_CLASS_NAMES = (
+    "aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike "
+    "person pottedplant sheep sofa train tvmonitor"
+)
+CLASSES = tuple(_CLASS_NAMES.split())
+
+_SBD_CARD = DatasetCard(
+    name="sbd",
+    summary="6671 objects on 2857 images of PASCAL VOC (validation part)",
+    licence="images under Flickr's terms, as PASCAL VOC; no licence text for the masks",
+    citation="Hariharan, Arbelaez, Bourdev, Maji, Malik. Semantic contours from inverse "
+    "detectors. ICCV 2011",
+    targets=6671,
+    homepage="http://home.bharathh.info/pubs/codes/SBD/download.html",
+    notes="The archive benchmark.tgz of the project page unpacks to benchmark_RELEASE/dataset "
+    "(img, inst, val.txt). A scene is an image; its objects are its targets, by number.",
+)
+
+
+@catalogue.datasets.add("sbd", summary=_SBD_CARD.summary)
+class Sbd:
+    """Images in the order of the list, each with its objects by ascending number.
+
+    Parameters
+    ----------
+    data
+        Root folder that holds `SBD` (or `benchmark_RELEASE/dataset`).
+    split
+        Name of the list, `val.txt` for `val`.
+    """
+
+    def __init__(self, data: str | Path | None = None, split: str = "val") -> None:
+        names = ("SBD", "SBD/dataset", "benchmark_RELEASE/dataset", "SBD/benchmark_RELEASE/dataset")
+        self._folder = set_folder(_SBD_CARD, data, names, ("img", "inst", f"{split}.txt"))
+        self._list = self._folder / f"{split}.txt"
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        gone = [name for name in self._listed if name not in self._names]
+        missing = lacking("images", gone, len(self._listed), self._folder / "img")
+        return replace(_SBD_CARD, missing=missing)
+
+    def scenes(self) -> Sequence[str]:
+        """Images of the list that are at hand."""
+        return list(self._names)
+
+    def load(self, scene: str) -> Scene:
+        known("sbd", scene, self._names)
+        image = self._folder / "img" / f"{scene}.jpg"
+        return Image(
+            "sbd",
+            scene,
+            lambda: read_rgb(image),
+            lambda: self._targets(scene),
+            file_name=image.name,
+        )
+
+    def fingerprint(self) -> str:
+        folders = (("img", "jpg"), ("inst", "mat"))
+        files = [self._folder / f / f"{name}.{end}" for name in self._names for f, end in folders]
+        return digest([self._list, *(file for file in files if file.exists())])
+
+    def _targets(self, scene: str) -> list[Target]:
+        path = self._folder / "inst" / f"{scene}.mat"
+        if not path.exists():
+            raise NotFound(f"sbd/{scene}: no mask '{path}'")
+        try:
+            record = read_mat(path, "GTinst")[0, 0]
+            labels = np.asarray(record["Segmentation"])
+            classes = [int(c) for c in np.ravel(record["Categories"])]
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise BadInput(f"'{path}' holds no 'Segmentation' and 'Categories'") from error
+        if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.number):
+            raise BadInput(f"'{path}': its 'Segmentation' is not an image of numbers")
+        return [
+            Target(str(number), Mask.of(labels == number), label=_class(classes, int(number)))
+            for number in np.unique(labels)
+            if number > 0
+        ]
+
+    @cached_property
+    def _names(self) -> dict[str, None]:
+        images = names_in(self._folder / "img")
+        found = {name: None for name in self._listed if f"{name}.jpg" in images}
+        some_at_hand("sbd", list(self._listed), list(found), self._folder / "img")
+        return found
+
+    @cached_property
+    def _listed(self) -> dict[str, None]:
+        text = read_bytes(self._list, most=1 << 24).decode("utf-8", "replace")
+        return dict.fromkeys(filter(None, (line.strip() for line in text.splitlines())))
+
+
+def _class(classes: Sequence[int], number: int) -> str:
+    """The class of an object: categories count from 1, as objects do."""
+    if number > len(classes) or not 1 <= classes[number - 1] <= len(CLASSES):
+        return ""
+    return CLASSES[classes[number - 1] - 1]

@@ -15,10 +15,10 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.engine.jobs import Objects, jobs_of
+from segmeter.engine.jobs import Built, Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import encode
 
@@ -92,16 +92,15 @@ def run_some(
     plan: Plan, roots: Roots, objects: Objects | None = None, *, scenes: int = 2
 ) -> list[Estimate]:
     """Play some scenes of every subject and data set, from its first to its last, and keep none."""
-    own = objects or {}
-    filled, datasets = complete(plan, roots, own)
+    built = Built(roots, objects)
+    filled, datasets = complete(plan, built)
     benchmark = catalogue.benchmarks.make(filled.benchmark)
-    registry = catalogue.models if filled.kind == "model" else catalogue.methods
     jobs = jobs_of(filled, datasets)
     found = []
     for spec in filled.segmenters:
         steady_arithmetic(filled.threads)
         start = perf_counter()
-        segmenter = own.get(spec.name) or registry.make(spec, **roots.options())
+        segmenter = built.segmenter(filled.kind, spec)
         loading = perf_counter() - start
         for data in filled.datasets:
             here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
@@ -217,7 +216,7 @@ def free_folder(
         return base / f"{stem}1"
     newest = base / f"{stem}{max(numbers)}"
     if (newest / "plan.json").is_file():
-        filled, _ = complete(plan, roots, objects)
+        filled, _ = complete(plan, Built(roots, objects))
         if RunFolder.existing(newest).plan == filled:
             return newest
     return base / f"{stem}{max(numbers) + 1}"

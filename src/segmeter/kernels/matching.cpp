@@ -4,7 +4,7 @@
 // pixels can be left over; it splits the pixels into two parts in each of which one side, the
 // rows, is matched completely by every best answer (Dulmage and Mendelsohn). In each part
 // shortest augmenting paths with prices (Jonker and Volgenant) give the least total distance.
-// The plain twin, measures/_matching.py, takes the same steps in the same order.
+// The plain twin, measures/matching.py, takes the same steps in the same order.
 
 #include "kernels.h"
 

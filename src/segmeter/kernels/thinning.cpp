@@ -1,7 +1,7 @@
 // Thinning until nothing changes: lines one pixel wide, as MATLAB's bwmorph makes them.
 //
 // Both passes look a pixel's eight neighbours up in a table. After the first round only pixels
-// next to a change are looked at again. The plain twin is in measures/thinning.py.
+// next to a change are looked at again. The plain twin is in measures/outlines.py.
 
 #include "kernels.h"
 

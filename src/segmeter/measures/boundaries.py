@@ -19,11 +19,11 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.measures import measure
-from segmeter.measures.label_maps import Labels
 from segmeter.measures.matching import MAX_DIST, match
 from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.outlines import Grid, Outline, mask_outline, outline
 from segmeter.measures.references import REFERENCES
+from segmeter.measures.tables import Labels
 
 __all__ = [
     "BoundaryCounts",

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
-from segmeter.measures.bands import band, band_reach
 from segmeter.measures.detection_matching import (
     Cell,
     Matched,
@@ -26,6 +25,7 @@ from segmeter.measures.detection_matching import (
     resampled_precision,
 )
 from segmeter.measures.detections import Detections, GroundTruth, Kind, size_ranges
+from segmeter.measures.objects import band, band_reach
 
 __all__ = ["Rules", "cells", "matched_scores", "resampled_scores"]
 

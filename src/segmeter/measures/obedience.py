@@ -15,14 +15,24 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Click
+from segmeter.core.prompts import Box, Click, Prompt, Scribble
 
-__all__ = ["HURT", "ObservedRound", "Setback", "observe", "rice", "setbacks"]
+__all__ = [
+    "HURT",
+    "ObservedRound",
+    "Response",
+    "Setback",
+    "observe",
+    "responses",
+    "rice",
+    "setbacks",
+]
 
 HURT = 0.01
 """A round hurts when it lowers IoU by more than this: one IoU point."""
 
 Bits = npt.NDArray[np.bool_]
+_GROWN = 0.1  # of each side of a box, on either side
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,31 @@ class ObservedRound:
 
 
 @dataclass(frozen=True, slots=True)
+class Response:
+    """How the mask of one round responds to prompts, whatever the ground truth is.
+
+    Attributes
+    ----------
+    given, obeyed
+        Clicks, strokes and boxes of the round, and how many of them the mask obeys: a click by
+        its pixel, a stroke by its share of pixels, a box if nothing is outside the box grown by
+        10 % of each side.
+    earlier, kept, undone
+        Clicks of earlier rounds, those that the mask satisfies, and those that the last mask
+        satisfied and this one does not.
+    changed
+        Whether the mask differs from the last one.
+    """
+
+    given: int
+    obeyed: float
+    earlier: int
+    kept: int
+    undone: int
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Setback:
     """A round that hurt: by how much, and how many rounds until IoU was back (None: never)."""
 
@@ -97,16 +132,78 @@ def observe(
     >>> first.obeyed, first.became_right, first.rice
     (1, 8, 0.5)
     """
+    listened = responses(rounds, ignore)
     judged = np.ones(ground_truth.shape, bool) if ignore is None else ~ignore.dense()
     truth = ground_truth.dense() & judged
     last = np.zeros_like(truth)
-    last_iou, given, found = _iou(truth, last), list[Click](), list[ObservedRound]()
+    last_iou, given, found = _iou(truth, last), set[tuple[int, ...]](), list[ObservedRound]()
     for number, (clicks, shown) in enumerate(rounds, 1):
         mask = shown.dense() & judged
-        now = _observe_one(truth, last, mask, judged, [*clicks], given, last_iou, number, hurt)
+        pixels = [_pixel(click) for click in clicks]
+        changed = mask != last
+        right = int(np.count_nonzero(changed & (mask == truth)))
+        total = int(np.count_nonzero(changed))
+        iou, response = _iou(truth, mask), listened[number - 1]
+        now = ObservedRound(
+            iou=iou,
+            clicks=response.given,
+            obeyed=int(response.obeyed),
+            right=sum(bool(mask[p] == truth[p]) for p in pixels if judged[p]),
+            earlier=response.earlier,
+            kept=response.kept,
+            undone=response.undone,
+            changed=total,
+            became_right=right,
+            became_wrong=total - right,
+            remote=_remote(changed, pixels),
+            repeated=not given.isdisjoint(pixels),
+            hurt=number > 1 and iou < last_iou - hurt,
+            stuck=number > 1 and total == 0,
+            rice=rice(last_iou, iou),
+        )
         found.append(now)
-        given += clicks
+        given.update(pixels)
         last, last_iou = mask, now.iou
+    return found
+
+
+def responses(
+    rounds: Sequence[tuple[Sequence[Prompt], Mask]], ignore: Mask | None = None
+) -> list[Response]:
+    """Compare masks with the prompts given so far, round by round; clicks to ignore do not count.
+
+    A round without prompts, in which the user accepts the mask, has all counts 0.
+
+    >>> shape, click = (6, 6), Click((2, 2))
+    >>> first, second = responses([([click], Mask.box(shape, (1, 1), (3, 5))),
+    ...                            ([Click((5, 5))], Mask.empty(shape))])
+    >>> first.obeyed, second.obeyed, second.undone
+    (1.0, 0.0, 1)
+    """
+    found, given = list[Response](), list[Click]()
+    last: Mask | None = None
+    for prompts, mask in rounds:
+        if not prompts:
+            found.append(Response(0, 0.0, 0, 0, 0, mask != last))
+            last = mask
+            continue
+        counted = [p for p in prompts if isinstance(p, Click | Scribble | Box)]
+        if ignore:
+            counted = [p for p in counted if not (isinstance(p, Click) and ignore[_pixel(p)])]
+        kept = [mask[_pixel(c)] == c.positive for c in given]
+        before = [last is not None and last[_pixel(c)] == c.positive for c in given]
+        found.append(
+            Response(
+                len(counted),
+                sum((_obeyed(prompt, mask) for prompt in counted), 0.0),
+                len(given),
+                sum(kept),
+                sum(b and not k for b, k in zip(before, kept, strict=True)),
+                mask != last,
+            )
+        )
+        given += [p for p in counted if isinstance(p, Click)]
+        last = mask
     return found
 
 
@@ -138,60 +235,31 @@ def setbacks(iou: Sequence[float], hurt: float = HURT) -> list[Setback]:
     return found
 
 
-def _observe_one(
-    truth: Bits,
-    last: Bits,
-    mask: Bits,
-    judged: Bits,
-    clicks: Sequence[Click],
-    earlier: Sequence[Click],
-    last_iou: float,
-    number: int,
-    hurt: float,
-) -> ObservedRound:
-    iou = _iou(truth, mask)
-    fresh, old = (_counted(some, judged) for some in (clicks, earlier))
-    kept = [_satisfied(click, mask) for click in old]
-    changed = mask != last
-    right = int(np.count_nonzero(changed & (mask == truth)))
-    total = int(np.count_nonzero(changed))
-    return ObservedRound(
-        iou=iou,
-        clicks=len(fresh),
-        obeyed=sum(_satisfied(click, mask) for click in fresh),
-        right=sum(bool(mask[_pixel(c)] == truth[_pixel(c)]) for c in fresh),
-        earlier=len(old),
-        kept=sum(kept),
-        undone=sum(_satisfied(c, last) and not k for c, k in zip(old, kept, strict=True)),
-        changed=total,
-        became_right=right,
-        became_wrong=total - right,
-        remote=_remote(changed, clicks),
-        repeated=bool({_pixel(c) for c in clicks} & {_pixel(c) for c in earlier}),
-        hurt=number > 1 and iou < last_iou - hurt,
-        stuck=number > 1 and total == 0,
-        rice=rice(last_iou, iou),
-    )
+def _obeyed(prompt: Click | Scribble | Box, mask: Mask) -> float:
+    """Whether a mask obeys a prompt; the share of its pixels for a stroke."""
+    if isinstance(prompt, Click):
+        return float(mask[_pixel(prompt)] == prompt.positive)
+    if isinstance(prompt, Scribble):
+        pixels = {tuple(round(c) for c in point) for point in prompt.points}
+        return float(np.mean([mask[p] == prompt.positive for p in pixels])) if pixels else 0.0
+    low, high = np.array(prompt.low, float), np.array(prompt.high, float)
+    if len(low) == 3 and low[0] == high[0]:  # drawn in one slice, which alone it bounds
+        mask, low, high = mask.slice(round(low[0])), low[1:], high[1:]
+    grown = _GROWN * (high - low + 1)
+    inside = (mask.low >= low - grown) & (np.array(mask.high) - 1 <= high + grown)
+    return float(not mask or bool(inside.all()))
 
 
-def _remote(changed: Bits, clicks: Sequence[Click]) -> int:
+def _remote(changed: Bits, pixels: Sequence[tuple[int, ...]]) -> int:
     """Changed pixels outside the component of the change that holds a clicked pixel."""
     parts, _ = ndimage.label(changed, np.ones((3,) * changed.ndim))
-    near = {int(parts[_pixel(click)]) for click in clicks} - {0}
+    near = {int(parts[pixel]) for pixel in pixels} - {0}
     return int(np.count_nonzero(changed) - np.count_nonzero(np.isin(parts, sorted(near))))
 
 
 def _iou(truth: Bits, mask: Bits) -> float:
     union = int(np.count_nonzero(truth | mask))
     return int(np.count_nonzero(truth & mask)) / union if union else 1.0
-
-
-def _counted(clicks: Sequence[Click], judged: Bits) -> list[Click]:
-    return [click for click in clicks if judged[_pixel(click)]]
-
-
-def _satisfied(click: Click, mask: Bits) -> bool:
-    return bool(mask[_pixel(click)]) == click.positive
 
 
 def _pixel(click: Click) -> tuple[int, ...]:

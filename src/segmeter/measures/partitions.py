@@ -31,14 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.measures import Better, Measure, measure
-from segmeter.measures.label_maps import Labels
 from segmeter.measures.objects_and_parts import (
     FopProtocol,
     count_objects_and_parts,
     harmonic,
 )
 from segmeter.measures.references import REFERENCES
-from segmeter.measures.tables import Comparison, GroundTruths, Real, Table, compare
+from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Table, compare
 
 __all__ = [
     "FORMULAS",

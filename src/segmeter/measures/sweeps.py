@@ -2,12 +2,23 @@
 
 Thresholds of a map are nested, so equal numbers of pixels mean equal maps, which are matched
 once. Threads share the thresholds; the kernels run outside the interpreter's lock.
+
+The region benchmark of BSDS500: covering, PRI and VoI over a sweep.
+
+A method gives a partition at each of several settings. Covering is pooled: images with
+more annotators weigh more. PRI and VoI are averaged over annotators, then over images.
+ODS takes one setting for all images, OIS the best for each, and covering's *best* lets
+every ground-truth region choose its own.
+
+    Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image segmentation.
+    IEEE TPAMI 33(5), 2011.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
@@ -19,12 +30,23 @@ from segmeter.core.masks import Bits
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.curves import Real, Rule
 from segmeter.measures.hierarchies import check_contour_size
-from segmeter.measures.label_maps import Labels
 from segmeter.measures.matching import MAX_DIST
-from segmeter.measures.outlines import Grid, Outline, outline
-from segmeter.measures.thinning import thin
+from segmeter.measures.outlines import Grid, Outline, outline, thin
+from segmeter.measures.partitions import FORMULAS
+from segmeter.measures.tables import Comparison, Labels
 
-__all__ = ["THRESHOLDS", "contour_strengths", "sweep_edge_map", "sweep_partitions"]
+__all__ = [
+    "THRESHOLDS",
+    "AtBest",
+    "RegionCounts",
+    "RegionSummary",
+    "contour_strengths",
+    "region_counts",
+    "region_summary",
+    "sweep_edge_map",
+    "sweep_partitions",
+]
+
 
 THRESHOLDS: Real = np.arange(1, 100) / 100
 """0.01, 0.02 .. 0.99, as the benchmarks have it."""
@@ -137,3 +159,111 @@ def _check_strengths(strengths: npt.NDArray[Any]) -> None:
         raise BadInput(f"an edge map is H x W, but this is {size or 'a single number'}")
     if strengths.dtype.kind not in "fiub" or not np.isfinite(strengths).all():
         raise BadInput("an edge map holds finite strengths; this one holds other values")
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCounts:
+    """One image over a sweep; arrays have one value per setting.
+
+    `covered` sums area times best J over the regions of all annotators, out of
+    `coverable`; `prediction_covered` does so over the partition's regions, out of `pixels`.
+    """
+
+    covered: Real
+    coverable: int
+    prediction_covered: Real
+    pixels: int
+    best_covered: float
+    pri: Real
+    voi: Real
+
+
+@dataclass(frozen=True, slots=True)
+class AtBest:
+    """A measure at one setting for all images (ODS, at `place`) and at each one's own (OIS)."""
+
+    ods: float
+    place: int
+    ois: float
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSummary:
+    """A set's numbers; `best` is covering with a setting for every ground-truth region."""
+
+    covering: AtBest
+    best: float
+    pri: AtBest
+    voi: AtBest
+
+
+def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
+    """Counts of one image for the benchmark, from its comparisons at every setting.
+
+    >>> from segmeter.measures.tables import compare
+    >>> labels = np.array([[1, 1, 2, 2]] * 2)
+    >>> type(region_counts([compare(labels, labels)])).__name__
+    'RegionCounts'
+    """
+    covered, prediction_covered, pri, voi = [], [], [], []
+    best: list[Real] = []
+    areas: list[Real] = []
+    pixels = 0
+    for comparison in sweep:
+        tables = comparison.tables
+        overlaps = [t.best_by_column(t.overlap) for t in tables]
+        areas, pixels = [t.ground_truth_areas.astype(np.float64) for t in tables], comparison.pixels
+        best = [np.maximum(*pair) for pair in zip(best or overlaps, overlaps, strict=True)]
+        covered.append(_weighted(areas, overlaps))
+        any_ground_truth = np.maximum.reduce([t.best_by_row(t.overlap) for t in tables])
+        prediction_covered.append(float(tables[0].prediction_areas @ any_ground_truth))
+        pri.append(FORMULAS["pri"](comparison))
+        voi.append(FORMULAS["voi"](comparison))
+    if not covered:
+        raise BadInput("a sweep needs at least one setting")
+    return RegionCounts(
+        covered=np.array(covered),
+        coverable=len(areas) * pixels,
+        prediction_covered=np.array(prediction_covered),
+        pixels=pixels,
+        best_covered=_weighted(areas, best),
+        pri=np.array(pri),
+        voi=np.array(voi),
+    )
+
+
+def region_summary(images: Sequence[RegionCounts]) -> RegionSummary:
+    """ODS, OIS and best of a set of images with the same settings.
+
+    >>> from segmeter.measures.tables import compare
+    >>> labels = np.array([[1, 1, 2, 2]] * 2)
+    >>> counts = region_counts([compare(labels, labels)])
+    >>> region_summary([counts]).covering.ods
+    1.0
+    """
+    if len({image.covered.size for image in images}) != 1:
+        raise BadInput("the region benchmark needs images that share one list of settings")
+    coverable = sum(image.coverable for image in images)
+    covered = np.array([image.covered for image in images]) / coverable * len(images)
+    return RegionSummary(
+        covering=_at_best(covered),
+        best=sum(image.best_covered for image in images) / coverable,
+        pri=_at_best(np.array([image.pri for image in images])),
+        voi=_lowest(np.array([image.voi for image in images])),
+    )
+
+
+def _at_best(values: Real) -> AtBest:
+    """Largest mean over images, first setting on ties; and mean of each one's largest."""
+    means = values.mean(axis=0)
+    place = int(np.argmax(means))
+    return AtBest(float(means[place]), place, float(values.max(axis=1).mean()))
+
+
+def _lowest(values: Real) -> AtBest:
+    found = _at_best(-values)
+    return AtBest(-found.ods, found.place, -found.ois)
+
+
+def _weighted(areas: Sequence[Real], overlaps: Sequence[Real]) -> float:
+    return float(sum(a @ o for a, o in zip(areas, overlaps, strict=True)))

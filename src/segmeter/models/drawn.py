@@ -17,7 +17,7 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Target
-from segmeter.models.volumes.slice_capabilities import ReadsTargets
+from segmeter.models.volumes.slices import ReadsTargets
 
 __all__ = ["Disc", "Noisy", "Oracle", "Stubborn"]
 

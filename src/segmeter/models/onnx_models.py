@@ -136,7 +136,7 @@ class OnnxSam:
 
     def encode(self, scene: Scene) -> OnnxEncodedScene:
         from segmeter.models.sam._onnx import OnnxEncodedScene
-        from segmeter.models.sam._policy import Policy
+        from segmeter.models.sam._prompts import Policy
 
         _image(scene, self.name)
         height, width = scene.shape

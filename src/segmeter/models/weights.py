@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from segmeter.core import seeds
 from segmeter.core.errors import BadWeights, NotFound
-from segmeter.runtime.cache_folders import cache_folder
+from segmeter.runtime.remote_files import cache_folder
 
 if TYPE_CHECKING:
     from torch import Tensor

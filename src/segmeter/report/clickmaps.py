@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.report.templates import as_script, data_address, filled
+from segmeter.report.elements import as_script, data_address, filled
 
 __all__ = ["ShownMap", "map_page"]
 

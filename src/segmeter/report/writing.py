@@ -11,13 +11,12 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names
+from segmeter.core.dataset_names import display_names, with_titles
 from segmeter.core.plans import Plan
 from segmeter.core.received import received
 from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
-from segmeter.report.exports import exported
-from segmeter.report.objects import objects_csv
+from segmeter.report.exports import exported, objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.provenance import missing, provenance
 from segmeter.store import Run
@@ -84,8 +83,9 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
 
 def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
-    own = run.sections()
-    return [*own, *more, missing(run), provenance(run)]
+    titles = display_names(run.plan.datasets)
+    made = [with_titles(section, titles) for section in (*run.sections(), *more)]
+    return [*made, missing(run), provenance(run)]
 
 
 def page_of(run: Run, sections: Sequence[Section]) -> Page:

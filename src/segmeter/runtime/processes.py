@@ -3,24 +3,136 @@
 On a machine with a GPU a worker takes seconds to wake, most of them torch's import. Nothing
 heavy is imported here, so a command can start its workers before it imports what it needs
 itself; what they are to do travels to them later, as a function and its arguments.
+
+Devices: which GPUs are there, and whether what a model is to run on is among them.
+
+Torch takes seconds to import, so the driver is queried where possible: commands that plan, list
+or run a classical segmenter need no torch.
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
 import multiprocessing
 import os
+import runpy
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Concatenate, ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from segmeter.runtime.devices import gpu_names
+from segmeter.core.errors import BadInput
 
-__all__ = ["PrewarmedWorkers", "Process", "end_all", "prewarming"]
+if TYPE_CHECKING:
+    from segmeter.core.catalogue import Spec
+
+__all__ = [
+    "PrewarmedWorkers",
+    "Process",
+    "check_devices",
+    "end_all",
+    "gpu_names",
+    "has_cuda",
+    "prewarming",
+    "usable_cores",
+]
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, fewer than there are where a queue hands them out.
+
+    >>> usable_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+
+
+def check_devices(specs: Iterable[Spec]) -> None:
+    """Refuse a GPU that is not there, in a sentence and not once per image.
+
+    >>> from segmeter.core.catalogue import Spec
+    >>> check_devices([Spec("mobile-sam", {"device": "cpu"})])
+    """
+    for spec in specs:
+        device = str(spec.options.get("device", ""))
+        if device.partition(":")[0] == "cuda" and not has_cuda():
+            raise BadInput(f"'{spec}' wants a CUDA device and there is none here; use device=cpu")
+
+
+def has_cuda() -> bool:
+    """Whether there is a CUDA device; without torch there is none.
+
+    >>> isinstance(has_cuda(), bool)
+    True
+    """
+    return bool(gpu_names())
+
+
+@cache
+def gpu_names() -> tuple[str, ...]:
+    """The GPUs that torch would use, by name; none without a torch that can.
+
+    >>> isinstance(gpu_names(), tuple)
+    True
+    """
+    built = _built_for()
+    if built.get("hip") or "torch" in sys.modules:
+        return _names_by_torch()
+    return _names_by_driver() if built.get("cuda") else ()
+
+
+def _built_for() -> dict[str, Any]:
+    """The platform that the installed torch was built for, read from its version file."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return {}
+    file = Path(spec.origin).with_name("version.py")
+    return runpy.run_path(str(file)) if file.is_file() else {"cuda": "unknown"}
+
+
+def _names_by_torch() -> tuple[str, ...]:
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return tuple(torch.cuda.get_device_name(i) for i in range(count))
+
+
+def _names_by_driver() -> tuple[str, ...]:
+    """By the driver's own library, which hides what CUDA_VISIBLE_DEVICES hides."""
+    driver = _driver()
+    count = ctypes.c_int()
+    if driver is None or driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return ()
+    names = []
+    for place in range(count.value):
+        device, text = ctypes.c_int(), ctypes.create_string_buffer(128)
+        if not driver.cuDeviceGet(ctypes.byref(device), place):
+            driver.cuDeviceGetName(text, len(text), device)
+        names.append(text.value.decode(errors="replace"))
+    return tuple(names)
+
+
+def _driver() -> Any:
+    for name in _DRIVERS:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
 
 _PATIENCE_S = 10.0  # for a process that was told to stop
 Given = ParamSpec("Given")

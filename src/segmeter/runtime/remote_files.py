@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,10 +20,20 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.received import may_contact
 from segmeter.core.seeds import fingerprint
-from segmeter.runtime.cache_folders import cache_folder
 from segmeter.runtime.redaction import redacted
 
-__all__ = ["as_typed", "copy_folder", "is_address", "local_folder"]
+__all__ = ["Roots", "as_typed", "cache_folder", "copy_folder", "is_address", "local_folder"]
+
+
+def cache_folder(*names: str) -> Path:
+    """A folder, or a file in it, under the person's cache.
+
+    >>> cache_folder('weights').name
+    'weights'
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home, "segmeter", *names)
+
 
 _INDEX = ".index.json"
 _SQUEEZED = re.compile(r"([a-z][a-z0-9+.-]+):/([^/].*)")
@@ -165,3 +176,28 @@ def _alone(folder: Path) -> Iterator[None]:
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Folders or addresses of data and weights; they do not change what a plan is.
+
+    `noted` marks a data folder that the run's provenance names: only data with the fingerprint
+    that the plan notes is read from it.
+    """
+
+    data: Path | str | None = None
+    weights: Path | str | None = None
+    noted: bool = False
+
+    def options(self) -> dict[str, Path]:
+        """Arguments that the registry may pass to readers and adapters that declare them.
+
+        Data at an address is copied to the machine that needs it.
+        """
+        given = {"data": self.data, "weights": self.weights}
+        return {key: _folder(path) for key, path in given.items() if path is not None}
+
+
+def _folder(path: Path | str) -> Path:
+    return local_folder(str(path)) if is_address(path) else Path(path)

@@ -11,7 +11,7 @@ resamples, all rounds and all models at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -81,6 +81,16 @@ class Resampling:
         self.resamples = resamples
         self._counts = np.bincount(self.cluster).astype(float)
         self._seed = fingerprint("bootstrap", seed, self.clusters)
+
+    def drawn(self) -> Iterator[npt.NDArray[np.intp]]:
+        """The targets of every resample, by index, for statistics that are no mean.
+
+        >>> [len(lines) for lines in Resampling("aab", resamples=1).drawn()] in ([2], [3], [4])
+        True
+        """
+        targets = np.arange(self.cluster.size)
+        for weights in self._weights:
+            yield np.repeat(targets, weights[self.cluster].astype(np.intp))
 
     def sums(self, values: npt.ArrayLike) -> Floats:
         """Sums of each scene's values, `(scenes, columns)`."""

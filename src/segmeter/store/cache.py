@@ -17,7 +17,7 @@ import pyarrow as pa
 from segmeter import __version__
 from segmeter.core.errors import SegmeterError
 from segmeter.core.seeds import fingerprint
-from segmeter.runtime.cache_folders import cache_folder
+from segmeter.runtime.remote_files import cache_folder
 from segmeter.store.folder import RunFolder
 from segmeter.store.local import write_file
 from segmeter.store.scanning import Contents
@@ -25,6 +25,7 @@ from segmeter.store.scanning import Contents
 __all__ = ["cached_contents", "cached_lines", "cached_table", "state_of"]
 
 Line = TypeVar("Line")
+_CONTENT = 2  # raise it when sessions or statistics of one version change
 _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed
 
 
@@ -37,7 +38,7 @@ def state_of(
         inside = ["jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())]
         files = [(where, held) for where in inside for held in folder.place.files(where)]
         facts.append((folder.address, folder.plan.to_json(), files))
-    return fingerprint(__version__, facts, _settings(settings), list(more))
+    return fingerprint(__version__, _CONTENT, facts, _settings(settings), list(more))
 
 
 def cached_lines(

@@ -25,6 +25,7 @@ from segmeter.core.rows import (
     JOB_KEY,
     SESSION_FACTS,
     SESSION_KEY,
+    SESSION_LISTS,
     SESSION_ROWS,
     SHARES,
     Column,
@@ -77,8 +78,8 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 (KINDS,) = SESSION_FACTS
 _FILE, _FAULT = "file_", "fault_"  # which file a row comes from, and what is wrong with it
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
-_SECONDS = ("seconds_encode", "seconds_predict", "seconds_user")
-_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_SECONDS}
+_LISTED = ("seconds_encode", "seconds_predict", "seconds_user", *SESSION_LISTS)
+_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_LISTED}
 # Columns that not every kind of session has.
 _OPTIONAL = {
     "cluster": "varchar",
@@ -266,7 +267,7 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     """
     from_files = _FILE in columns
     key = ", ".join(map(quoted, [*SESSION, _FILE] if from_files else SESSION))
-    taken = {KINDS, _FAULT, _FILE, *SESSION_ROWS.names} - set(_SECONDS)
+    taken = {KINDS, _FAULT, _FILE, *SESSION_ROWS.names} - set(_LISTED)
     lists = [f"list({quoted(n)} order by round) as {quoted(n)}" for n in columns if n not in taken]
     absent = [f"null::{type_} as {n}" for n, type_ in _OPTIONAL.items() if n not in columns]
     fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.sessions import judge_by, rows_of, timed_encode
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.sessions import judge_by
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model
@@ -25,7 +25,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.runtime.devices import has_cuda
+from segmeter.runtime.processes import has_cuda
 from segmeter.study import database as db
 from segmeter.study.messages import Step
 from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store_step

@@ -18,7 +18,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.study import conduct_routes, joining_routes, work_routes
 from segmeter.study.database import Database
 from segmeter.study.guards import Gate, Limits, Shield

@@ -24,7 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Masks, Plan, near
 

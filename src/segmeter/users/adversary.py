@@ -2,19 +2,162 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
+from segmeter.core import catalogue
 from segmeter.core.differentiable import Differentiable
-from segmeter.core.prompts import Prompt
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
-from segmeter.users.click_search import SearchGrid, search
-from segmeter.users.gradient_attack import STEPS, Attempt, Direction, follow
+from segmeter.measures.objects import boundary_iou, iou
+from segmeter.users.error_prompts import centre_click
+from segmeter.users.gradient_attack import (
+    STEPS,
+    Attempt,
+    Direction,
+    Trial,
+    follow,
+    request_with,
+    shown,
+    valid_pixels,
+)
 
-__all__ = ["Adversaries", "Adversary", "GradientClick", "SearchClick", "attempts_of"]
+__all__ = [
+    "Adversaries",
+    "Adversary",
+    "GradientClick",
+    "SearchClick",
+    "SearchGrid",
+    "attempts_of",
+    "best_click",
+    "best_click_search",
+    "search",
+    "worst_click",
+    "worst_click_search",
+]
+
+
+Pixel = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchGrid:
+    """How hard to look: clicks of the first lattice, places refined, coarsest spacing kept."""
+
+    lattice: int = 100
+    places: int = 4
+    finest: int = 1
+
+
+def search(
+    observations: Sequence[Observation],
+    directions: Sequence[Direction],
+    effort: SearchGrid | None = None,
+) -> list[Attempt | None]:
+    """Try clicks from coarse to fine; None where the user is content.
+
+    The centre click is the first trial, so nothing worse than it is ever chosen.
+    """
+    starts = [centre_click(observation) for observation in observations]
+    hunts = {
+        i: _Hunt(observation, direction, start, effort or SearchGrid())
+        for i, (observation, direction, start) in enumerate(
+            zip(observations, directions, starts, strict=True)
+        )
+        if start is not None
+    }
+    while wanted := [(hunt, pixel) for hunt in hunts.values() for pixel in hunt.wanted()]:
+        encoded = observations[0].encoded
+        requests = [
+            request_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted
+        ]
+        for (hunt, pixel), mask in zip(wanted, shown(encoded, requests), strict=True):
+            hunt.note(pixel, mask)
+        for hunt in hunts.values():
+            hunt.finer()
+    return [hunts[i].attempt() if i in hunts else None for i in range(len(observations))]
+
+
+class _Hunt:
+    """One session's search: what was tried, and where to look next."""
+
+    def __init__(
+        self, observation: Observation, direction: Direction, start: Click, effort: SearchGrid
+    ) -> None:
+        self.observation, self.positive, self.effort = observation, start.positive, effort
+        self.sign = 1.0 if direction == "best" else -1.0
+        self.start: Pixel = (round(start.point[0]), round(start.point[1]))
+        self.valid = valid_pixels(observation, start.positive)
+        area = max(1, self.valid.area)
+        self.spacing = _power_of_two(math.sqrt(area / effort.lattice))
+        self.scores: dict[Pixel, tuple[float, float]] = {}
+        self.next: list[Pixel] = [self.start, *lattice(self.valid, self.spacing)]
+
+    def wanted(self) -> list[Pixel]:
+        """Pixels of this level that were not tried yet, each once."""
+        return [pixel for pixel in dict.fromkeys(self.next) if pixel not in self.scores]
+
+    def note(self, pixel: Pixel, mask: Mask) -> None:
+        target = self.observation.target
+        ignore = target.ignore if self.observation.protocol == "corrected" else None
+        self.scores[pixel] = (
+            iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
+        )  # fmt: skip
+
+    def finer(self) -> None:
+        """Look around the most promising places with half the spacing."""
+        self.next = []
+        while not self.wanted() and self.spacing > self.effort.finest:
+            self.spacing //= 2
+            self.next = [
+                (y + dy, x + dx)
+                for y, x in self._ranked()[: self.effort.places]
+                for dy in (-self.spacing, 0, self.spacing)
+                for dx in (-self.spacing, 0, self.spacing)
+                if self.valid[(y + dy, x + dx)]
+            ]
+
+    def attempt(self) -> Attempt:
+        """All trials; the choice is marked last, after the start."""
+        chosen = self._ranked()[0]
+        if self.sign * (self.scores[chosen][0] - self.scores[self.start][0]) <= 0:
+            chosen = self.start
+        others = [pixel for pixel in self.scores if pixel not in (self.start, chosen)]
+        order = [self.start, *others] + ([chosen] if chosen != self.start else [])
+        trials = [Trial(p, *self.scores[p], 0.0, True, p in (self.start, chosen)) for p in order]
+        return Attempt(self.positive, trials)
+
+    def _ranked(self) -> list[Pixel]:
+        """Best first in the direction looked for; raster order among equals."""
+        return sorted(self.scores, key=lambda p: (-self.sign * self.scores[p][0], p))
+
+
+def lattice(valid: Mask, spacing: int) -> list[Pixel]:
+    """One valid pixel for each cell of a lattice that holds any: the one nearest its middle.
+
+    So thin parts are tried too, which a plain grid would step over.
+    """
+    pixels: npt.NDArray[np.int64] = np.argwhere(valid.bits)
+    if not len(pixels):
+        return []
+    cells = pixels // spacing
+    off = np.abs(2 * (pixels - cells * spacing) - (spacing - 1)).max(axis=1)
+    order = np.lexsort((np.arange(len(pixels)), off, cells[:, 1], cells[:, 0]))
+    ordered = cells[order]
+    first = np.r_[True, (ordered[1:] != ordered[:-1]).any(axis=1)]
+    kept = pixels[order[first]] + np.array(valid.low)
+    return [(int(y), int(x)) for y, x in kept]
+
+
+def _power_of_two(length: float) -> int:
+    return int(2 ** max(0, round(math.log2(max(length, 1)))))
+
 
 LATER = SearchGrid(36, 2, 2)
 """Search grid that replaces the gradient after the first round."""
@@ -108,3 +251,27 @@ class SearchClick:
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
         return self.team.next_batch([self], [observation], [rng])[0]
+
+
+@catalogue.users.add("best-click", summary="clicks where it helps most, found by gradient")
+def best_click(steps: int = STEPS) -> GradientClick:
+    """Follows the model's gradient from the centre click; searches where there is none."""
+    return GradientClick("best", steps)
+
+
+@catalogue.users.add("best-click-search", summary="clicks where it helps most, found by trying")
+def best_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
+    """Tries clicks from coarse to fine; works for any model."""
+    return SearchClick("best", SearchGrid(lattice, places, finest))
+
+
+@catalogue.users.add("worst-click", summary="clicks where it helps least, found by gradient")
+def worst_click(steps: int = STEPS) -> GradientClick:
+    """Follows the model's gradient from the centre click; searches where there is none."""
+    return GradientClick("worst", steps)
+
+
+@catalogue.users.add("worst-click-search", summary="clicks where it helps least, found by trying")
+def worst_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
+    """Tries clicks from coarse to fine; works for any model."""
+    return SearchClick("worst", SearchGrid(lattice, places, finest))

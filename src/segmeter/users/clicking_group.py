@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from segmeter.clickability.click_sampling import Draw
-from segmeter.clickability.groups import GROUPS, Share, share_of_group
+from segmeter.clickability.groups import GROUPS, Draw, Share, share_of_group
 from segmeter.clickability.map_sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
 from segmeter.core.capabilities import RepeatsDraws, capable
@@ -19,7 +18,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.centre_click import TOGETHER, Found, Together, centre_clicks
+from segmeter.users.error_prompts import TOGETHER, Found, Together, centre_clicks
 
 __all__ = ["ClickingGroup", "MapSample"]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.depth import depth_px
+from segmeter.clickability.maps import depth_px
 from segmeter.core.differentiable import Differentiable, MovableClicks
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
@@ -33,14 +33,89 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request, keeps_state, render
 from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
-from segmeter.measures.bands import boundary_iou
-from segmeter.measures.objects import iou
-from segmeter.users.centre_click import centre_click
+from segmeter.measures.objects import boundary_iou, iou
+from segmeter.users.error_prompts import centre_click
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Attempt", "Direction", "Trial", "follow", "request_with", "shown", "valid_pixels"]
+__all__ = [
+    "Adam",
+    "Attempt",
+    "Direction",
+    "Trial",
+    "dice_loss",
+    "disc_sum",
+    "follow",
+    "rates",
+    "request_with",
+    "scales",
+    "shown",
+    "valid_pixels",
+]
+
+
+DISC = 5.0
+
+
+class Adam:
+    """Adam with a step size of its own for each row."""
+
+    def __init__(self, points: Tensor, rates: Tensor) -> None:
+        self.points, self._rates, self._count = points, rates, 0
+        self._mean = self._square = points.new_zeros(points.shape)
+
+    def step(self, slope: Tensor) -> None:
+        self._count += 1
+        self._mean = 0.9 * self._mean + 0.1 * slope
+        self._square = 0.999 * self._square + 0.001 * slope.square()
+        mean = self._mean / (1 - 0.9**self._count)
+        square = self._square / (1 - 0.999**self._count)
+        self.points = self.points.detach() - self._rates * mean / (square.sqrt() + 1e-8)
+
+
+def rates(sizes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
+    """Step sizes `(B, 1)`: 5 pixels for a frame of 400 x 400, in proportion for others."""
+    steps = [5 * math.hypot(*size) / (400 * math.sqrt(2)) for size in sizes]
+    return like.new_tensor(steps)[:, None]
+
+
+def scales(soft: MovableClicks) -> list[float]:
+    """Pixels of each frame for one pixel of the image, the mean of both axes."""
+    start = soft.start()
+    pairs = zip(soft.to_image(start), soft.to_image(start + 1), strict=True)
+    return [1 / math.sqrt((b[0] - a[0]) * (b[1] - a[1])) for a, b in pairs]
+
+
+def dice_loss(logits: Tensor, ground_truth: Tensor) -> Tensor:
+    """Soft Dice loss; 0 when there is nothing to find."""
+    if not bool(ground_truth.any()):
+        return logits.sum() * 0
+    p = logits.sigmoid()
+    return 1 - 2 * (p * ground_truth).sum() / (p + ground_truth).sum().clamp_min(1e-7)
+
+
+def disc_sum(point: Tensor, plane: Tensor, radius: float = DISC) -> Tensor:
+    """Sum of a map under a soft disc; only the pixels near the disc are looked at.
+
+    The disc covers a pixel at distance d by `clip(radius + 1/2 - d, 0, 1)`; its centre is
+    kept inside the map.
+    """
+    import torch
+
+    height, width = plane.shape
+    last = point.new_tensor([height - 1, width - 1])
+    centre = point.clamp(min=torch.zeros_like(last), max=last)
+    reach = math.ceil(radius) + 2
+    row, column = (round(c) for c in centre.tolist())
+    top, left = max(0, row - reach), max(0, column - reach)
+    near = plane[top : row + reach + 1, left : column + reach + 1]
+    rows = torch.arange(top, top + near.shape[0], device=plane.device)
+    columns = torch.arange(left, left + near.shape[1], device=plane.device)
+    squared = (rows[:, None] - centre[0]).square() + (columns - centre[1]).square()
+    covered = (radius + 0.5 - squared.clamp_min(1e-12).sqrt()).clamp(0, 1)
+    return (covered * near).sum()
+
 
 Direction = Literal["best", "worst"]
 Place = tuple[float, float]
@@ -195,8 +270,6 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
     """Take all steps of all climbers together; in halves where memory would not do."""
     import torch
 
-    from segmeter.users import _descent
-
     encoded = climbers[0].observation.encoded
     if not isinstance(encoded, Differentiable):
         raise BadInput("this model has no slope to follow; search for the click instead")
@@ -216,14 +289,14 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         size if c.corrected else other
         for c, size, other in zip(climbers, soft.sizes, soft.step_sizes, strict=True)
     ]
-    adam = _descent.Adam(soft.start(), _descent.rates(own, soft.start()))
+    adam = Adam(soft.start(), rates(own, soft.start()))
     signs = soft.start().new_tensor([climber.sign for climber in climbers])
     for _ in range(steps + 1):
         points = adam.points.requires_grad_(True)
         with torch.enable_grad():
             logits = soft.logits(points)
             outside = location(points)
-            dice = [_descent.dice_loss(g, t) for g, t in zip(logits, ground_truth, strict=True)]
+            dice = [dice_loss(g, t) for g, t in zip(logits, ground_truth, strict=True)]
             loss = outside + DICE_WEIGHT * signs * torch.stack(dice)
             (slope,) = torch.autograd.grad(loss.sum(), points)
         _judge(climbers, soft, points.detach(), [one.detach() for one in logits], outside.tolist())
@@ -238,23 +311,17 @@ class _Location:
     """
 
     def __init__(self, soft: MovableClicks, climbers: Sequence[_Climber]) -> None:
-        from segmeter.users import _descent
-
-        disc = math.pi * _descent.DISC**2
+        disc = math.pi * DISC**2
         self._away = [soft.into_frame(i, climber.away()) for i, climber in enumerate(climbers)]
         self._weights = [
             scale / disc if climber.corrected else 1 / math.prod(size)
-            for climber, scale, size in zip(
-                climbers, _descent.scales(soft), soft.sizes, strict=True
-            )
+            for climber, scale, size in zip(climbers, scales(soft), soft.sizes, strict=True)
         ]
 
     def __call__(self, points: Tensor) -> Tensor:
         import torch
 
-        from segmeter.users import _descent
-
-        sums = [_descent.disc_sum(p, far) for p, far in zip(points, self._away, strict=True)]
+        sums = [disc_sum(p, far) for p, far in zip(points, self._away, strict=True)]
         return torch.stack(sums) * points.new_tensor(self._weights)
 
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.volumes import Volumes
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.volumes import PROMPTERS, Volumes
 from segmeter.benchmarks.volumes.cases import lost_prompts
-from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
-from segmeter.benchmarks.volumes.judging import judge_volume
+from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
@@ -32,9 +32,9 @@ from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.store.run import Run
-from segmeter.users.volumes.cvpr25 import click_curve_area
+from segmeter.users.volumes.volume_clicks import click_curve_area
 
 USERS = (
     "box-interpolation?n=3",
@@ -209,7 +209,7 @@ def test_the_papers_rows_are_those_of_the_golden_tables(golden: Path) -> None:
 
 def test_an_empty_mask_scores_what_the_cards_say() -> None:
     target = Target("t", Mask.box((6, 6, 6), (1, 1, 1), (4, 4, 4)))
-    judge = judge_volume(("dice", "nsd", "hd95"), (2.0, 1.0, 1.0))
+    judge = judge_by(("dice", "nsd", "hd95"), (2.0, 1.0, 1.0))
     assert judge(target, Mask.empty((6, 6, 6))) == {"dice": 0.0, "nsd": 0.0, "hd95": float("inf")}
     half = Mask.box((6, 6, 6), (1, 1, 1), (3, 4, 4))
     found = judge(target, half)
@@ -217,7 +217,7 @@ def test_an_empty_mask_scores_what_the_cards_say() -> None:
 
 
 def test_default_users_fit_some_model_of_each_kind() -> None:
-    made = [catalogue.users.make(name) for name in DEFAULT_USERS]
+    made = [catalogue.users.make(name) for name in PROMPTERS]
     whole = replace(Filler.card, abilities=frozenset({"click", "box", "volume"}))
 
     @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def test_default_users_fit_some_model_of_each_kind() -> None:
         ({"kind": "method"}, "tests models, not methods"),
         ({"measures": ("boundary-iou",)}, "does not score volumes"),
         ({"rounds": -1}, "at least 1"),
-        ({"options": {"stride": 3}}, "no setting"),
+        ({"options": {"stride": 3}}, "no option"),
     ],
 )
 def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.volumes import Volumes
-from segmeter.benchmarks.volumes.recommendations import against_best, recommendation
+from segmeter.benchmarks.volumes.sections import against_best, recommendation
 from segmeter.benchmarks.volumes.statistics import (
     VolumeSessions,
     effort_until,

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.runtime.roots import Roots
+from segmeter.runtime.remote_files import Roots
 from segmeter.engine import run_plan
 from segmeter.models.volumes._medical_networks import MedicalNetwork
 

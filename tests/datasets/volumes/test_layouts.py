@@ -8,8 +8,7 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.folder import Folder
-from segmeter.datasets.volumes.intrabench import SETS
-from segmeter.datasets.volumes.volume_folder import VolumeFolder
+from segmeter.datasets.volumes.volume_folder import SETS, VolumeFolder
 
 
 def areas(data, scene):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.zeroshot.sampling import sampled
+from segmeter.datasets.zeroshot.listed import sampled
 from segmeter.datasets.zeroshot.suite import READERS, SUITE
 
 ABBREVIATIONS = {"bbbc038": "bbbc038v1", "lvis-v0.5": "lvis"}

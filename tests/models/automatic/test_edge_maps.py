@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from segmeter.measures.suppression import suppress_along_gradient
-from segmeter.models.automatic.edge_maps import edge_map, outer_boundary, stretched
+from segmeter.models.automatic.regions import edge_map, outer_boundary, stretched
 
 
 @pytest.fixture(scope="module")

@@ -18,12 +18,9 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.blobs import position_image
-from segmeter.models.automatic.candidates import Logits, PredictsGrids
-from segmeter.models.automatic.crop_candidates import crop_candidates
-from segmeter.models.automatic.generator import generate, generate_each
-from segmeter.models.automatic.grids import Crop
-from segmeter.models.automatic.method import Automatic
-from segmeter.models.automatic.options import Options
+from segmeter.models.automatic.candidates import Logits, PredictsGrids, crop_candidates
+from segmeter.models.automatic.generator import Automatic, generate, generate_each
+from segmeter.models.automatic.options import Crop, Options
 
 SHAPE = (120, 160)
 OPEN = Options(points=6, score=0.0, stability=0.0, box_nms=1.0)

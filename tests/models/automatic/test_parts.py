@@ -22,10 +22,10 @@ from segmeter.models._enlarging import (
     plain_render,
     plain_values,
 )
-from segmeter.models.automatic.grids import Crop, checked_crops, crops_of, grid
-from segmeter.models.automatic.options import Options
-from segmeter.models.automatic.regions import clean_logits, clean_mask
-from segmeter.models.automatic.suppression import (
+from segmeter.models.automatic.options import Crop, Options, checked_crops, crops_of, grid
+from segmeter.models.automatic.regions import (
+    clean_logits,
+    clean_mask,
     plain_suppress_boxes,
     suppress_boxes,
     suppress_masks,

@@ -14,7 +14,7 @@ from segmeter.core.models import Model, Request
 from segmeter.core.prompts import Box
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
-from segmeter.users.centre_click import centre_click
+from segmeter.users.error_prompts import centre_click
 
 
 def trace(golden, target):

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.models.clicknets import containers  # noqa: E402
-from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK  # noqa: E402
+from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
 
 
 @pytest.mark.parametrize(

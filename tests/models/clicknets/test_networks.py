@@ -11,10 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from segmeter.models.clicknets import architectures  # noqa: E402
+from segmeter.models.clicknets import containers  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
-from segmeter.models.clicknets.discs import hard_discs  # noqa: E402
+from segmeter.models.clicknets.zoom import hard_discs  # noqa: E402
 
 VARIANTS = {
     "h18s_itermask": "ritm-h18s",
@@ -38,9 +38,9 @@ CASES = [
 
 def build(variant):
     name = VARIANTS[variant]
-    if name in architectures.RITM:
-        return RitmNetwork(architectures.RITM[name])
-    return SimpleClickNetwork(architectures.SIMPLECLICK[name])
+    if name in containers.RITM:
+        return RitmNetwork(containers.RITM[name])
+    return SimpleClickNetwork(containers.SIMPLECLICK[name])
 
 
 def keys(golden, family):

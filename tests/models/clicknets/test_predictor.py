@@ -15,7 +15,7 @@ from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
-from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK  # noqa: E402
+from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
 from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings  # noqa: E402
 from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
 

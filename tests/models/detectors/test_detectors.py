@@ -9,8 +9,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
-from segmeter.models.detectors import COCO_CATEGORIES, Detector
-from segmeter.models.detectors.yolox import suppressed
+from segmeter.models.detectors import COCO_CATEGORIES, Detector, suppressed
 
 NAMES = sorted(entry.name for entry in catalogue.detectors)
 

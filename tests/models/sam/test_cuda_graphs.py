@@ -14,10 +14,9 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._hiera import HieraSizes  # noqa: E402
 from segmeter.models.sam._networks import SamNetwork, mobile_sam  # noqa: E402
-from segmeter.models.sam._policy import Policy  # noqa: E402
-from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
+from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._sam2 import HieraSizes, Sam2Network  # noqa: E402
 
 
 def encoded_scenes(

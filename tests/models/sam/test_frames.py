@@ -9,9 +9,11 @@ torch = pytest.importorskip("torch")
 
 from PIL import Image  # noqa: E402
 
-from segmeter.models._resizing import channels  # noqa: E402
-from segmeter.models.sam._frames import Padded  # noqa: E402
-from segmeter.models.sam._pillow_resize import enlarged  # noqa: E402
+from segmeter.models.sam._frames import (  # noqa: E402
+    Padded,
+    channels,
+    enlarged,
+)
 
 CPU = torch.device("cpu")
 

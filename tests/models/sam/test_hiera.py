@@ -12,8 +12,11 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
-from segmeter.models.sam._hiera import HieraSizes, Sam2Encoder  # noqa: E402
-from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
+from segmeter.models.sam._sam2 import (  # noqa: E402
+    HieraSizes,
+    Sam2Encoder,
+    Sam2Network,
+)
 from segmeter.models.sam.layouts import source_name  # noqa: E402
 
 BACKBONE = {

@@ -25,7 +25,7 @@ from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models.sam._point_grid import DeviceLogits  # noqa: E402
-from segmeter.models.sam._policy import Policy  # noqa: E402
+from segmeter.models.sam._prompts import Policy  # noqa: E402
 
 SHAPE = (30, 40)
 POINTS = np.array([[10.0, 12.0], [3.5, 30.25], [25.0, 7.0]])

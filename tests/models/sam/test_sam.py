@@ -24,7 +24,7 @@ from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models.sam._networks import pick_device, pick_dtype  # noqa: E402
-from segmeter.models.sam._policy import Policy, stability  # noqa: E402
+from segmeter.models.sam._prompts import Policy, stability  # noqa: E402
 
 SHAPE = (30, 40)
 Choice = Literal["published", "corrected"]

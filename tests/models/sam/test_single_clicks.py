@@ -15,14 +15,21 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request, render  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Target  # noqa: E402
-from segmeter.measures.bands import band_reach, boundary_iou  # noqa: E402
-from segmeter.measures.objects import iou  # noqa: E402
+from segmeter.measures.objects import (  # noqa: E402
+    band_reach,
+    boundary_iou,
+    iou,
+)
+from segmeter.models.sam._click_scores import (  # noqa: E402
+    DeviceJudge,
+    count,
+    erode,
+    pack,
+)
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models.sam._device_judge import DeviceJudge  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
-from segmeter.models.sam._packed_bits import count, erode, pack  # noqa: E402
-from segmeter.models.sam._policy import Policy  # noqa: E402
+from segmeter.models.sam._prompts import Policy  # noqa: E402
 
 SHAPE = (96, 128)
 POINTS = np.array([[3, 5], [40, 60], [90, 127], [11, 100], [95, 0]])

@@ -15,10 +15,12 @@ from segmeter.core.prompts import Box  # noqa: E402
 from segmeter.models.sam._batched_scenes import predict_together  # noqa: E402
 from segmeter.models.sam._decoder import Embedding  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._policy import Policy  # noqa: E402
+from segmeter.models.sam._prompts import Policy  # noqa: E402
 from segmeter.models.sam._vit import SamVit  # noqa: E402
-from segmeter.models.volumes._frames import MedSamFrame  # noqa: E402
-from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
+from segmeter.models.volumes._medical_networks import (  # noqa: E402
+    MedicalNetwork,
+    MedSamFrame,
+)
 
 RENAMED = (
     (r"^patch_embed\.projection\.", "patch_embed.proj."),

@@ -17,8 +17,10 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.models.sam._decoder import Embedding  # noqa: E402
-from segmeter.models.volumes._frames import SamMed2dFrame  # noqa: E402
-from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
+from segmeter.models.volumes._medical_networks import (  # noqa: E402
+    MedicalNetwork,
+    SamMed2dFrame,
+)
 from segmeter.models.volumes.medical_sam import KINDS, MedicalSam  # noqa: E402
 
 from ..sam.test_mobile_sam import (  # noqa: E402

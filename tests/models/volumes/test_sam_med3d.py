@@ -20,7 +20,7 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
 from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork, _Attention, _Block  # noqa: E402
-from segmeter.models.volumes.resampling import cube_around, resampled  # noqa: E402
+from segmeter.models.volumes.preparation import cube_around, resampled  # noqa: E402
 from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dEncodedScene  # noqa: E402
 
 

@@ -11,7 +11,7 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
-from segmeter.models.volumes.slice_capabilities import SliceRequest  # noqa: E402
+from segmeter.models.volumes.slices import SliceRequest  # noqa: E402
 from segmeter.models.volumes.slicewise import Slicewise  # noqa: E402
 
 

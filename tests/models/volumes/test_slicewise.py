@@ -22,8 +22,7 @@ from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.models.drawn import Disc
 from segmeter.models.volumes.preparation import CT_WINDOW
-from segmeter.models.volumes.slice_capabilities import EncodesTogether, SliceRequest
-from segmeter.models.volumes.slice_prompts import turned
+from segmeter.models.volumes.slices import EncodesTogether, SliceRequest, turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
 
 SHAPE = (6, 20, 30)

@@ -10,20 +10,24 @@ from fakes import Bits, Case, Fake, stacked
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
-from segmeter.users.volumes.boxes import box_3d, box_per_slice, boxes_from_3d_box
-from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points
-from segmeter.users.volumes.points_per_slice import (
+from segmeter.users.volumes.initial_prompts import (
     alternating_points_per_slice,
+    box_3d,
+    box_per_slice,
+    boxes_from_3d_box,
     centre_point_per_slice,
-    points_per_slice,
-)
-from segmeter.users.volumes.points_per_volume import (
     centre_points_per_volume,
     centroid,
+    interpolated_boxes,
+    interpolated_points,
+    points_per_slice,
     points_per_volume,
 )
-from segmeter.users.volumes.propagation import Answers, box_propagation, point_propagation
-from segmeter.users.volumes.random_streams import Draws, PublishedDraws
+from segmeter.users.volumes.intrabench_slice_prompters import (
+    Answers,
+    box_propagation,
+    point_propagation,
+)
 from segmeter.users.volumes.refinement_prompts import (
     Correction,
     near,
@@ -32,6 +36,7 @@ from segmeter.users.volumes.refinement_prompts import (
     scribble_correction,
     scribble_correction_3d,
 )
+from segmeter.users.volumes.slices import Draws, PublishedDraws
 
 Start = Callable[[Mask, Draws, Answers], Sequence[Prompt]]
 COUNTS = {"One": 1, "Two": 2, "Three": 3, "Five": 5, "Ten": 10}

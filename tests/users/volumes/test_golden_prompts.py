@@ -13,10 +13,10 @@ from published_runs import STARTS, Asked, refined, whole
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
-from segmeter.users.volumes.contour_scribble import contour_scribble
-from segmeter.users.volumes.cvpr25 import challenge_box, click_curve_area, middle_click
-from segmeter.users.volumes.propagation import box_propagation, stray_box
-from segmeter.users.volumes.random_streams import PublishedDraws
+from segmeter.users.volumes.intrabench_slice_prompters import box_propagation, stray_box
+from segmeter.users.volumes.refinement_prompts import contour_scribble
+from segmeter.users.volumes.slices import PublishedDraws
+from segmeter.users.volumes.volume_clicks import challenge_box, click_curve_area, middle_click
 
 CASES = ["blob", "gap", "border", "ring", "speck", "pair", "multi1", "multi3"]
 

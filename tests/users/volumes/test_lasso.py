@@ -9,7 +9,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Target, Volume
 from segmeter.core.users import Observation
 from segmeter.models.drawn import Disc
-from segmeter.users.volumes.lasso import Lasso, lasso
+from segmeter.users.volumes.volume_clicks import Lasso, lasso
 
 
 def test_a_lasso_encloses_the_fullest_slice_of_the_largest_part() -> None:

@@ -11,19 +11,28 @@ from published_runs import STARTS
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Prompt
-from segmeter.users.volumes.boxes import box_3d, box_per_slice
-from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points
-from segmeter.users.volumes.points_per_slice import points_per_slice
-from segmeter.users.volumes.points_per_volume import centre_points_per_volume
-from segmeter.users.volumes.propagation import box_propagation, point_propagation
-from segmeter.users.volumes.random_streams import FreeDraws, PublishedDraws, draws_of
+from segmeter.users.volumes.initial_prompts import (
+    box_3d,
+    box_per_slice,
+    centre_points_per_volume,
+    interpolated_boxes,
+    interpolated_points,
+    points_per_slice,
+)
+from segmeter.users.volumes.intrabench_slice_prompters import box_propagation, point_propagation
 from segmeter.users.volumes.refinement_prompts import (
     point_per_wrong_slice,
     point_per_wrong_volume,
     scribble_correction,
     scribble_correction_3d,
 )
-from segmeter.users.volumes.slices import centre_of, seed_slices
+from segmeter.users.volumes.slices import (
+    FreeDraws,
+    PublishedDraws,
+    centre_of,
+    draws_of,
+    seed_slices,
+)
 
 
 def block(low: Sequence[int], high: Sequence[int], shape: Sequence[int] = (20, 30, 30)) -> Mask:

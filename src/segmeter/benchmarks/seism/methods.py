@@ -92,8 +92,7 @@ class ResultsFolder:
         return found
 
     def _read(self, file: Path) -> Mapping[str, Segmentation]:
-        from segmeter.datasets.edge_files import read_edge_map
-        from segmeter.datasets.labelmaps import read_results
+        from segmeter.datasets.labelmaps import read_edge_map, read_results
         from segmeter.measures.suppression import suppress
 
         if self.kind == "regions":

@@ -19,8 +19,7 @@ from segmeter.measures.boundaries import BoundaryCounts, count_boundaries, outli
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.outlines import Outline, outline
 from segmeter.measures.partitions import scores_of
-from segmeter.measures.region_benchmark import region_counts
-from segmeter.measures.sweeps import THRESHOLDS, sweep_edge_map
+from segmeter.measures.sweeps import THRESHOLDS, region_counts, sweep_edge_map
 from segmeter.measures.tables import Comparison, Regions, compare, regions
 
 __all__ = ["GroundTruths", "Level", "levels_of", "results_of", "rows_of"]

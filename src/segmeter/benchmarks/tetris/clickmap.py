@@ -16,8 +16,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
-from segmeter.measures.bands import band_reach, boundary_iou
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import band_reach, boundary_iou, iou
 
 __all__ = ["MapStatistics", "ScoreMap", "click_map", "score_prompts", "single_click_scores"]
 

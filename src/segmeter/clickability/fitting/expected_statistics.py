@@ -15,8 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.depth import depth_px
-from segmeter.clickability.maps import distance, uniform
+from segmeter.clickability.maps import depth_px, distance, uniform
 from segmeter.clickability.prior import REACH, Numbers, prior
 from segmeter.core.masks import Mask
 

@@ -26,11 +26,27 @@ from segmeter.clickability.fitting.expected_statistics import (
     expect,
     shape_of,
 )
+from segmeter.clickability.map_sources import scores_by_key, source
 from segmeter.clickability.prior import Numbers
+from segmeter.clickability.training.samples import TrainingSample, samples_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.core.scenes import Dataset
+from segmeter.datasets.recorded_clicks import Clicks
 
-__all__ = ["Case", "Fit", "Seen", "fit", "hold_out", "read_cases", "read_masks", "read_tables"]
+__all__ = [
+    "LEAST_CLICKS",
+    "Case",
+    "Fit",
+    "Seen",
+    "cases_of",
+    "fit",
+    "hold_out",
+    "read_cases",
+    "read_masks",
+    "read_tables",
+]
+
 
 # Published click counts over targets: 185 349 first-round clicks, about 48 each.
 CLICKS = 48
@@ -226,3 +242,36 @@ def _errors(
     inverse = np.linalg.pinv(curvature)
     spread = inverse @ (scores @ scores.T / len(cases)) @ inverse / len(cases)
     return [float(e) for e in np.sqrt(np.maximum(np.diag(spread), 0))]
+
+
+# Fewer clicks say too little about one target.
+LEAST_CLICKS = 4
+
+
+def cases_of(clicks: Clicks, datasets: Mapping[str, Dataset]) -> list[Case]:
+    """First-round targets with at least four clicks: what the published tables would hold.
+
+    The statistics are those of the tables (reading `published`), so that a fit on a study's
+    own clicks and one on the published tables mean the same.
+    """
+    found = [_case(sample) for sample in samples_of(clicks, datasets) if _enough(sample)]
+    cases = [case for case in found if case is not None]
+    if not cases:
+        raise BadInput(f"no target has {LEAST_CLICKS} first clicks; collect more before fitting")
+    return cases
+
+
+def _enough(sample: TrainingSample) -> bool:
+    return sample.name.endswith("/first") and len(sample.points) >= LEAST_CLICKS
+
+
+def _case(sample: TrainingSample) -> Case | None:
+    _, object, _ = sample.show()
+    scores: list[float] = []
+    for name in ("uniform", "distance"):
+        found = scores_by_key([sample], source(name, None).inner, "published")
+        if not found:
+            return None
+        scores += [found[0][1].nss, found[0][1].pde, found[0][1].pl1]
+    mask = Mask.of(object)
+    return Case(mask, shape_of(mask), Seen(sample.name, "first", *scores), len(sample.points))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +16,21 @@ from segmeter.clickability.fitting.expected_statistics import ExpectedStatistics
 from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit
 from segmeter.clickability.prior import Numbers
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
     "BASELINES",
     "STATISTICS",
     "HeldOut",
+    "draw_held_out",
+    "draw_later",
     "held_out",
     "markdown",
     "prior_json",
     "published_pde",
 ]
+
 
 Values = npt.NDArray[np.float64]
 _NAMES = ("depth", "spread", "sloppy", "jitter")
@@ -205,3 +212,80 @@ def _later(later: CorrectionFit) -> str:
 def published_pde(held: HeldOut) -> tuple[Values, Values]:
     """PDE as the tables print it, seen and predicted: a pixel's probability."""
     return held.seen["pde"] / held.areas, held.predicted["pde"] / held.areas
+
+
+_BLUE, _ORANGE = "#0072b2", "#d55e00"
+
+
+def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
+    """NSS and PDE of every target, predicted by the fit on the other data sets."""
+    return [
+        _scatter(held, _nss, "NSS", folder / "calibration-nss.png"),
+        _scatter(held, published_pde, "PDE", folder / "calibration-pde.png"),
+    ]
+
+
+def draw_later(later: CorrectionFit, folder: Path) -> Path:
+    """Quantiles of three statistics in later rounds, seen and predicted."""
+    figure = _figure(9.0, 3.0)
+    names = {
+        "gain": "PDE x area",
+        "nearer": "PL1 ratio, depth : uniform",
+        "inside": "share of clicks inside",
+    }
+    levels = np.linspace(0.01, 0.99, 99)
+    for axes, (name, words) in zip(figure.subplots(1, 3), names.items(), strict=True):
+        axes.plot(levels, np.quantile(later.seen[name], levels), color=_BLUE, label="seen")
+        predicted = np.quantile(later.predicted[name], levels)
+        axes.plot(levels, predicted, color=_ORANGE, linestyle="--", label="predicted")
+        axes.set(xlabel="share of keys", ylabel=words)
+    figure.axes[0].legend(frameon=False)
+    return _save(figure, folder / "calibration-later.png")
+
+
+def _nss(held: HeldOut) -> tuple[Values, Values]:
+    return held.seen["nss"], held.predicted["nss"]
+
+
+def _scatter(
+    held: Sequence[HeldOut],
+    pick: Callable[[HeldOut], tuple[Values, Values]],
+    words: str,
+    path: Path,
+) -> Path:
+    figure = _figure(9.0, 2.6)
+    for axes, h in zip(np.atleast_1d(figure.subplots(1, len(held))), held, strict=True):
+        seen, predicted = pick(h)
+        ends = [float(predicted.min()) * 0.6, float(predicted.max()) * 1.7]
+        axes.plot(ends, ends, color="0.6", linewidth=0.8)
+        # A value below the frame is drawn at its edge: few targets have one.
+        axes.scatter(
+            predicted, np.clip(seen, ends[0], ends[1]), s=5, color=_BLUE, alpha=0.5, linewidths=0
+        )
+        axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=h.name)
+        axes.set_xlabel(f"{words} predicted")
+        for axis in (axes.xaxis, axes.yaxis):
+            _few_ticks(axis, ends)
+    figure.axes[0].set_ylabel(f"{words} at real clicks")
+    return _save(figure, path)
+
+
+def _few_ticks(axis: Any, ends: Sequence[float]) -> None:
+    """Ticks at 1, 2 and 5 on a short axis, at powers of ten on a long one."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    short = ends[1] / ends[0] < 60
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> Path:
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return path

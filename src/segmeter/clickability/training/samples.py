@@ -6,6 +6,7 @@ clicks on it. Framed, it is what the network sees, and the map it should give.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,19 +16,69 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.letterbox import FRAME, Letterbox
 from segmeter.clickability.maps import blurred_clicks, soft_error_region
-from segmeter.clickability.network import normalised
-from segmeter.clickability.training.augmentation import varied
+from segmeter.clickability.network import FRAME, Letterbox, normalised
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Dataset, Target
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, previous_mask
 
-__all__ = ["TrainingSample", "TrainingSamples", "framed", "samples_of", "split"]
+__all__ = ["TrainingSample", "TrainingSamples", "framed", "samples_of", "split", "varied"]
+
 
 Floats = npt.NDArray[np.float32]
+_COLOURS = 3
+_ERROR_REGION = 4
+_SMALLEST, _LARGEST = 0.75, 1.5
+# In deviations of the normalised colours.
+_BRIGHTER, _TINT = 0.4, 0.15
+
+
+def varied(
+    planes: Floats, box: Letterbox, rng: np.random.Generator, protocol: ProtocolName = "corrected"
+) -> Floats:
+    """Planes `(7, F, F)` as another photographer might have taken them."""
+    if protocol == "corrected":
+        planes = _scaled(_coloured(planes, box, rng), rng)
+    if rng.random() < 0.5:
+        planes = planes[..., ::-1]
+    return np.ascontiguousarray(planes)
+
+
+def _coloured(planes: Floats, box: Letterbox, rng: np.random.Generator) -> Floats:
+    """Contrast, brightness, tint and saturation of the image; padding stays as it is."""
+    (y, x), (height, width) = box.low, box.size
+    inside = (slice(0, _COLOURS), slice(y, y + height), slice(x, x + width))
+    colours = planes[inside]
+    grey = colours.mean(axis=0, keepdims=True)
+    colours = grey + (colours - grey) * rng.uniform(0.5, 1.5)
+    colours = colours * rng.uniform(0.7, 1.4) + rng.uniform(-_BRIGHTER, _BRIGHTER)
+    planes = planes.copy()
+    planes[inside] = colours + rng.uniform(-_TINT, _TINT, (_COLOURS, 1, 1))
+    return planes
+
+
+def _scaled(planes: Floats, rng: np.random.Generator) -> Floats:
+    """Larger or smaller and moved, with the error region still inside the frame."""
+    frame = planes.shape[-1]
+    filled = planes[_ERROR_REGION] > 0.5
+    ends = [np.flatnonzero(filled.any(axis=1 - k)) for k in (0, 1)]
+    if not ends[0].size:
+        return planes
+    low = np.array([e[0] for e in ends], dtype=float)
+    high = np.array([e[-1] + 1 for e in ends], dtype=float)
+    most = max(_SMALLEST, min(_LARGEST, 0.95 * frame / float((high - low).max())))
+    scale = math.exp(rng.uniform(math.log(_SMALLEST), math.log(most)))
+    # The frame's middle stays about where it is, unless the error region would leave.
+    shift = frame / 2 * (1 - scale) + rng.uniform(-0.1, 0.1, 2) * frame
+    shift = np.clip(shift, -scale * low, frame - scale * high)
+    way = np.array([[scale, 0, shift[1]], [0, scale, shift[0]]])
+    flags = cv2.INTER_LINEAR
+    moved = [cv2.warpAffine(plane, way, (frame, frame), flags=flags) for plane in planes]
+    return np.stack(moved)
+
+
 Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
 # Framed training samples kept in memory by all workers together, 2.4 MB each at the full frame.
 _MOST_KEPT = 512

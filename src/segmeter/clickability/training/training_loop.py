@@ -2,6 +2,17 @@
 
 Everything random depends on (seed, step) or (seed, epoch, sample) alone, so that a training
 that was cut off and started again ends with the weights of one that was not.
+
+The recipes, the published one (with its faults) and the corrected one:
+
+| | published | corrected |
+|---|---|---|
+| optimiser | Adam, one rate of 0.01 for all | AdamW, 0.002; a given backbone at a tenth |
+| rate | two steps at zero, warm-up over a tenth, a cosine that is cut off | warm-up, full cosine |
+| loss | divergence over frame and padding | divergence over the softened error region |
+| shrinking | bilinear, which loses peaks | by area |
+| variation | mirror | mirror, colour, scale |
+| chosen by | SIM on the split that is reported | SIM on a tenth of the training images |
 """
 
 from __future__ import annotations
@@ -19,15 +30,127 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from segmeter.clickability._segnext import SIZES, Clickability
-from segmeter.clickability.letterbox import FRAME
-from segmeter.clickability.network import read_tensors, save
-from segmeter.clickability.training.backbones import load_backbone
-from segmeter.clickability.training.recipes import Recipe
+from segmeter.clickability.network import FRAME, read_tensors, save
 from segmeter.clickability.training.samples import TrainingSample, TrainingSamples
-from segmeter.core.errors import BadInput, NotFound, RunConflict, suggestion
+from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, suggestion
+from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
 
-__all__ = ["Course", "Step", "divergence", "likeness", "train"]
+__all__ = [
+    "RECIPES",
+    "Course",
+    "Recipe",
+    "Step",
+    "divergence",
+    "likeness",
+    "load_backbone",
+    "recipe",
+    "train",
+]
+
+
+_PREFIXES = ("module.", "encoder_decoder.", "backbone.")
+
+
+def load_backbone(network: Clickability, path: Path) -> None:
+    """Fill the backbone from a checkpoint of MSCAN, SegNeXt, or a clickability network.
+
+    Prefixes are dropped, the original's doubled name of the inner convolution is accepted,
+    and tensors of heads are left aside; every tensor of the backbone must be there.
+    """
+    backbone = cast(nn.Module, network.encoder_decoder.backbone)
+    given = {_plain(name): value for name, value in _flat(read_tensors(path)[0], path).items()}
+    wanted = backbone.state_dict()
+    for name, value in wanted.items():
+        if name.endswith("num_batches_tracked"):
+            given.setdefault(name, value)
+        found = given.get(name)
+        if found is None:
+            raise BadWeights(f"'{path.name}' has no tensor '{name}' of the backbone")
+        if found.shape != value.shape:
+            sizes = [" x ".join(map(str, shape)) for shape in (found.shape, value.shape)]
+            raise BadWeights(
+                f"'{path.name}': '{name}' is {sizes[0]} instead of {sizes[1]}; "
+                "choose the network size that fits the file"
+            )
+    backbone.load_state_dict({name: given[name] for name in wanted})
+
+
+def _flat(state: dict[str, object], path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a checkpoint, which may lie one level down under `state_dict`."""
+    inner = state.get("state_dict", state)
+    if not isinstance(inner, dict):
+        raise BadWeights(f"'{path.name}' holds no tensors by name")
+    return {k: v for k, v in inner.items() if isinstance(v, torch.Tensor)}
+
+
+def _plain(name: str) -> str:
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name.replace(".dwconv.dwconv.", ".dwconv.")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the network is trained.
+
+    Attributes
+    ----------
+    rate
+        Largest learning rate.
+    backbone_rate
+        Factor on the rate of a backbone that was trained before.
+    decay, clip
+        Weight decay, and the limit of the gradient's norm (0: none).
+    """
+
+    name: ProtocolName
+    rate: float
+    backbone_rate: float = 1.0
+    decay: float = 0.0
+    clip: float = 0.0
+    epochs: int = 20
+    batch: int = 16
+    warm_up: float = 0.1
+
+    @property
+    def corrected(self) -> bool:
+        return self.name == "corrected"
+
+    def factor(self, step: int, steps: int) -> float:
+        """The rate at a step, as a share of the largest.
+
+        >>> published = RECIPES["published"]
+        >>> [published.factor(step, 100) for step in (0, 1, 2, 11)]
+        [0.0, 0.0, 0.1, 1.0]
+        >>> round(published.factor(100, 100), 4), RECIPES["corrected"].factor(100, 100)
+        (0.0296, 0.0)
+        """
+        warm = max(1, round(self.warm_up * steps))
+        if not self.corrected:
+            # One call too many delays the schedule, and the cosine's period is all steps.
+            late = max(0, step - 1)
+            if late <= warm:
+                return late / warm
+            return 0.5 * (1 + math.cos(math.pi * (late - warm) / steps))
+        if step < warm:
+            return (step + 1) / (warm + 1)
+        return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+RECIPES = {
+    "published": Recipe("published", rate=0.01),
+    "corrected": Recipe("corrected", rate=0.002, backbone_rate=0.1, decay=0.01, clip=1.0),
+}
+
+
+def recipe(name: str) -> Recipe:
+    """A recipe by name."""
+    if name not in RECIPES:
+        hint = suggestion(name, RECIPES)
+        raise NotFound(f"no recipe '{name}';{hint} there are {', '.join(RECIPES)}")
+    return RECIPES[name]
+
 
 _STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
 _SAVE_EVERY = 200

@@ -1,16 +1,212 @@
-"""RITM's network: HRNet with an OCR head, clicks and previous mask added in the stem."""
+"""RITM's network: HRNet with an OCR head, clicks and previous mask added in the stem.
+
+HRNetV2: four resolutions side by side, joined again and again.
+
+Module names are those of the published checkpoints, so that their files load as they are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from segmeter.models.clicknets._hrnet import HRNet, enlarge
-from segmeter.models.clicknets._object_context import Distribute, gather
-from segmeter.models.clicknets.architectures import Ritm
-from segmeter.models.clicknets.discs import normalised
+from segmeter.models.clicknets.containers import Ritm
+from segmeter.models.clicknets.zoom import normalised
 
-__all__ = ["RitmNetwork"]
+__all__ = ["Distribute", "HRNet", "RitmNetwork", "conv3x3", "enlarge", "gather"]
+
+
+def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:
+    """Bilinear, corners on corners: the one resizing of the RITM family."""
+    return F.interpolate(x, size=list(size), mode="bilinear", align_corners=True)
+
+
+def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3, 1x1 with a residual; four times as many channels come out."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, planes: int) -> None:
+        super().__init__()
+        outputs = planes * self.expansion
+        self.conv1 = nn.Conv2d(inputs, planes, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = conv3x3(planes, planes)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.conv3 = nn.Conv2d(planes, outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.downsample: nn.Module | None = None
+        if inputs != outputs:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = F.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions with a residual."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = conv3x3(channels, channels)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = conv3x3(channels, channels)
+        self.bn2 = nn.BatchNorm2d(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(y)) + x)
+
+
+class Exchange(nn.Module):
+    """One module of a stage: blocks on each branch, then every branch hears every other."""
+
+    def __init__(self, widths: Sequence[int], blocks: int) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(
+            nn.Sequential(*(BasicBlock(width) for _ in range(blocks))) for width in widths
+        )
+        self.fuse_layers = nn.ModuleList(
+            nn.ModuleDict({str(j): _path(widths, j, i) for j in range(len(widths)) if j != i})
+            for i in range(len(widths))
+        )
+
+    def forward(self, inputs: list[Tensor]) -> list[Tensor]:
+        ys = [branch(x) for branch, x in zip(self.branches, inputs, strict=True)]
+        return [self._fused(ys, i) for i in range(len(ys))]
+
+    def _fused(self, ys: list[Tensor], i: int) -> Tensor:
+        paths = self.fuse_layers[i]
+        assert isinstance(paths, nn.ModuleDict)
+        total: Tensor | None = None
+        for j, y in enumerate(ys):
+            term = y if j == i else paths[str(j)](y)
+            if j > i:
+                term = enlarge(term, ys[i].shape[-2:])
+            total = term if total is None else total + term
+        assert total is not None
+        return F.relu(total)
+
+
+def _path(widths: Sequence[int], source: int, goal: int) -> nn.Module:
+    """From one branch to another: a 1x1 on the way up, strided 3x3 steps on the way down."""
+    if source > goal:
+        return nn.Sequential(
+            nn.Conv2d(widths[source], widths[goal], 1, bias=False), nn.BatchNorm2d(widths[goal])
+        )
+    steps: list[nn.Module] = []
+    for level in range(source + 1, goal + 1):
+        last = level == goal
+        width = widths[goal] if last else widths[source]
+        parts = [conv3x3(widths[source], width, stride=2), nn.BatchNorm2d(width)]
+        steps.append(nn.Sequential(*parts) if last else nn.Sequential(*parts, nn.ReLU()))
+    return nn.Sequential(*steps)
+
+
+def _new_branch(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(conv3x3(inputs, outputs, stride), nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+class HRNet(nn.Module):
+    """The backbone; `small` has fewer blocks and modules.
+
+    Gives `15 * width` channels at a quarter of the input's resolution.
+    """
+
+    def __init__(self, width: int, small: bool) -> None:
+        super().__init__()
+        blocks = 2 if small else 4
+        widths = [width * 2**level for level in range(4)]
+        self.conv1 = conv3x3(3, 64, stride=2)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.conv2 = conv3x3(64, 64, stride=2)
+        self.bn2 = nn.BatchNorm2d(64)
+        self.layer1 = nn.Sequential(*(Bottleneck(64 if k == 0 else 256, 64) for k in range(blocks)))
+        self.transition1 = nn.ModuleList(
+            [_new_branch(256, widths[0], 1), nn.Sequential(_new_branch(256, widths[1], 2))]
+        )
+        self.stage2 = nn.Sequential(Exchange(widths[:2], blocks))
+        self.transition2 = nn.ModuleDict({"2": nn.Sequential(_new_branch(widths[1], widths[2], 2))})
+        modules = 3 if small else 4
+        self.stage3 = nn.Sequential(*(Exchange(widths[:3], blocks) for _ in range(modules)))
+        self.transition3 = nn.ModuleDict({"3": nn.Sequential(_new_branch(widths[2], widths[3], 2))})
+        modules = 2 if small else 3
+        self.stage4 = nn.Sequential(*(Exchange(widths, blocks) for _ in range(modules)))
+
+    def features(self, image: Tensor, clicks: Tensor) -> Tensor:
+        """`clicks` is the click branch's output, added inside the stem."""
+        x = F.relu(self.bn1(self.conv1(image))) + clicks
+        x = self.layer1(F.relu(self.bn2(self.conv2(x))))
+        xs: list[Tensor] = [branch(x) for branch in self.transition1]
+        xs = self.stage2(xs)
+        xs = self.stage3([*xs, self.transition2["2"](xs[-1])])
+        xs = self.stage4([*xs, self.transition3["3"](xs[-1])])
+        size = xs[0].shape[-2:]
+        return torch.cat([xs[0], *(enlarge(x, size) for x in xs[1:])], dim=1)
+
+
+def gather(features: Tensor, logits: Tensor) -> Tensor:
+    """The mean feature under the softmax of the auxiliary logits, `(B, C, 1, 1)`."""
+    weights = torch.softmax(logits.flatten(2), dim=2)
+    return torch.matmul(features.flatten(2), weights.transpose(1, 2)).unsqueeze(3)
+
+
+class Distribute(nn.Module):
+    """Puts the context beside the features and mixes the two."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.object_context_block = _Context(width)
+        self.conv_bn_dropout = nn.Sequential(
+            nn.Conv2d(4 * width, 2 * width, 1, bias=False),
+            nn.Sequential(nn.BatchNorm2d(2 * width), nn.ReLU()),
+        )
+
+    def forward(self, features: Tensor, context: Tensor) -> Tensor:
+        spread = self.object_context_block(context).expand_as(features)
+        mixed: Tensor = self.conv_bn_dropout(torch.cat([spread, features], dim=1))
+        return mixed
+
+
+class _Context(nn.Module):
+    """The context every pixel receives.
+
+    With one class each pixel attends to one region, so attention is 1 everywhere:
+    `f_pixel` and `f_object` are in the checkpoints and cannot change the result.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.f_pixel = _ones(2 * width, width, width)
+        self.f_object = _ones(2 * width, width, width)
+        self.f_down = _ones(2 * width, width)
+        self.f_up = _ones(width, 2 * width)
+
+    def forward(self, context: Tensor) -> Tensor:
+        lifted: Tensor = self.f_up(self.f_down(context))
+        return lifted
+
+
+def _ones(*widths: int) -> nn.Sequential:
+    """1x1 convolutions, each with batch normalisation and ReLU."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers.append(nn.Conv2d(inputs, outputs, 1, bias=False))
+        layers.append(nn.Sequential(nn.BatchNorm2d(outputs), nn.ReLU()))
+    return nn.Sequential(*layers)
 
 
 class _Scale(nn.Module):

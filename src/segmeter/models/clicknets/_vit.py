@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from segmeter.core.errors import BadInput
-from segmeter.models.clicknets.architectures import SimpleClick
-from segmeter.models.clicknets.discs import normalised
+from segmeter.models.clicknets.containers import SimpleClick
+from segmeter.models.clicknets.zoom import normalised
 
 __all__ = ["SimpleClickNetwork"]
 

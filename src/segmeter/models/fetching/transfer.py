@@ -1,18 +1,35 @@
-"""Transfer of one file over HTTP: resumed after a break, checked, then moved in place."""
+"""Transfer of one file over HTTP: resumed after a break, checked, then moved in place.
+
+The user's package index: where a package's source archive lies.
+
+pip is asked which index it would use; it is not asked to download, because for a source
+archive it would run the package's build to learn its metadata.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import http.client
+import lzma
 import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
 from io import FileIO
-from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 
@@ -22,10 +39,16 @@ __all__ = [
     "digest",
     "download",
     "file_name",
+    "index_url",
+    "is_archive",
     "opened",
     "shown",
+    "source_archive",
+    "unpack",
+    "unpack_one",
     "write_whole",
 ]
+
 
 Progress = Callable[[str, int, int], None]
 """Called with what is coming, bytes so far and bytes in all (0: not known)."""
@@ -179,3 +202,161 @@ def _without_credentials(url: str) -> tuple[str, str]:
     secret, _, host = parts.netloc.rpartition("@")
     token = base64.b64encode(unquote(secret).encode()).decode()
     return urlunsplit(parts._replace(netloc=host)), f"Basic {token}"
+
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".whl")
+_MOST_RATIO, _LEAST_LIMIT = 16, 1 << 26
+# What the libraries raise for damaged, encrypted or made-up archives.
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError,
+            ValueError, TypeError, RuntimeError, NotImplementedError, struct.error, IndexError,
+            OverflowError)  # fmt: skip
+
+Member = tuple[str, int, IO[bytes]]
+"""Path inside the archive, size in bytes, content."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path names an archive that is there (by its name: a `.pt` is a zip, too)."""
+    return path.is_file() and path.name.lower().endswith(_SUFFIXES)
+
+
+def unpack_one(archive: Path, member: str, target: Path) -> None:
+    """Take one file out; its path is told as inside the archive's top folder."""
+    with _members(archive) as members:
+        for path, size, content in members:
+            inside = PurePosixPath(path).parts[1:]
+            if "/".join(inside) == member or path == member:
+                _copy(content, size, target)
+                return
+    raise NotFound(f"'{archive.name}' holds no '{member}'")
+
+
+def unpack(archive: Path, folder: Path, suffixes: tuple[str, ...]) -> None:
+    """Take every file with one of these suffixes out, side by side into one folder."""
+    taken: set[str] = set()
+    with _members(archive) as members:
+        for path, size, content in members:
+            name = PurePosixPath(path.replace("\\", "/")).name
+            if not name.endswith(suffixes) or name.startswith("."):
+                continue
+            if name in taken:
+                raise BadInput(
+                    f"'{archive.name}' holds '{name}' twice; unpack it yourself and give the "
+                    "folder of this model"
+                )
+            taken.add(name)
+            _copy(content, size, folder / name)
+
+
+@contextmanager
+def _members(archive: Path) -> Iterator[Iterator[Member]]:
+    """The plain files of an archive; links, devices and folders are passed over."""
+    try:
+        if archive.name.lower().endswith((".zip", ".whl")):
+            with zipfile.ZipFile(archive) as packed:
+                yield _limited(_zipped(packed), archive)
+        else:
+            with tarfile.open(archive, "r|*") as stream:
+                yield _limited(_tarred(stream), archive)
+    except _DAMAGED as error:
+        raise BadWeights(f"'{archive}' is damaged or cut short ({error})") from error
+
+
+def _limited(members: Iterator[Member], archive: Path) -> Iterator[Member]:
+    """Members, until they announce more than an honest archive of this size can hold."""
+    left = _MOST_RATIO * archive.stat().st_size + _LEAST_LIMIT
+    for path, size, content in members:
+        left -= size
+        if size < 0 or left < 0:
+            raise BadWeights(
+                f"'{archive}' unpacks to more than {_MOST_RATIO} times its size; it is a bomb, "
+                "or not what it should be"
+            )
+        yield path, size, content
+
+
+def _tarred(stream: tarfile.TarFile) -> Iterator[Member]:
+    for info in stream:
+        content = stream.extractfile(info) if info.isfile() else None
+        if content is not None:
+            yield info.name, info.size, content
+
+
+def _zipped(packed: zipfile.ZipFile) -> Iterator[Member]:
+    for info in packed.infolist():
+        if not info.is_dir():
+            with packed.open(info) as content:
+                yield info.filename, info.file_size, content
+
+
+def _copy(content: IO[bytes], size: int, target: Path) -> None:
+    """Write a member, no more than it announced, and only where there is room for it."""
+    if size > shutil.disk_usage(target.parent).free:
+        raise BadInput(f"'{target.name}' needs {size >> 20} MiB, more than '{target.parent}' has")
+    part = target.with_name(f"{target.name}.part")
+    left = size
+    with part.open("wb", buffering=0) as out:
+        while left and (block := content.read(min(left, _BLOCK))):
+            write_whole(out, block, part)
+            left -= len(block)
+    if left:
+        part.unlink()
+        raise BadWeights(f"'{target.name}' is cut short in its archive")
+    os.replace(part, target)
+
+
+_LIMIT = 1 << 24
+
+
+def source_archive(package: str, version: str) -> str:
+    """The address of a package's source archive on the user's index."""
+    page = f"{index_url().rstrip('/')}/{_normal(package)}/"
+    try:
+        with opened(page, {"Accept": "text/html"}) as answer:
+            text, base = answer.read(_LIMIT).decode("utf-8", "replace"), answer.url
+    except urllib.error.HTTPError as error:
+        raise NotFound(f"'{shown(page)}' answers {error.code} {error.reason}") from error
+    links = _Links()
+    links.feed(text)
+    for link in links.found:
+        address: str = urljoin(base, link).partition("#")[0]
+        name = file_name(address).removesuffix(".tar.gz")
+        if address.endswith(".tar.gz") and _normal(name) == f"{_normal(package)}-{version}":
+            return address
+    raise NotFound(f"'{shown(page)}' lists no source archive of {package} {version}")
+
+
+def index_url() -> str:
+    """The index pip would use: from the environment, its configuration, or built in."""
+    own = os.environ.get("PIP_INDEX_URL") or _pip("config", "get", "global.index-url").strip()
+    if own:
+        return own
+    help_text = " ".join(_pip("download", "--help").split())
+    built_in = re.search(r"--index-url <url> .*?\(default (https?://\S+?)\)", help_text)
+    if built_in is None:
+        raise NotFound("pip names no package index here; set PIP_INDEX_URL")
+    return built_in[1]
+
+
+def _pip(*arguments: str) -> str:
+    """What pip prints, or nothing where it fails or is not installed."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _normal(name: str) -> str:
+    """A package's name as indexes compare it, `-` for every run of `-_`."""
+    return re.sub(r"[-_]+", "-", name).lower()
+
+
+class _Links(HTMLParser):
+    """The addresses of all links on a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found += [value for key, value in attrs if key == "href" and value]

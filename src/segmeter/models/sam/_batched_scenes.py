@@ -12,8 +12,8 @@ from torch import Tensor
 from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, Request
 from segmeter.models.sam._decoder import Embedding
-from segmeter.models.sam._device_copies import all_done, leaving
 from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
+from segmeter.models.sam._frames import all_done, leaving
 from segmeter.models.sam._prompts import of_equal_size
 
 __all__ = ["predict_together", "separated", "start_together"]

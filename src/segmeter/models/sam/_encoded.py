@@ -33,11 +33,18 @@ from segmeter.models.automatic.candidates import (
 )
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models.sam._device_copies import all_done, arriving, constant, fetched, leaving
-from segmeter.models.sam._frames import Frame
-from segmeter.models.sam._policy import Policy, chosen_of, fed_back, shown_masks
-from segmeter.models.sam._prompts import hint_of, is_ambiguous, labelled_points, of_equal_size
-from segmeter.models.volumes.slice_capabilities import (
+from segmeter.models.sam._frames import Frame, all_done, arriving, constant, fetched, leaving
+from segmeter.models.sam._prompts import (
+    Policy,
+    chosen_of,
+    fed_back,
+    hint_of,
+    is_ambiguous,
+    labelled_points,
+    of_equal_size,
+    shown_masks,
+)
+from segmeter.models.volumes.slices import (
     OfAnEncodedScene,
     PredictsConcurrently,
     TakesPolicy,
@@ -47,8 +54,7 @@ if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair
     from segmeter.core.scenes import Target
     from segmeter.models.automatic.candidates import Candidates
-    from segmeter.models.sam._movable_click import MovablePoints
-    from segmeter.models.sam._single_clicks import SingleClicks
+    from segmeter.models.sam._single_clicks import MovablePoints, SingleClicks
 
 __all__ = ["Network", "SamEncodedScene", "SamPrediction", "fused_steps"]
 
@@ -379,7 +385,7 @@ class SamEncodedScene:
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
         """The same asks with the last click free to move, for whoever follows a gradient."""
-        from segmeter.models.sam._movable_click import MovablePoints
+        from segmeter.models.sam._single_clicks import MovablePoints
 
         return MovablePoints(self, requests)
 

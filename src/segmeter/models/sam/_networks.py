@@ -22,8 +22,7 @@ from segmeter.models.checkpoints import Checkpoint, fill
 from segmeter.models.sam._cuda_graphs import EncoderGraph
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
 from segmeter.models.sam._frames import Frame, Padded, Squeezed
-from segmeter.models.sam._tiny_vit import TinyVit
-from segmeter.models.sam._vit import SamVit
+from segmeter.models.sam._vit import SamVit, TinyVit
 from segmeter.models.sam.layouts import source_name
 
 if TYPE_CHECKING:

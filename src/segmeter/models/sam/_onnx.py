@@ -20,7 +20,7 @@ from segmeter.models.sam._cuda_graphs import Decoded, Floats
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._encoded import Labels, SamEncodedScene
 from segmeter.models.sam._frames import Frame, Padded, Squeezed
-from segmeter.models.sam._policy import Policy, chosen_of, fed_back
+from segmeter.models.sam._prompts import Policy, chosen_of, fed_back
 
 __all__ = ["OnnxEncodedScene", "OnnxPair"]
 

@@ -20,9 +20,9 @@ from segmeter.models._enlarging import Measured
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
 from segmeter.models.sam._decoder import NOT_A_POINT
-from segmeter.models.sam._device_copies import fetched
 from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, fused_steps
-from segmeter.models.sam._policy import MOST_FEEDBACK, STABLE, stability
+from segmeter.models.sam._frames import fetched
+from segmeter.models.sam._prompts import MOST_FEEDBACK, STABLE, stability
 
 __all__ = ["DeviceLogits", "candidates_of", "refined"]
 

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words
 from segmeter.models.sam._decoder import NOT_A_POINT
-from segmeter.models.sam._policy import Policy
 
-__all__ = ["hint_of", "is_ambiguous", "labelled_points", "of_equal_size"]
+__all__ = [
+    "Choice",
+    "Masks",
+    "Policy",
+    "chosen_of",
+    "fed_back",
+    "hint_of",
+    "is_ambiguous",
+    "labelled_points",
+    "of_equal_size",
+    "shown_masks",
+    "stability",
+]
+
 
 STROKE_POINTS = 8
 """A stroke is handed over as at most so many points, evenly spaced."""
@@ -84,3 +100,75 @@ def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
     for members in by_size.values():
         for start in range(0, len(members), together):
             yield members[start : start + together]
+
+
+Choice = Literal["published", "corrected"]
+Masks = Literal["published", "corrected", "zeroshot"]
+
+STABILITY_OFFSET, STABLE = 0.05, 0.98
+"""SAM 2 keeps its single mask when its area hardly changes with the threshold."""
+
+MOST_FEEDBACK = 32.0
+"""SAM 2 clamps the logits that go back in as a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Where the published wrappers and good sense differ, and which mask a kind shows.
+
+    `masks`: `published` shows the best of three at every click (SAM) or the single mask with
+    the stability fall-back (SAM 2); `corrected` the best of three for one lone click and the
+    single mask afterwards, for all; `zeroshot` does as Segment Anything's own evaluation: the
+    best of three for a lone click (with the first SAM also for a lone box), then the single
+    mask (SAM 2 with its fall-back), and every round's logits go back in; `single` always shows
+    the single mask, as MedSAM was trained, `best` the best of three. `points`: `published`
+    scales pixel indices, `corrected` pixel centres.
+
+    IntRaBench adds three: a `threshold` of 0.5 on SAM's logits where 0 is meant, `sigmoid`
+    of the logits handed back as mask prompt, and boxes whose last pixel is the one beyond.
+    """
+
+    masks: Masks | Literal["single", "best"] = "published"
+    points: Choice = "published"
+    threshold: float = 0.0
+    sigmoid: bool = False
+    half_open: bool = False
+    boxes_only: bool = False  # trained on boxes: other prompts are refused
+
+    @property
+    def offset(self) -> float:
+        """Where in a pixel a point lies that is scaled."""
+        return 0.5 if self.points == "corrected" else 0.0
+
+
+def shown_masks(
+    policy: Policy, second: bool, logits: Tensor, scores: Tensor, several: Tensor
+) -> Tensor:
+    """Which of the four masks is shown, `(B,)`; `several` marks prompts that are ambiguous."""
+    best = 1 + scores[:, 1:].argmax(dim=1)
+    if policy.masks in ("single", "best"):
+        return best if policy.masks == "best" else torch.zeros_like(best)
+    if policy.masks == "published":
+        several = torch.full_like(several, not second)
+    if second and policy.masks != "corrected":
+        several = several | (stability(logits[:, 0]) < STABLE)
+    return best.where(several, 0)
+
+
+def fed_back(policy: Policy, second: bool, shown: Tensor) -> Tensor:
+    """What of the shown logits goes back in as a prompt."""
+    if policy.sigmoid:
+        return shown.sigmoid()
+    return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else shown
+
+
+def chosen_of(logits: Tensor, shown: Tensor) -> Tensor:
+    """Logits `(B, low, low)` of the masks shown, of all `(B, 4, low, low)`."""
+    return logits.take_along_dim(shown[:, None, None, None], 1)[:, 0]
+
+
+def stability(logits: Tensor) -> Tensor:
+    """Share of a looser mask's area that a stricter one keeps, `(B, h, w)` to `(B,)`."""
+    strict = (logits > STABILITY_OFFSET).sum((-2, -1))
+    loose = (logits > -STABILITY_OFFSET).sum((-2, -1))
+    return torch.where(loose > 0, strict / loose, 1.0)

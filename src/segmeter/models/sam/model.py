@@ -16,15 +16,14 @@ from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.offers import offer
-from segmeter.models.fetching.sources import Hub
+from segmeter.models.fetching.sources import Hub, offer
 from segmeter.models.sam.layouts import is_unused
-from segmeter.models.volumes.slice_capabilities import EncodesTogether, ReadsSlices
+from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.checkpoints import Checkpoint
     from segmeter.models.sam._encoded import Network, SamEncodedScene
-    from segmeter.models.sam._policy import Policy
+    from segmeter.models.sam._prompts import Policy
 
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
@@ -138,7 +137,7 @@ class Sam:
         from segmeter.models.sam._batched_scenes import separated
         from segmeter.models.sam._encoded import SamEncodedScene
         from segmeter.models.sam._frames import Padded
-        from segmeter.models.sam._policy import Policy
+        from segmeter.models.sam._prompts import Policy
 
         for scene in images:
             if scene.header.kind != "image":
@@ -159,7 +158,7 @@ class Sam:
 
     def slice_policy(self, protocol: Choice) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""
-        from segmeter.models.sam._policy import Policy
+        from segmeter.models.sam._prompts import Policy
 
         if protocol == "corrected":
             return Policy("corrected", "corrected")

@@ -6,19 +6,139 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from segmeter.core.errors import BadWeights
+from segmeter.core.scenes import Pixels
 from segmeter.models import weights
+from segmeter.models._enlarging import Enlargement
 from segmeter.models.checkpoints import Checkpoint, account, fill, read_checkpoint
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models.sam._frames import Frame
+from segmeter.models.sam._frames import (
+    DEVIATION,
+    MEAN,
+    Frame,
+    antialiased,
+    bilinear,
+    channels,
+    cut_out,
+    normalised,
+    padded,
+    shrunk,
+)
 from segmeter.models.sam._networks import pick_device, pick_dtype
-from segmeter.models.sam._tiny_vit import TinyVit
-from segmeter.models.sam._vit import SamVit
-from segmeter.models.volumes._frames import LiteMedSamFrame, MedSamFrame, SamMed2dFrame
+from segmeter.models.sam._vit import SamVit, TinyVit
 
-__all__ = ["ARCHITECTURES", "MedicalNetwork"]
+__all__ = [
+    "ARCHITECTURES",
+    "LiteMedSamFrame",
+    "MedSamFrame",
+    "MedicalNetwork",
+    "SamMed2dFrame",
+    "ScribbleUNet",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LiteMedSamFrame:
+    """The long side fills 256 pixels, values are stretched to 0..1, the rest is zero."""
+
+    shape: tuple[int, int]
+    side: int = 256
+
+    @property
+    def inside(self) -> tuple[int, int]:
+        """Size of the slice within the square."""
+        height, width = (int(n * self.scale[0] + 0.5) for n in self.shape)
+        return height, width
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """One factor for both axes: sizes are rounded, places are not."""
+        factor = self.side / max(self.shape)
+        return factor, factor
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        resized = antialiased(channels(pixels, device), self.inside)
+        return padded(_stretched(resized), self.side)
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return shrunk(masks, self.inside, self.side, side)
+
+    def leave(self, logits: Tensor) -> Tensor:
+        return cut_out(logits, self.inside, self.side, self.shape)
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape, self.side, self.inside)
+
+
+@dataclass(frozen=True, slots=True)
+class MedSamFrame:
+    """The slice fills 1024 x 1024 by bicubic curves, and values are stretched to 0..1."""
+
+    shape: tuple[int, int]
+    side: int = 1024
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        height, width = self.shape
+        return self.side / height, self.side / width
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        import cv2
+
+        size = (self.side, self.side)
+        values: npt.NDArray[np.float32] = np.ascontiguousarray(pixels, dtype=np.float32)
+        if np.ptp(values) == 0:  # the curves' rounding would be stretched to full contrast
+            return torch.zeros((1, 3, *size), device=device)
+        resized = np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_CUBIC))
+        return _stretched(channels(resized, device))
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return antialiased(masks, (side, side))
+
+    def leave(self, logits: Tensor) -> Tensor:
+        """Probabilities less a half: this kind is enlarged after the sigmoid."""
+        return bilinear(logits.float().sigmoid(), self.shape) - 0.5
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SamMed2dFrame:
+    """The slice fills 256 x 256 by nearest neighbours, after SAM's normalisation."""
+
+    shape: tuple[int, int]
+    side: int = 256
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        height, width = self.shape
+        return self.side / height, self.side / width
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        normal = normalised(channels(pixels, device), MEAN, DEVIATION)
+        return F.interpolate(normal, (self.side, self.side), mode="nearest")
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return antialiased(masks, (side, side))
+
+    def leave(self, logits: Tensor) -> Tensor:
+        return bilinear(bilinear(logits, (self.side, self.side)), self.shape)
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape, self.side, (self.side, self.side))
+
+
+def _stretched(x: Tensor) -> Tensor:
+    """Smallest value to 0, largest to 1."""
+    low, high = x.amin(), x.amax()
+    return (x - low) / (high - low).clamp(min=1e-8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +207,42 @@ def _checkpoint(kind: str, path: Path, *, headers_only: bool = False) -> Checkpo
     if found.model != ("sam-vit-b" if kind == "medsam" else kind):
         raise BadWeights(f"'{path}' holds weights of '{found.model}', not of '{kind}'")
     return found
+
+
+class ScribbleUNet(nn.Module):
+    """Five channels `(B, 5, side, side)` to logits `(B, 1, side, side)`."""
+
+    def __init__(self, width: int = 192, levels: int = 4) -> None:
+        super().__init__()
+        self.downs = nn.ModuleList([_Layer(5 if i == 0 else width, width) for i in range(levels)])
+        # Odd places only: the checkpoint counts the enlargements between them.
+        self.ups = nn.ModuleList(
+            [nn.Identity() if i % 2 == 0 else _Layer(2 * width, width) for i in range(2 * levels)]
+        )
+        self.bottleneck = _Layer(width, width)
+        self.final_conv = _Layer(width, 1, side=1, active=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        across: list[Tensor] = []
+        for layer in self.downs:
+            across.append(layer(x))
+            x = F.max_pool2d(across[-1], 2)
+        x = self.bottleneck(x)
+        for layer, skipped in zip(self.ups[1::2], reversed(across), strict=True):
+            larger = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
+            x = layer(torch.cat([skipped, larger], dim=1))
+        out: Tensor = self.final_conv(x)
+        return out
+
+
+class _Layer(nn.Module):
+    """A convolution, and a PReLU with one slope for all channels."""
+
+    def __init__(self, width: int, out: int, side: int = 3, active: bool = True) -> None:
+        super().__init__()
+        parts: list[nn.Module] = [nn.Conv2d(width, out, side, padding=side // 2)]
+        self.conv = nn.Sequential(*parts, *([nn.PReLU()] if active else []))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.conv(x)
+        return out

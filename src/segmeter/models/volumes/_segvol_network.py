@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from segmeter.models.sam._decoder import mask_downscaling
-from segmeter.models.volumes._volume_decoder import Size, VolumeMaskDecoder, VolumePromptEncoder
+from segmeter.models.volumes._sam3d_networks import Size, VolumeMaskDecoder, VolumePromptEncoder
 
 __all__ = ["SPARE", "SegVolNetwork"]
 

@@ -17,13 +17,12 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard, ProtocolName
 from segmeter.core.scenes import Image, Pixels, Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.offers import offer
-from segmeter.models.fetching.sources import ByHand, PackageArchive
-from segmeter.models.volumes.slice_capabilities import EncodesValues, ReadsSlices
+from segmeter.models.fetching.sources import ByHand, PackageArchive, offer
+from segmeter.models.volumes.slices import EncodesValues, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import SamEncodedScene
-    from segmeter.models.sam._policy import Policy
+    from segmeter.models.sam._prompts import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
 __all__ = ["KINDS", "MedicalKind", "MedicalSam"]
@@ -151,7 +150,7 @@ class MedicalSam:
         In the published code all three take the far corner of a box one pixel beyond the
         last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both protocols.
         """
-        from segmeter.models.sam._policy import Policy
+        from segmeter.models.sam._prompts import Policy
 
         with_clicks = "click" in self.kind.abilities
         return Policy(

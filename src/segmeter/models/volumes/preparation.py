@@ -8,28 +8,37 @@ percentiles of what is not background.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import KnowsItsScan
-from segmeter.core.models import ProtocolName
+from segmeter.core.capabilities import KnowsItsScan, OnDevice, WithWeights, capable
+from segmeter.core.models import ModelCard, ProtocolName
+from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Volume
+from segmeter.models import weights as weight_files
 
 __all__ = [
     "CT_WINDOW",
     "PREPARATIONS",
+    "CheckpointModel",
+    "Cube",
+    "Heard",
     "Preparation",
     "PreparedSlices",
+    "cube_around",
     "looks_like_ct",
     "percentiles",
     "preparation_of",
     "prepared",
+    "resampled",
+    "resampled_size",
 ]
+
 
 Values = npt.NDArray[np.float32]
 Voxels = npt.NDArray[Any]
@@ -180,3 +189,156 @@ def _body_percentiles(voxels: Voxels, whole: bool) -> tuple[float, float]:
     """Percentiles of what is brighter than the darkest value: background is not tissue."""
     inside = voxels if whole else voxels[voxels > voxels.min()]
     return percentiles(inside if inside.size else voxels)
+
+
+Network = TypeVar("Network")
+
+
+@capable(OnDevice, WithWeights)
+class CheckpointModel:
+    """A model whose file is found and checked when it is made, and read at the first look."""
+
+    def __init__(self, about: ModelCard, weights: str | None = None, device: str = "auto") -> None:
+        """`about` is its card, but for the fingerprint of the file that is found."""
+        self.name, self._about, self._device = about.name, about, device
+        self.weights_path = weight_files.find(about.name, weights)
+        weight_files.check(self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return replace(self._about, fingerprint=weight_files.fingerprint(self.weights_path))
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def filled(
+        self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()
+    ) -> Network:
+        """A network with the file's tensors, strictly but for `spare`, on its device."""
+        from segmeter.models.sam._networks import pick_device
+
+        made: Any = network
+        weight_files.load_into(made, tensors, f"the weights in '{self.weights_path}'", spare)
+        ready: Network = made.eval().requires_grad_(False).to(pick_device(self._device))
+        return ready
+
+
+Several: TypeAlias = tuple[Prompt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a session's last answer was told.
+
+    Attributes
+    ----------
+    asked
+        Its prompts as they were asked, oldest first.
+    passed
+        The same as they were handed on: IntRaBench's code lists the newest round first.
+    """
+
+    asked: Several = ()
+    passed: Several = ()
+
+    def new(self, prompts: Several) -> Several:
+        """Those that were not heard; all of them when earlier ones are not said again.
+
+        >>> from segmeter.core.prompts import Click
+        >>> first, second = Click((1, 1, 1)), Click((2, 2, 2))
+        >>> Heard((first,), (first,)).new((first, second)) == (second,)
+        True
+        """
+        return prompts[len(self.asked) :] if self.repeated_in(prompts) else prompts
+
+    def repeated_in(self, prompts: Several) -> bool:
+        """Whether prompts begin with all that was heard, and say something new."""
+        known = len(self.asked)
+        return 0 < known < len(prompts) and prompts[:known] == self.asked
+
+    def newest_first(self, prompts: Several) -> Several:
+        """The new ones, then what was handed on before."""
+        earlier = self.passed if self.repeated_in(prompts) else ()
+        return (*self.new(prompts), *earlier)
+
+
+Size = tuple[int, int, int]
+_ANISOTROPIC = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """A cube of a volume by its first voxel on each axis; it may reach past the volume."""
+
+    begin: Size
+    side: int
+
+    def cut(self, values: Values) -> Values:
+        """The cube's values; zeros where it reaches past the volume."""
+        found = np.zeros((self.side,) * 3, values.dtype)
+        here, there = self._both(values.shape)
+        found[here] = values[there]
+        return found
+
+    def paste(self, cube: npt.NDArray[Any], into: npt.NDArray[Any]) -> None:
+        """Put a cube's values back into the volume."""
+        here, there = self._both(into.shape)
+        into[there] = cube[here]
+
+    def holds(self, point: Sequence[float]) -> bool:
+        return all(b <= p < b + self.side for b, p in zip(self.begin, point, strict=True))
+
+    def _both(self, shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        """Where the part that both have lies in the cube, and in the volume."""
+        low = [max(b, 0) for b in self.begin]
+        high = [min(b + self.side, n) for b, n in zip(self.begin, shape, strict=True)]
+        here = tuple(
+            slice(a - b, max(c - b, a - b)) for a, c, b in zip(low, high, self.begin, strict=True)
+        )
+        return here, tuple(slice(a, max(c, a)) for a, c in zip(low, high, strict=True))
+
+
+def cube_around(points: Sequence[Sequence[int]], side: int = 128) -> Cube:
+    """The cube around the middle of all points; half a voxel is rounded down.
+
+    >>> cube_around([(100, 90, 80)]).begin
+    (36, 26, 16)
+    """
+    low, high = np.min(points, axis=0), np.max(points, axis=0) + 1
+    x, y, z = (int(n) // 2 - side // 2 for n in low + high)
+    return Cube((x, y, z), side)
+
+
+def resampled_size(size: Sequence[int], spacing_mm: Sequence[float], to_mm: float) -> Size:
+    """Voxels on each axis at another spacing, at least one."""
+    x, y, z = (max(1, round(n * s / to_mm)) for n, s in zip(size, spacing_mm, strict=True))
+    return x, y, z
+
+
+def resampled(values: Values, size: Sequence[int], spacing_mm: Sequence[float]) -> Values:
+    """A volume at another size, linear between voxel centres, without antialias.
+
+    Along the one axis of much larger spacing (three times the smallest) the nearest voxel
+    counts: nothing lies between slices that far apart.
+    """
+    import torch
+    from torch.nn.functional import interpolate
+
+    given: Any = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))[None, None]
+    axis = _coarse_axis(spacing_mm)
+    if axis is None:
+        found = interpolate(given, size, mode="trilinear", align_corners=False)
+    else:
+        within = tuple(n if i != axis else values.shape[i] for i, n in enumerate(size))
+        flat = interpolate(given, within, mode="trilinear", align_corners=False)
+        found = interpolate(flat, size, mode="nearest-exact")
+    return np.asarray(found[0, 0].numpy(), dtype=np.float32)
+
+
+def _coarse_axis(spacing_mm: Sequence[float]) -> int | None:
+    """The single axis of the largest spacing, if spacings differ by more than three times."""
+    if max(spacing_mm) / min(spacing_mm) <= _ANISOTROPIC:
+        return None
+    largest = [i for i, s in enumerate(spacing_mm) if s == max(spacing_mm)]
+    return largest[0] if len(largest) == 1 else None

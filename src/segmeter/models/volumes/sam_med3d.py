@@ -20,12 +20,16 @@ from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.offers import offer
-from segmeter.models.fetching.sources import ByHand
-from segmeter.models.volumes.checkpoint_model import CheckpointModel
-from segmeter.models.volumes.preparation import percentiles
-from segmeter.models.volumes.prompt_order import Heard
-from segmeter.models.volumes.resampling import Cube, cube_around, resampled, resampled_size
+from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.volumes.preparation import (
+    CheckpointModel,
+    Cube,
+    Heard,
+    cube_around,
+    percentiles,
+    resampled,
+    resampled_size,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,13 +22,12 @@ from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Image, Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.offers import offer
-from segmeter.models.fetching.sources import ByHand
-from segmeter.models.volumes.checkpoint_model import CheckpointModel
-from segmeter.models.volumes.slice_capabilities import EncodesValues, ReadsSlices, TakesPolicy
+from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.volumes.preparation import CheckpointModel
+from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPolicy
 
 if TYPE_CHECKING:
-    from segmeter.models.volumes._scribble_unet import ScribbleUNet
+    from segmeter.models.volumes._medical_networks import ScribbleUNet
 
 __all__ = ["ScribbleEncodedScene", "ScribblePrompt"]
 
@@ -66,7 +65,7 @@ class ScribblePrompt(CheckpointModel):
     @cached_property
     def network(self) -> ScribbleUNet:
         """Read from its file when first needed, strictly."""
-        from segmeter.models.volumes._scribble_unet import ScribbleUNet
+        from segmeter.models.volumes._medical_networks import ScribbleUNet
 
         return self.filled(ScribbleUNet(), weight_files.named_tensors(self.weights_path))
 

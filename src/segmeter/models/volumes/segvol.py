@@ -20,9 +20,8 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
-from segmeter.models.fetching.offers import offer
-from segmeter.models.fetching.sources import ByHand
-from segmeter.models.volumes.checkpoint_model import CheckpointModel
+from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.volumes.preparation import CheckpointModel
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -27,9 +27,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
-from segmeter.models.volumes.preparation import PreparedSlices, Values, prepared
-from segmeter.models.volumes.prompt_order import Heard
-from segmeter.models.volumes.slice_capabilities import (
+from segmeter.models.volumes.preparation import Heard, PreparedSlices, Values, prepared
+from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
     OfAnEncodedScene,
@@ -38,10 +37,13 @@ from segmeter.models.volumes.slice_capabilities import (
     ReadsSlices,
     ReadsTargets,
     SliceRequest,
+    SliceStore,
     TakesPolicy,
+    content_key,
+    flattened,
+    turned,
+    turned_mask,
 )
-from segmeter.models.volumes.slice_prompts import flattened, turned, turned_mask
-from segmeter.models.volumes.slice_store import SliceStore, content_key
 
 __all__ = ["SliceEncodedScene", "SliceState", "Slicewise", "SlicewisePrediction", "on_volumes"]
 

@@ -32,8 +32,8 @@ from segmeter.core.sections import (
 )
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, read_clicks
+from segmeter.measures.clickmaps import ceiling, compare_samples
 from segmeter.measures.clicks import Sides
-from segmeter.measures.samples import ceiling, compare_samples
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
 from segmeter.study.exports import export, trial_rows
@@ -157,8 +157,8 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
     note = Note(
         "The centre click is the point farthest from the target's edge; the spread is the farthest "
         "minus the nearest click of a target, on average. Intervals resample images. TETRIS found "
-        "a mean above 15 %, and up to half of the diagonal. `segmeter run tetris --clicks "
-        "clicks.csv` reports how much a model's IoU differs between these clicks."
+        "a mean above 15 %, and up to half of the diagonal. Benchmarks with the option `--clicks` "
+        "report how much a model's IoU differs between these clicks."
     )
     return Section("Distance to the centre", "", [table, note])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,11 +19,20 @@ from segmeter.core.models import EncodedScene, ProtocolName, Request, render
 from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.users.volumes.propagation import Answers
-from segmeter.users.volumes.random_streams import Draws, draws_of
+from segmeter.users.volumes.initial_prompts import (
+    box_3d,
+    centre_points_per_volume,
+    centroid,
+    points_per_volume,
+)
+from segmeter.users.volumes.slices import Draws, draws_of
 
 __all__ = [
+    "Box3d",
+    "CentrePointsPerVolume",
+    "Centroid",
     "DrawnPoints",
+    "PointsPerVolume",
     "PromptContext",
     "Prompter",
     "answers_of",
@@ -31,6 +40,9 @@ __all__ = [
     "prompter",
     "slices_scrolled",
 ]
+
+Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
+"""Masks that a model answers, for each set of prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +184,82 @@ def slices_scrolled(target: Mask) -> int:
 def _check_count(n: int) -> None:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise BadInput(f"a prompter gives n = 1 or more prompts, not {n!r}")
+
+
+BOX = frozenset({"box"})
+
+
+@prompter("points-per-volume", "volumes: n random points in the whole", label="{n}PPV", count="{n}")
+@dataclass(frozen=True, slots=True)
+class PointsPerVolume(DrawnPoints):
+    """Random voxels of the target."""
+
+    whole: ClassVar[bool] = True
+    draw = staticmethod(points_per_volume)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return _clicked(target, prompts)
+
+
+@prompter("centroid", "volumes: the mean voxel, wherever it lies", label="centroid", count="1")
+@dataclass(frozen=True, slots=True)
+class Centroid(Prompter):
+    """The target's mean voxel, which may lie outside of it."""
+
+    whole: ClassVar[bool] = True
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return centroid(context.target)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return Effort(points=1)
+
+
+@prompter(
+    "centre-points-per-volume",
+    "volumes: n points along the target's middle line",
+    label="{n} center PPV",
+    count="{n}",
+)
+@dataclass(frozen=True, slots=True)
+class CentrePointsPerVolume(Prompter):
+    """Points spaced along the middle line; `patch` 0 takes all of it, as for SegVol."""
+
+    whole: ClassVar[bool] = True
+    n: int = 1
+    patch: int = 128
+    along: Literal["z", "x"] = "z"
+
+    def __post_init__(self) -> None:
+        Prompter.__post_init__(self)  # super() fails in a dataclass with slots
+        if self.along not in ("z", "x"):
+            raise BadInput(f"centre points are ordered along z or x, not '{self.along}'")
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return centre_points_per_volume(
+            context.target, self.n, context.protocol, patch=self.patch or None, along=self.along
+        )
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return _clicked(target, prompts)
+
+
+@prompter("box-3d", "volumes: one box around the whole target", label="3D Box", count="3")
+@dataclass(frozen=True, slots=True)
+class Box3d(Prompter):
+    """One box around the whole target, for models that take it."""
+
+    gives: ClassVar[frozenset[str]] = BOX
+    whole: ClassVar[bool] = True
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return [box_3d(context.target)]
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
+
+
+def _clicked(target: Mask, prompts: Sequence[Prompt]) -> Effort:
+    """Points in the whole volume; a single one needs no scrolling."""
+    scrolled = slices_scrolled(target) if len(prompts) > 1 else 0
+    return Effort(points=len(prompts), scrolled=scrolled)

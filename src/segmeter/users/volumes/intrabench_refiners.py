@@ -22,7 +22,6 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import dice
 from segmeter.users.volumes.intrabench_prompters import Prompter, context_of
-from segmeter.users.volumes.random_streams import Draws, FreeDraws, PublishedDraws, draws_of
 from segmeter.users.volumes.refinement_prompts import (
     Correction,
     near,
@@ -31,6 +30,7 @@ from segmeter.users.volumes.refinement_prompts import (
     scribble_correction,
     scribble_correction_3d,
 )
+from segmeter.users.volumes.slices import Draws, FreeDraws, PublishedDraws, draws_of
 
 __all__ = [
     "PointPerSliceRefinement",

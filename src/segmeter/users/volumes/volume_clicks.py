@@ -1,29 +1,114 @@
-"""Volume clicks: users who click in the whole volume, one click a round."""
+"""Volume clicks: users who place one click or lasso per round in the whole volume."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
-from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.groups import draw_voxel, share_of_group, volume_prior
 from segmeter.clickability.prior import Round
-from segmeter.clickability.volume_prior import draw_voxel, volume_prior
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, capable
-from segmeter.core.distance_transform import deepest_voxel
+from segmeter.core.connected_components import largest_component
+from segmeter.core.distance_transform import deepest_voxel, squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask, joint_box
 from segmeter.core.models import ProtocolName
-from segmeter.core.prompts import Box, Click, Prompt, Prompts
+from segmeter.core.prompts import Box, Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.users.volumes.cvpr25 import challenge_box, middle_click
+from segmeter.users.volumes.slices import check_target, foreground_slices
 
-__all__ = ["ChallengeClicks", "VolumeCentreClick", "VolumeClickingGroup"]
+__all__ = [
+    "ChallengeClicks",
+    "Lasso",
+    "MiddleClick",
+    "VolumeCentreClick",
+    "VolumeClickingGroup",
+    "challenge_box",
+    "click_curve_area",
+    "lasso",
+    "middle_click",
+]
+
+
+# The challenge draws ties with this seed, set again for each click.
+_TIE_SEED = 42
+_LARGE_VOXELS = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MiddleClick:
+    """A click and what it was chosen from."""
+
+    click: Click
+    component_voxels: int
+    squared_depth: int
+    equally_deep: int
+
+
+def challenge_box(target: Mask) -> Box:
+    """First to last slice, with the rows and columns of the middle one, all inside.
+
+    The middle slice is the one half way through the list of the target's slices.
+    """
+    own = foreground_slices(target)
+    middle = target.slice(own[len(own) // 2])
+    return Box((own[0], *middle.low), (own[-1], *(h - 1 for h in middle.high)))
+
+
+def middle_click(
+    target: Mask, prediction: Mask, rng: np.random.Generator | None = None
+) -> MiddleClick | None:
+    """A click on the deepest voxel of the largest wrong part; None when nothing is wrong.
+
+    False negatives and false positives that touch are one part, as in the challenge's
+    script; the first in raster order is taken on a tie. Ties of depth are drawn: by the
+    script's own generator, seeded each time, unless another is given. Above 6e7 voxels
+    depth is found on every second voxel, as there.
+    """
+    low, high = joint_box(target, prediction)
+    wrong = Mask.of(target.crop(low, high) ^ prediction.crop(low, high), low, target.shape)
+    if not wrong:
+        return None
+    part = largest_component(wrong)
+    step = 2 if np.prod(target.shape) > _LARGE_VOXELS else 1
+    thin = _thinned(part, step)
+    depth = np.rint(squared_depths(thin.bits, (1.0, 1.0, 1.0)))
+    deepest = np.argwhere(depth == depth.max()) + thin.low
+    if rng is None:
+        chosen = int(np.random.RandomState(_TIE_SEED).randint(len(deepest)))
+    else:
+        chosen = int(rng.integers(len(deepest)))
+    voxel = tuple(int(c) * step for c in deepest[chosen])
+    return MiddleClick(Click(voxel, target[voxel]), part.area, int(depth.max()), len(deepest))
+
+
+def click_curve_area(scores: list[float]) -> float:
+    """The challenge's area: trapezoids over the clicks' scores, the box step left out.
+
+    >>> click_curve_area([0.5, 0.6, 0.6, 0.7, 0.7, 0.8])
+    2.7...
+    """
+    clicks = scores[1:]
+    return float(sum((a + b) / 2 for a, b in pairwise(clicks)))
+
+
+def _thinned(part: Mask, step: int) -> Mask:
+    if step == 1:
+        return part
+    start = tuple(-a % step for a in part.low)
+    bits = part.bits[tuple(slice(s, None, step) for s in start)]
+    if not bits.any():
+        return part
+    low = tuple((a + s) // step for a, s in zip(part.low, start, strict=True))
+    return Mask.of(bits, low, tuple(-(-n // step) for n in part.shape))
 
 
 @catalogue.users.add(
@@ -172,3 +257,50 @@ def _clicking(prompts: Sequence[Prompt]) -> Effort:
 
 def _voxel(click: Click) -> tuple[int, ...]:
     return tuple(round(c) for c in click.point)
+
+
+def lasso(region: Mask, positive: bool = True) -> Scribble:
+    """A closed stroke around the largest part of a region, in the slice that holds most of it.
+
+    The stroke runs over the part's outermost pixels and ends where it began; the first slice,
+    and the first part in raster order, on a tie.
+    """
+    import cv2
+
+    check_target(region)
+    part = largest_component(region)
+    z = int(part.bits.sum(axis=(1, 2)).argmax()) + part.low[0]
+    flat = largest_component(part.slice(z))
+    found, _ = cv2.findContours(
+        flat.bits.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE
+    )
+    around = [(z, int(y) + flat.low[0], int(x) + flat.low[1]) for x, y in found[0][:, 0]]
+    return Scribble((*around, around[0]), positive)
+
+
+@catalogue.users.add(
+    "lasso", summary="volumes: a closed line around the larger kind of error, in one slice"
+)
+@dataclass(frozen=True, slots=True)
+@capable(CountsEffort, GivesPrompts)
+class Lasso:
+    """Draws around the largest part of whichever error has more voxels; a tie is positive."""
+
+    gives: ClassVar[frozenset[str]] = frozenset({"scribble"})
+    name: str = "lasso"
+    paper_interactions: ClassVar[str] = "3/3"
+    label: ClassVar[str] = "lasso"
+    whole: ClassVar[bool] = True
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        negatives, positives = error_regions(observation.target, observation.mask)
+        if not negatives and not positives:
+            return None
+        positive = negatives.area >= positives.area
+        return lasso(negatives if positive else positives, positive)
+
+    def effort(
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        drawn = [p for p in prompts if isinstance(p, Scribble)]
+        return Effort(scribbles=len(drawn), stroke_px=float(sum(len(p.points) for p in drawn)))

@@ -11,10 +11,15 @@ import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
-from segmeter.benchmarks.zeroshot.edges.methods import AutomaticEdges, Canny, Sobel, thinned
+from segmeter.benchmarks.zeroshot.edges.methods import (
+    AutomaticEdges,
+    Canny,
+    Sobel,
+    rows_of,
+    thinned,
+)
 from segmeter.benchmarks.zeroshot.edges.sections import paper_rows
 from segmeter.benchmarks.zeroshot.edges.statistics import EdgeTables
-from segmeter.benchmarks.zeroshot.edges.work import rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName, Segmentation
@@ -78,8 +83,8 @@ def test_rows_count_every_protocol_and_threshold() -> None:
 
 def test_published_suppresses_in_batches_first() -> None:
     method = AutomaticEdges(blobs(), points=16)
-    from segmeter.models.automatic.crop_candidates import crop_candidates
-    from segmeter.models.automatic.grids import Crop
+    from segmeter.models.automatic.candidates import crop_candidates
+    from segmeter.models.automatic.options import Crop
 
     image = scene()
     kept = crop_candidates(method.model, image, Crop(0, 0, SHAPE[1], SHAPE[0]), method.options)

@@ -23,7 +23,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.core.tables import load_tables
-from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
     Kind,
@@ -37,7 +36,7 @@ from segmeter.measures.matched_detections import (
     matched_scores,
     resampled_scores,
 )
-from segmeter.measures.objects import iou
+from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Statistic
@@ -149,7 +148,7 @@ def groups(run: Results) -> list[Group]:
     made: list[Group] = []
     for tables in load_tables(
         run,
-        ["rank", "category", "score", "box", "mask", "ground_truth"],
+        ["holds", "category", "score", "box", "mask", "ground_truth"],
         by=("model", "dataset", "box_source"),
         user="box_source",
         unit=("scene",),
@@ -167,7 +166,10 @@ def _detections(dataset: str, images: Sequence[Mapping[str, Any]]) -> Detections
     ground_truths: list[DetectionGroundTruth] = []
     found = []
     for image in images:
-        ground_truth = DetectionGroundTruth.from_json(image["ground_truth"][0])
+        if "ground truth" not in image["holds"]:
+            raise BadInput(f"{dataset}/{image['scene']}: its rows hold no ground truth")
+        truth = image["holds"].index("ground truth")
+        ground_truth = DetectionGroundTruth.from_json(image["ground_truth"][truth])
         ground_truths.append(ground_truth)
         found += [
             {
@@ -177,7 +179,8 @@ def _detections(dataset: str, images: Sequence[Mapping[str, Any]]) -> Detections
                 "bbox": _box(image["box"][place]),
                 "segmentation": {"size": list(ground_truth.shape), "counts": image["mask"][place]},
             }
-            for place in range(1, len(image["rank"]))
+            for place, holds in enumerate(image["holds"])
+            if holds == "mask"
         ]
     return Detections(dataset, tuple(ground_truths), tuple(found))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.tables import load_tables
-from segmeter.measures.proposal_recall import average_recall_of
+from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, mean_of_known, percentiles, resampling
 

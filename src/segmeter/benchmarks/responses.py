@@ -1,0 +1,384 @@
+"""Responses of models to prompts: whether they follow clicks, and whether their score is right.
+
+Statistics of every benchmark with rounds. New runs hold what they need in their rows; of runs
+that do not, it is computed from the stored masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.sessions import mask_of
+from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.errors import BadInput
+from segmeter.core.prompts import round_from_json
+from segmeter.core.rows import RESPONSES, SESSION_LISTS
+from segmeter.core.tables import Tables, columns_in, load_tables, spread
+from segmeter.measures.obedience import HURT, Response, responses, setbacks
+from segmeter.stats.calibration import (
+    area_under_roc,
+    calibration_error,
+    reliability,
+    risk_coverage,
+    score_errors,
+)
+from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
+
+__all__ = ["FIRST", "GOAL", "SPANS", "STATISTICS", "Responses", "response_groups"]
+
+GOAL = 0.9
+"""IoU at which a mask is good enough, for AUROC."""
+
+SPANS = {"1": (1, 1), "2-4": (2, 4), "5-10": (5, 10)}
+"""Rounds over which obedience is reported: the first, the next three, up to ten."""
+
+Lines = npt.NDArray[np.intp] | None
+"""Which objects; None for all."""
+
+FIRST = "2-10"
+"""Rounds of corrections that most sessions have: runs with more rounds are compared over these."""
+
+_LEAST_DRAWS, _DRAWS, _MOST_ROWS = 100, 400, 2_000_000  # resamples of statistics of a group
+
+
+@dataclass(frozen=True, slots=True)
+class Responses(Group):
+    """The rounds of a group, a line per object; NaN where a round was not played or not known.
+
+    `round` numbers the rounds; several users that are reported together follow each other.
+    """
+
+    round: Floats
+    iou: Floats
+    score: Floats
+    positive: Floats
+    given: Floats
+    obeyed: Floats
+    earlier: Floats
+    kept: Floats
+    undone: Floats
+    changed: Floats
+
+    @property
+    def before(self) -> Floats:
+        """IoU before each round: 0 before the first."""
+        last = np.concatenate([np.zeros((len(self.iou), 1)), self.iou[:, :-1]], axis=1)
+        return np.where(self.round == 1, 0.0, last)
+
+    @property
+    def rice(self) -> Floats:
+        """Progress of each round relative to what was left (`measures.obedience.rice`)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(self.before >= 1, 0.0, (self.iou - self.before) / (1 - self.before))
+            return np.where(self.iou >= self.before, gain, self.iou / self.before - 1)
+
+    @property
+    def hurt(self) -> Floats:
+        """Whether each round from the second on lowered IoU by more than one point."""
+        known = ~np.isnan(self.iou) & ~np.isnan(self.before) & (self.round > 1)
+        return np.where(known, self.iou < self.before - HURT, np.nan)
+
+    def pairs(self, lines: Lines = None) -> tuple[Floats, Floats]:
+        """Scores and IoU of all rounds that have both, of all objects or some."""
+        score, iou = (t if lines is None else t[lines] for t in (self.score, self.iou))
+        known = ~np.isnan(score) & ~np.isnan(iou)
+        return score[known], iou[known]
+
+
+def response_groups(
+    run: Results, together: Callable[[str], str] = lambda user: user
+) -> list[Responses]:
+    """The responses of each model to the prompts of each user.
+
+    `together` gives the name under which a user is reported; users of one name are pooled.
+    """
+    there = columns_in(run)
+    quality = "iou" if "iou" in there else "dice"
+    wanted = [c for c in (quality, "kinds_", *SESSION_LISTS) if c in there]
+    members: dict[tuple[str, ...], list[Responses]] = {}
+    for tables in load_tables(run, wanted):
+        user = together(tables.user)
+        key = (tables.model, tables.dataset, user, tables.protocol)
+        members.setdefault(key, []).append(_group(run, tables, quality, user))
+    return [_pooled(found) for found in members.values()]
+
+
+def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
+    iou = tables.table(quality)
+    rounds = iou.shape[1]
+    kinds = tables.lists("kinds_")
+    given = np.asarray(kinds.flatten().fill_null("").to_numpy(zero_copy_only=False) != "")
+    played = spread(kinds, given, False, rounds)
+    if quality == "dice":
+        iou = iou / (2 - iou)
+    unknown = np.full(iou.shape, np.nan)
+    held = {
+        name: tables.table(name, np.nan, rounds) if name in tables.lines.column_names else unknown
+        for name in SESSION_LISTS
+    }
+    if len(np.unique(held["score"][~np.isnan(held["score"])])) < 2:
+        held["score"] = unknown  # a constant is no score
+    counts = [held[name] for name in RESPONSES]
+    if np.isnan(counts[0]).all():
+        counts = _from_masks(run, tables, rounds)
+    numbers = np.broadcast_to(np.arange(1.0, rounds + 1), iou.shape)
+    every = (numbers, iou, held["score"], held["positive"], *counts)
+    model, dataset, _, protocol = tables.key
+    return Responses(
+        model,
+        dataset,
+        user,
+        protocol,
+        tables.keys,
+        tables.clusters,
+        *(np.where(played, table, np.nan) for table in every),
+    )
+
+
+def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
+    """Columns that rows of earlier versions lack, from their masks; NaN if none were stored."""
+    known = run.sql("select * from rows limit 0").column_names
+    found = np.full((len(RESPONSES), len(tables.keys), rounds), np.nan)
+    if "mask" not in known or "prompt" not in known:
+        return list(found)
+    some = run.sql("select 1 from rows where mask is not null limit 1")
+    lines = {key: line for line, key in enumerate(tables.keys)}
+    for scene in dict.fromkeys(tables.scenes) if some.num_rows else ():
+        rows = run.job_rows(tables.model, str(tables.by["dataset"]), scene)
+        for target, session in _sessions(rows, tables).items():
+            for place, response in enumerate(_of_rows(session)):
+                found[:, lines[scene, target], place] = astuple(response)
+    return list(found)
+
+
+def _sessions(rows: Sequence[Row], tables: Tables) -> dict[str, list[Row]]:
+    mine: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda r: int(r["round"])):
+        if (row["user"], row["protocol"]) == (tables.user, tables.protocol):
+            mine.setdefault(row["target"], []).append(row)
+    return {t: session for t, session in mine.items() if (session[0]["scene"], t) in tables.keys}
+
+
+def _of_rows(rows: Sequence[Row]) -> list[Response]:
+    """Responses of one session; none where a mask is damaged or was not stored."""
+    if any(row["mask"] is None or not row["shape"] for row in rows):
+        return []
+    try:
+        shape = tuple(rows[0]["shape"])
+        return responses([(round_from_json(r["prompt"]), mask_of(r, shape)) for r in rows])
+    except BadInput:  # a run that was damaged or made up
+        return []
+
+
+def _pooled(members: Sequence[Responses]) -> Responses:
+    """Users of one name as one group: an object's line holds the rounds of all of them."""
+    first = members[0]
+    if len(members) == 1:
+        return first
+    keys = tuple(dict.fromkeys(key for group in members for key in group.keys))
+    clusters = {k: c for group in members for k, c in zip(group.keys, group.clusters, strict=True)}
+    places = {key: line for line, key in enumerate(keys)}
+    tables = []
+    for field in fields(Responses)[len(fields(Group)) :]:
+        parts = []
+        for group in members:
+            table = getattr(group, field.name)
+            part = np.full((len(keys), table.shape[1]), np.nan)
+            part[[places[key] for key in group.keys]] = table
+            parts.append(part)
+        tables.append(np.concatenate(parts, axis=1))
+    head = (first.model, first.dataset, first.user, first.protocol)
+    return Responses(*head, keys, tuple(clusters[key] for key in keys), *tables)
+
+
+Parts = Callable[[Responses], tuple[Floats, Floats]]
+
+
+def _share(
+    name: str,
+    title: str,
+    unit: str,
+    parts: Parts,
+    better: Better = "higher",
+    *,
+    percent: bool = True,
+    digits: int = 1,
+) -> Statistic:
+    """A ratio of sums over rounds; `parts` are both tables, NaN where a round does not count.
+
+    Differences are tested on the linearised ratio, R + (y - R x) / mean x of each object, whose
+    mean is the ratio itself.
+    """
+
+    def sums(group: Responses) -> tuple[Floats, Floats]:
+        above, below = parts(group)
+        known = ~np.isnan(above) & ~np.isnan(below)
+        return np.where(known, above, 0).sum(axis=1), np.where(known, below, 0).sum(axis=1)
+
+    def whole(group: Responses) -> Interval | None:
+        above, below = sums(group)
+        some = below > 0
+        if not some.any():
+            return None
+        clusters = [c for c, s in zip(group.clusters, some, strict=True) if s]
+        return Resampling(clusters, seed=group.dataset).ratio(above[some], below[some])
+
+    def linear(group: Responses) -> Floats:
+        above, below = sums(group)
+        if not below.any():
+            return np.full(group.size, np.nan)
+        ratio = above.sum() / below.sum()
+        return np.asarray(ratio + (above - ratio * below) / below.mean())
+
+    return Statistic(
+        name, title, unit, digits, better, percent, whole=whole, paired=linear, of=Responses
+    )
+
+
+def _rounds(parts: Parts, low: int, high: int) -> Parts:
+    """The same over some rounds only."""
+
+    def limited(group: Responses) -> tuple[Floats, Floats]:
+        above, below = parts(group)
+        inside = (group.round >= low) & (group.round <= high)
+        return np.where(inside, above, np.nan), below
+
+    return limited
+
+
+def _of_sign(positive: bool) -> Parts:
+    return lambda g: (np.where(g.positive == positive, g.obeyed, np.nan), g.given)
+
+
+def _mean(values: Callable[[Responses], Floats]) -> Parts:
+    def parts(group: Responses) -> tuple[Floats, Floats]:
+        table = values(group)
+        return table, np.where(np.isnan(table), np.nan, 1.0)
+
+    return parts
+
+
+def _drops(group: Responses) -> Floats:
+    return np.where(group.hurt == 1, group.before - group.iou, np.nan)
+
+
+def _stuck(group: Responses) -> Floats:
+    later = (group.round > 1) & (group.iou < GOAL) & ~np.isnan(group.changed)
+    return np.where((group.round > 1) & ~np.isnan(group.changed), later & (group.changed == 0),
+                    np.nan)  # fmt: skip
+
+
+def _resampled(
+    compute: Callable[[Responses, Lines], float],
+) -> Callable[[Responses], Interval | None]:
+    """A statistic of the whole group, with the middle 95 % of what resampled images give."""
+
+    def whole(group: Responses) -> Interval | None:
+        value = compute(group, None)
+        if np.isnan(value):
+            return None
+        if len(set(group.clusters)) == 1:
+            return Interval(value, float("nan"), float("nan"))
+        many = max(_LEAST_DRAWS, min(_DRAWS, _MOST_ROWS // max(1, group.iou.size)))
+        draws = [compute(group, lines) for lines in resampling(group, many).drawn()]
+        return percentiles(value, np.array(draws))
+
+    return whole
+
+
+def _score(
+    name: str,
+    title: str,
+    unit: str,
+    compute: Callable[[Floats, Floats], float],
+    better: Better = "lower",
+    digits: int = 3,
+) -> Statistic:
+    def over(group: Responses, lines: Lines) -> float:
+        pairs = group.pairs(lines)
+        return compute(*pairs) if len(pairs[0]) > 1 else float("nan")
+
+    return Statistic(name, title, unit, digits, better, whole=_resampled(over), of=Responses)
+
+
+def _recovery(group: Responses) -> Interval | None:
+    """Median number of rounds until IoU is back (Kaplan and Meier); none where half never are."""
+    found = [
+        (line, s.rounds_to_recover or len(session) - s.round, s.rounds_to_recover is not None)
+        for line, rounds in enumerate(group.round)
+        for session in np.split(group.iou[line], np.flatnonzero(rounds == 1))
+        for s in setbacks(session[~np.isnan(session)].tolist())
+    ]
+    if not found:
+        return None
+    lines, lasted, recovered = (np.array(column) for column in zip(*found, strict=True))
+    value = _median_time(lasted, recovered, np.ones(len(lines)))
+    if np.isnan(value) or len(set(group.clusters)) == 1:
+        return None if np.isnan(value) else Interval(value, float("nan"), float("nan"))
+    draws = [
+        _median_time(lasted, recovered, np.bincount(drawn, minlength=group.size)[lines])
+        for drawn in resampling(group, _DRAWS).drawn()
+    ]
+    return percentiles(value, np.array(draws))
+
+
+def _median_time(lasted: Floats, recovered: Floats, weights: Floats) -> float:
+    left = 1.0
+    for time in np.unique(lasted[recovered.astype(bool)]):
+        at_risk = weights[lasted >= time].sum()
+        ended = weights[(lasted == time) & recovered.astype(bool)].sum()
+        left *= 1 - ended / at_risk if at_risk else 1.0
+        if left <= 0.5:
+            return float(time)
+    return float("nan")
+
+
+_OBEYED: Parts = lambda g: (g.obeyed, g.given)  # noqa: E731
+_KEPT: Parts = lambda g: (g.kept, g.earlier)  # noqa: E731
+_HURT = _mean(lambda g: g.hurt)
+_ERROR = _mean(lambda g: np.abs(g.score - g.iou))
+
+STATISTICS = [
+    _share("obeyed", "clicks obeyed", "% of clicks", _OBEYED),
+    *(
+        _share(f"obeyed@{span}", f"obeyed, round {span}", "% of clicks", _rounds(_OBEYED, *limits))
+        for span, limits in SPANS.items()
+    ),
+    _share("obeyed-positive", "positive obeyed", "% of clicks", _of_sign(True)),
+    _share("obeyed-negative", "negative obeyed", "% of clicks", _of_sign(False)),
+    _share("kept", "earlier clicks kept", "% of earlier clicks", _KEPT),
+    _share(f"kept@{FIRST}", f"kept, round {FIRST}", "% of earlier clicks", _rounds(_KEPT, 2, 10)),
+    _share("undone", "rounds that undo a click", "% of rounds",
+           _mean(lambda g: np.where(g.earlier > 0, g.undone > 0, np.nan)), "lower"),
+    _share("hurt", "clicks that hurt", "% of clicks 2 on", _HURT, "lower"),
+    _share(f"hurt@{FIRST}", f"hurt, round {FIRST}", "% of clicks", _rounds(_HURT, 2, 10), "lower"),
+    _share("drop", "drop of those", "IoU points", _mean(_drops), "lower"),
+    Statistic("recovery", "rounds to recover", "median", 0, "lower",
+              whole=_recovery, of=Responses),
+    _share("stuck", "mask did not change", "% of clicks 2 on", _mean(_stuck), "lower"),
+    _share("rice", "RICE", "mean", _mean(lambda g: g.rice), percent=False, digits=3),
+    _share("rice-gain", "RICE, gains", "mean", _mean(lambda g: np.maximum(g.rice, 0)),
+           percent=False, digits=3),
+    _share("rice-loss", "RICE, losses", "mean", _mean(lambda g: np.minimum(g.rice, 0)),
+           percent=False, digits=3),
+    _share("score-error", "error of the score", "mean |score - IoU|", _ERROR, "lower",
+           percent=False, digits=3),
+    _share(f"score-error@{FIRST}", f"error, round {FIRST}", "mean |score - IoU|",
+           _rounds(_ERROR, 2, 10), "lower", percent=False, digits=3),
+    _share("score-bias", "bias of the score", "mean score - IoU",
+           _mean(lambda g: g.score - g.iou), "", percent=False, digits=3),
+    _score("score-ece", "ECE of the score", "IoU, 10 bins",
+           lambda s, u: calibration_error(reliability(s, u))[0]),
+    _score("score-auroc", f"AUROC of IoU >= {GOAL:g}", "",
+           lambda s, u: area_under_roc(s, (u >= GOAL).astype(float)), "higher"),
+    _score("score-rank", "rank correlation", "Spearman",
+           lambda s, u: score_errors(s, u).spearman, "higher"),
+    _score("score-aurc", "risk over coverage", "mean 1 - IoU",
+           lambda s, u: float(risk_coverage(s, 1 - u).mean())),
+]  # fmt: skip
+"""Obedience, progress, and calibration of the model's own score."""

@@ -1,0 +1,152 @@
+"""`segmeter train`: train parts of a model with simulated annotators."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter.cli._help import Group
+from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights
+from segmeter.cli.app import Exit, app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segmeter.api.training import DecoderTraining
+    from segmeter.training.decoder_training import Progress
+
+__all__ = ["decoder", "group"]
+
+group = typer.Typer(cls=Group, no_args_is_help=True, help="Train with simulated annotators.")
+app.add_typer(group, name="train")
+
+_TRAINING = "Training"
+_TESTING = "Validation and test"
+
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")]
+Annotator = Annotated[str, typer.Option("--user", "-u", help="Annotator in the loop.")]
+Steps = Annotated[
+    int, typer.Option("--steps", min=1, rich_help_panel=_TRAINING, help="Steps at most.")
+]
+Batch = Annotated[
+    int, typer.Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
+]
+Rounds = Annotated[
+    int, typer.Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
+]
+Rate = Annotated[
+    float, typer.Option("--rate", rich_help_panel=_TRAINING, help="Largest learning rate.")
+]
+Validation = Annotated[
+    float,
+    typer.Option("--validation", rich_help_panel=_TESTING, help="Share of images to validate on."),
+]
+Test = Annotated[
+    float, typer.Option("--test", rich_help_panel=_TESTING, help="Share of images left to test on.")
+]
+TestUsers = Annotated[
+    list[str] | None,
+    typer.Option("--test-user", rich_help_panel=_TESTING, help="Test with this user too."),
+]
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--also", rich_help_panel=_TESTING, help="Test on this data set too."),
+]
+Every = Annotated[
+    int,
+    typer.Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations."),
+]
+Patience = Annotated[
+    int,
+    typer.Option(
+        "--patience",
+        min=1,
+        rich_help_panel=_TESTING,
+        help="Validations without improvement that end the training.",
+    ),
+]
+
+
+@group.command("decoder")
+def decoder(
+    model: OneModel,
+    dataset: OneDataset,
+    out: Out,
+    user: Annotator = "centre-click",
+    data: Data = None,
+    weights: Weights = None,
+    steps: Steps = 400,
+    batch: Batch = 16,
+    rounds: Rounds = 6,
+    rate: Rate = 1e-4,
+    validation: Validation = 0.2,
+    test: Test = 0.0,
+    test_user: TestUsers = None,
+    also: Also = None,
+    every: Every = 50,
+    patience: Patience = 4,
+    seed: Seed = 0,
+) -> int:
+    """Fine-tune the mask decoder of a SAM with a simulated annotator.
+
+    The image encoder is frozen. Interrupt it at any time; the same command resumes it. Use the
+    result as `--model mobile-sam?weights=OUT/model.safetensors`.
+
+    Example: `segmeter train decoder -m mobile-sam -d FOLDER -o OUT --test 0.3`
+    """
+    from segmeter.api.training import train_decoder
+
+    made = train_decoder(
+        model,
+        dataset,
+        out=out,
+        user=user,
+        validation=validation,
+        test=test,
+        test_users=test_user or (),
+        also=also or (),
+        data=data,
+        weights=weights,
+        progress=_progress(),
+        **{"steps": steps, "batch": batch, "rounds": rounds, "rate": rate, "seed": seed},
+        **{"validate_every": every, "patience": patience},
+    )
+    _print(made)
+    return Exit.DONE
+
+
+def _print(made: DecoderTraining) -> None:
+    first, best = made.history[0], min(made.history, key=lambda row: row["noc"])
+    typer.echo(
+        f"validation NoC {first['noc']:.2f} before, {best['noc']:.2f} at step {made.best_step}"
+    )
+    for change in made.changes:
+        low, high = change.difference.low, change.difference.high
+        typer.echo(
+            f"{change.dataset}, {change.user}: NoC {change.before:.2f} -> {change.after:.2f}, "
+            f"difference {change.difference.value:+.2f} [{low:+.2f}, {high:+.2f}] "
+            f"({change.objects} objects, {change.images} images)"
+        )
+    typer.echo(f"weights written to {made.weights}")
+
+
+def _progress() -> Callable[[Progress], None]:
+    """Progress on stderr: one line per validation, and every step on a terminal."""
+    live = sys.stderr.isatty()
+
+    def show(progress: Progress) -> None:
+        minutes, seconds = divmod(round(progress.seconds_left), 60)
+        line = f"step {progress.step} of {progress.steps}, loss {progress.loss:.3f}"
+        if progress.noc is not None:
+            line += f", validation NoC {progress.noc:.2f} (best {progress.best:.2f})"
+        line += f", at most {minutes} min {seconds:02d} s left"
+        if progress.noc is not None:
+            typer.echo(("\r\x1b[K" if live else "") + line, err=True)
+        elif live:
+            typer.echo(f"\r\x1b[K{line}", err=True, nl=False)
+
+    return show

@@ -1,0 +1,288 @@
+"""Click files: warnings about recorded ones, and simulated ones in the same layout.
+
+Simulated click files: like the real one, drawn from the click prior.
+
+For trying out everything that reads clicks, at full size, without the real file. Clicks of
+the first round come from the prior on the object; clicks of later rounds from the prior on
+what a moved copy of the object misses or adds; the copy is the previous mask.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.prior import prior
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Dataset
+from segmeter.core.seeds import generator
+from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
+
+__all__ = [
+    "Round",
+    "Thing",
+    "astray",
+    "few_of_a_device",
+    "left_out",
+    "rounds_of",
+    "too_few",
+    "unasked",
+    "unplayed",
+    "without_masks",
+    "without_partner",
+    "write_lifelike",
+]
+
+
+Kind = Literal["first", "fn", "fp"]
+_MODELS = ("ritm", "sam", "simple", "mivos")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object to click on: which image of which data set, and its mask."""
+
+    dataset: str
+    image: str
+    mask: Mask
+    object: str = ""
+
+
+def write_lifelike(
+    path: Path,
+    things: Iterable[Thing],
+    seed: int = 0,
+    per_target: int = 48,
+    later: bool = True,
+    masks: Path | None = None,
+) -> int:
+    """Write a clicks file and return its number of rows.
+
+    `masks` is a folder for the previous masks of later rounds, `<full_stem>.png`. The file is
+    written whole or not at all.
+    """
+    count = 0
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for thing in things:
+            for round in rounds_of(thing, seed, later):
+                rows = list(_rows(thing, round, seed, per_target))
+                writer.writerows([row[name] for name in COLUMNS] for row in rows)
+                count += len(rows)
+                if masks is not None and rows and round.previous is not None:
+                    _write_mask(masks / f"{round.full_stem}.png", round.previous)
+    part.replace(path)
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The region to click on: the object, or the false negatives or positives of a mask."""
+
+    kind: Kind
+    model: str
+    full_stem: str
+    part: Mask
+    previous: Mask | None = None
+
+
+def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
+    """An object's first round, and with `later` one missed and one false positive part."""
+    rng = generator(seed, "lifelike rounds", thing.dataset, thing.image, thing.object)
+    stem = f"{thing.image}_______{thing.object}" if thing.object else thing.image
+    rounds = [Round("first", "", stem, thing.mask)]
+    if later:
+        moved = _moved(thing.mask, rng)
+        sides: tuple[tuple[Kind, Mask], ...] = (
+            ("fn", thing.mask - moved),
+            ("fp", moved - thing.mask),
+        )
+        for kind, part in sides:
+            model = _MODELS[int(rng.integers(len(_MODELS)))]
+            rounds.append(Round(kind, model, f"{stem}_{model}_{kind}", part, moved))
+    return [round for round in rounds if round.part]
+
+
+def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Mapping[str, object]]:
+    rng = generator(seed, "lifelike clicks", thing.dataset, round.full_stem)
+    height, width = thing.mask.shape
+    for y, x in _draws(round, per_target, rng):
+        yield {
+            "dataset": thing.dataset,
+            "image_stem": thing.image,
+            "object_stem": thing.object,
+            "model_type": round.model,
+            "click_type": round.kind,
+            "full_stem": round.full_stem,
+            "device": "pc" if rng.random() < 0.5 else "mobile",
+            "x": x,
+            "y": y,
+            "w": width,
+            "h": height,
+        }
+
+
+def _write_mask(path: Path, mask: Mask) -> None:
+    import cv2
+
+    if not cv2.imwrite(str(path), mask.dense().astype(np.uint8) * 255):
+        raise BadInput(f"the mask '{path}' could not be written")
+
+
+def _draws(round: Round, count: int, rng: np.random.Generator) -> list[list[int]]:
+    map = prior(round.part, round="first" if round.kind == "first" else "later")
+    sums = np.cumsum(map.weights.ravel(), dtype=np.float64)
+    places = np.searchsorted(sums, rng.random(count) * sums[-1], side="right")
+    y, x = np.unravel_index(np.minimum(places, sums.size - 1), map.weights.shape)
+    points: npt.NDArray[np.int64] = np.stack([y + map.low[0], x + map.low[1]], axis=1)
+    rows: list[list[int]] = points.tolist()
+    return rows
+
+
+def _moved(mask: Mask, rng: np.random.Generator) -> Mask:
+    """The mask shifted by up to a sixth of its sides, cut at the image's border."""
+    shift = [round(n * float(rng.uniform(-1, 1)) / 6) for n in mask.bits.shape]
+    whole = np.zeros(mask.shape, dtype=bool)
+    y, x = np.nonzero(mask.bits)
+    y, x = y + mask.low[0] + shift[0], x + mask.low[1] + shift[1]
+    keep = (y >= 0) & (x >= 0) & (y < mask.shape[0]) & (x < mask.shape[1])
+    whole[y[keep], x[keep]] = True
+    return Mask.of(whole)
+
+
+Ints = npt.NDArray[np.int64]
+Why = Callable[[Key, Ints], str]
+# Objects that are looked at, spread over the file: reading all images would take long.
+_LOOKED_AT = 20
+# A person's click counts as on the object up to this share of the image's diagonal off it.
+_RADIUS = 0.01
+_MOST_TOLD = 8
+
+
+def left_out(clicks: Clicks, *reasons: Why) -> str:
+    """One line on how many clicks are left out and why, empty if none is.
+
+    A reason is a function of a key and its clicks that gives words, or none if they are used;
+    the first that gives words counts.
+    """
+    keys, count = Counter[str](), Counter[str]()
+    for key, places in clicks.groups():
+        why = next(filter(None, (reason(key, places) for reason in reasons)), "")
+        if why:
+            keys[why] += 1
+            count[why] += len(places)
+    parts = [f"{count[why]} ({_keys(keys[why])}) {why}" for why in list(keys)[:_MOST_TOLD]]
+    if len(keys) > _MOST_TOLD:
+        parts.append("and more")
+    total = f"{count.total()} of {len(clicks)} clicks are left out"
+    return f"{total}: {'; '.join(parts)}" if parts else ""
+
+
+def unasked(names: Collection[str]) -> Why:
+    """Clicks on data sets that are not among those named."""
+    return lambda key, _: (
+        "" if key.dataset in names else f"on '{key.dataset[:60]}', which no --dataset names"
+    )
+
+
+def without_masks(key: Key, _: Ints) -> str:
+    """Later rounds, where the masks that people saw are not at hand."""
+    if key.kind == "first":
+        return ""
+    return "of later rounds, which need the masks that people saw (--previous FOLDER)"
+
+
+def few_of_a_device(clicks: Clicks, enough: int) -> Why:
+    """Keys with too few clicks of either device to compare the two."""
+
+    def why(_: Key, places: Ints) -> str:
+        mobile = int(clicks.mobile[places].sum())
+        if min(mobile, len(places) - mobile) >= enough:
+            return ""
+        return f"with fewer than {enough} clicks of pc or of mobile"
+
+    return why
+
+
+def too_few(enough: int) -> Why:
+    """Keys with too few clicks."""
+    return lambda _, places: "" if len(places) >= enough else f"with fewer than {enough} a key"
+
+
+def without_partner(clicks: Clicks, reference: str) -> Why:
+    """Objects that were not clicked in the display mode that all others are compared with."""
+    known = {(key.image, key.object) for key in clicks.keys if key.dataset == reference}
+    return lambda key, _: (
+        "" if (key.image, key.object) in known else f"on objects without clicks in '{reference}'"
+    )
+
+
+def unplayed(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
+    """Clicks that a benchmark does not use: other data sets and images, and later rounds."""
+
+    def later(key: Key, _: Ints) -> str:
+        return "" if key.kind == "first" else "of later rounds, made on other models' masks"
+
+    def elsewhere(key: Key, _: Ints) -> str:
+        return "" if key.image in scenes[key.dataset] else "on images that are not played"
+
+    return unasked(scenes), later, elsewhere
+
+
+def astray(
+    clicks: Clicks, datasets: Mapping[str, Dataset], scenes: Mapping[str, Collection[str]]
+) -> str:
+    """A warning if most first clicks on an object miss it; empty otherwise.
+
+    A sample of the objects of `scenes`, by data set, is checked. Unreadable scenes are skipped
+    here; running or training on them reports the error.
+    """
+    wanted = [
+        (place, rows)
+        for place, rows in clicks.first_rounds().items()
+        if place[1] in scenes.get(place[0], ())
+    ]
+    some = {int(i) for i in np.linspace(0, len(wanted) - 1, min(len(wanted), _LOOKED_AT))}
+    looked, wrong = 0, []
+    for (name, image, object), rows in (wanted[i] for i in sorted(some)):
+        try:
+            targets = datasets[name].load(image).targets
+            masks = [t.mask for t in targets if t.id == object or (not object and len(targets) < 2)]
+        except SegmeterError:
+            continue
+        if masks:
+            looked += 1
+            if _share_on(masks[0], clicks, rows) < 0.5:
+                wrong.append(f"{name}/{image}" + (f"/{object}" if object else ""))
+    if not wrong:
+        return ""
+    return (
+        f"most first clicks lie outside the object on {len(wrong)} of {looked} objects looked at, "
+        f"such as '{wrong[0]}'; are x, y, w and h right?"
+    )
+
+
+def _share_on(mask: Mask, clicks: Clicks, rows: Ints) -> float:
+    """The share of clicks that lie on the mask or at most a dot's radius off it."""
+    import cv2
+
+    shape = (mask.shape[0], mask.shape[1])
+    off = cv2.distanceTransform(
+        (~mask.dense()).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE
+    )
+    points = np.clip(np.rint(clicks.scaled(rows, shape)), 0, np.array(shape) - 1).astype(np.int64)
+    return float(np.mean(off[points[:, 0], points[:, 1]] <= _RADIUS * np.hypot(*shape)))
+
+
+def _keys(count: int) -> str:
+    return f"{count} key" if count == 1 else f"{count} keys"

@@ -1,0 +1,280 @@
+"""Detectors: images in, boxes with classes and scores out, to prompt a segmenter with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.models import ModelCard
+from segmeter.core.prompts import Box
+from segmeter.core.scenes import Pixels
+from segmeter.models import weights as weight_files
+from segmeter.models.fetching.sources import ByHand, Page, offer
+from segmeter.models.onnx_graphs import open_graph, run_graph
+
+__all__ = [
+    "COCO_CATEGORIES",
+    "Detection",
+    "Detector",
+    "OnnxFile",
+    "PicoDet",
+    "YoloxNano",
+    "least_score",
+    "suppressed",
+]
+
+
+_NEVER_USED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
+COCO_CATEGORIES: tuple[int, ...] = tuple(n for n in range(1, 91) if n not in _NEVER_USED)
+"""COCO's category ids in the order in which its detectors number their 80 classes from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A box in the image's pixels, its class as the data set numbers it, and a score.
+
+    The box's corners are as the detector gives them; they may lie a little outside.
+    """
+
+    box: Box
+    category: int
+    score: float
+
+    @property
+    def xywh(self) -> tuple[float, float, float, float]:
+        """COCO's form: left, top, width, height.
+
+        >>> Detection(Box((2.0, 1.0), (5.0, 9.0)), 1, 0.5).xywh
+        (1.0, 2.0, 8.0, 3.0)
+        """
+        (top, left), (bottom, right) = self.box.low, self.box.high
+        return left, top, right - left, bottom - top
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Finds objects of known classes."""
+
+    @property
+    def card(self) -> ModelCard: ...
+
+    def detect(self, pixels: Pixels) -> list[Detection]:
+        """All detections at or above the detector's own least score, the best first."""
+        ...
+
+
+Array = npt.NDArray[np.float32]
+
+
+class OnnxFile:
+    """The network of a detector: found when made, opened at the first image."""
+
+    def __init__(self, name: str, weights: str | None, inputs: frozenset[str]) -> None:
+        self.name, self._inputs = name, inputs
+        self.path = weight_files.find(name, weights)
+        self._file = next((f for f in weight_files.files(self.path) if f.suffix == ".onnx"), None)
+        if self._file is None and self.path != weight_files.ABSENT:
+            raise BadWeights(f"'{self.path}' holds no .onnx file; '{name}' is read from one")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return weight_files.fingerprint(self.path)
+
+    def run(self, feeds: Mapping[str, Array]) -> Array:
+        """The first output for the given inputs."""
+        return run_graph(self._session, None, feeds, str(self._file))[0]
+
+    @cached_property
+    def _session(self) -> Any:
+        # One thread: sums then do not depend on the machine, and jobs run side by side.
+        session = open_graph(Path(str(self._file)))
+        found = {entry.name for entry in session.get_inputs()}
+        if found != self._inputs:
+            raise BadWeights(
+                f"'{self._file}' holds another network: it takes {', '.join(sorted(found))},"
+                f" not {', '.join(sorted(self._inputs))}"
+            )
+        return session
+
+
+def least_score(name: str, value: float) -> float:
+    """A least score between 0 and 1, refused otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise BadInput(f"detector '{name}': 'least' is a score from 0 to 1, not {value!r}")
+    return float(value)
+
+
+_SIDE = 416
+_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
+_DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
+
+
+@catalogue.detectors.add("picodet", summary="PicoDet 416, COCO's 80 classes")
+class PicoDet:
+    """PicoDet with its own NMS inside.
+
+    Parameters
+    ----------
+    weights
+        A folder of many models, or the file itself.
+    least
+        Detections with a lower score are left out.
+    """
+
+    def __init__(self, weights: str | None = None, least: float = 0.3) -> None:
+        self.least = least_score("picodet", least)
+        self._network = OnnxFile("picodet", weights, frozenset({"image", "scale_factor"}))
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name="picodet",
+            summary="PicoDet 416, COCO's 80 classes",
+            abilities=frozenset({"detect"}),
+            licence="Apache-2.0",
+            citation="Yu et al. PP-PicoDet: a better real-time object detector on mobile devices. "
+            "arXiv:2111.00902, 2021",
+            family="picodet",
+            fingerprint=self._network.fingerprint,
+        )
+
+    def detect(self, pixels: Pixels) -> list[Detection]:
+        """Boxes in the image's pixels, the best first."""
+        from PIL import Image
+
+        height, width = pixels.shape[:2]
+        small = Image.fromarray(pixels).resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)
+        normal = (np.asarray(small, dtype=np.float32) / 255 - _MEAN) / _DEVIATION
+        scale = np.array([[_SIDE / height, _SIDE / width]], dtype=np.float32)
+        rows = self._network.run(
+            {"image": normal.transpose(2, 0, 1)[None].astype(np.float32), "scale_factor": scale}
+        ).astype(float)
+        return [
+            Detection(Box((top, left), (bottom, right)), COCO_CATEGORIES[int(label)], score)
+            for label, score, left, top, right, bottom in rows.tolist()
+            if score >= self.least
+        ]
+
+
+offer("picodet", ByHand("https://github.com/PaddlePaddle/PaddleDetection", "picodet.onnx"))
+
+
+_STRIDES = (8, 16, 32)
+_GREY = 114
+
+
+@catalogue.detectors.add("yolox-nano", summary="YOLOX-nano 416, COCO's 80 classes")
+class YoloxNano:
+    """YOLOX-nano, decoded here; boxes of one class that overlap are suppressed.
+
+    Parameters
+    ----------
+    weights
+        A folder of many models, or the file itself.
+    least
+        Detections with a lower score are left out.
+    overlap
+        A box goes when a better one of its class has a greater IoU with it.
+    """
+
+    def __init__(
+        self, weights: str | None = None, least: float = 0.3, overlap: float = 0.65
+    ) -> None:
+        self.least = least_score("yolox-nano", least)
+        if not 0 < overlap <= 1:
+            raise BadInput(f"detector 'yolox-nano': 'overlap' is an IoU up to 1, not {overlap!r}")
+        self.overlap = overlap
+        self._network = OnnxFile("yolox-nano", weights, frozenset({"images"}))
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name="yolox-nano",
+            summary="YOLOX-nano 416, COCO's 80 classes",
+            abilities=frozenset({"detect"}),
+            licence="Apache-2.0",
+            citation="Ge et al. YOLOX: exceeding YOLO series in 2021. arXiv:2107.08430, 2021",
+            family="yolox",
+            fingerprint=self._network.fingerprint,
+        )
+
+    def detect(self, pixels: Pixels) -> list[Detection]:
+        """Boxes in the image's pixels, the best first."""
+        frame, scale = _letter_box(pixels)
+        rows = _decoded(self._network.run({"images": frame})[0]).astype(float)
+        scores = rows[:, 4:5] * rows[:, 5:]
+        places, classes = np.nonzero(scores >= self.least)
+        values = scores[places, classes]
+        order = np.argsort(-values, kind="stable")
+        places, classes, values = places[order], classes[order], values[order]
+        boxes = rows[places, :4] / scale
+        kept = suppressed(boxes, classes, self.overlap)
+        return [
+            Detection(Box((y1, x1), (y2, x2)), COCO_CATEGORIES[int(classes[k])], float(values[k]))
+            for k in kept
+            for x1, y1, x2, y2 in [boxes[k].tolist()]
+        ]
+
+
+def _letter_box(pixels: Pixels) -> tuple[Array, float]:
+    """The image in the square's top left corner, blue first, on grey; and its scale."""
+    import cv2
+
+    height, width = pixels.shape[:2]
+    scale = min(_SIDE / height, _SIDE / width)
+    size = int(width * scale), int(height * scale)
+    square = np.full((_SIDE, _SIDE, 3), _GREY, dtype=np.uint8)
+    square[: size[1], : size[0]] = cv2.resize(pixels, size, interpolation=cv2.INTER_LINEAR)
+    return square[:, :, ::-1].transpose(2, 0, 1)[None].astype(np.float32), scale
+
+
+def _decoded(rows: Array) -> Array:
+    """Corners from what the network says of each cell of its three grids."""
+    cells = [np.mgrid[: _SIDE // s, : _SIDE // s].reshape(2, -1).T[:, ::-1] for s in _STRIDES]
+    strides = np.repeat(_STRIDES, [len(c) for c in cells])[:, None]
+    centres = (rows[:, :2] + np.concatenate(cells)) * strides
+    halves = np.exp(rows[:, 2:4]) * strides / 2
+    return np.concatenate([centres - halves, centres + halves, rows[:, 4:]], axis=1)
+
+
+def suppressed(
+    boxes: npt.NDArray[np.float64], classes: npt.NDArray[np.intp], overlap: float
+) -> list[int]:
+    """Which of the boxes `(n, 4)`, best first, stay: none overlaps a better one of its class.
+
+    >>> boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [0, 0, 10, 10.0]])
+    >>> suppressed(boxes, np.array([0, 0, 1]), 0.5)
+    [0, 2]
+    """
+    areas = np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1)
+    gone = np.zeros(len(boxes), dtype=bool)
+    for k in range(len(boxes)):
+        if gone[k]:
+            continue
+        low = np.maximum(boxes[k, :2], boxes[k + 1 :, :2])
+        high = np.minimum(boxes[k, 2:], boxes[k + 1 :, 2:])
+        both = np.prod(np.maximum(high - low, 0), axis=1)
+        near = both > overlap * (areas[k] + areas[k + 1 :] - both)
+        gone[k + 1 :] |= near & (classes[k + 1 :] == classes[k])
+    return np.flatnonzero(~gone).tolist()
+
+
+_COMMIT = "3d4f1119d0694200671c08069ecb847aa0d8495a"
+_DIGEST = "695e750a5d5754bb5a8d5325643b59282191a7e7a564e435a415fd3c578eab14"
+offer(
+    "yolox-nano",
+    Page(
+        "https://github.com/Kazuhito00/YOLOX-ONNX-TFLite-Sample/raw/"
+        f"{_COMMIT}/model/yolox_nano.onnx",
+        sha256=_DIGEST,
+    ),
+    sha256={"yolox_nano.onnx": _DIGEST},
+)

@@ -1,0 +1,237 @@
+"""Slices of a volume as images: what models can do, prompts by slice, a store of encodings.
+
+Prompts of a volume as prompts of the slices they lie in, and slices turned upright.
+
+Scene axes run to the front and to the right, so row 0 of a slice is at the back. Radiologists
+see the front at the top and the patient's right on the left: the slice turned by 180 degrees.
+
+Slices that were looked at, kept while memory lasts.
+
+The key is the content of a slice as its model sees it, so that no slice is ever answered on the
+embedding of another patient, and two protocols that prepare a slice alike share it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.capabilities import capability
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.scenes import Image
+from segmeter.core.seeds import fingerprint
+
+__all__ = [
+    "EncodesTogether",
+    "EncodesValues",
+    "OfAnEncodedScene",
+    "PredictsConcurrently",
+    "PredictsSlices",
+    "ReadsSlices",
+    "ReadsTargets",
+    "SliceRequest",
+    "SliceStore",
+    "TakesPolicy",
+    "content_key",
+    "flattened",
+    "turned",
+    "turned_mask",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRequest:
+    """Prompts `(y, x)` in one slice, and the memory of that slice's last prediction."""
+
+    z: int
+    prompts: tuple[Prompt, ...]
+    state: Any = None
+
+
+@capability
+class PredictsSlices(Protocol):
+    """A view of a volume that can be asked slice by slice, as propagation does."""
+
+    def predict_slices(self, requests: Sequence[SliceRequest]) -> Sequence[Prediction]: ...
+
+
+@capability
+class EncodesValues(Protocol):
+    """A model for images that takes slices of values that are not whole numbers."""
+
+    def encode_values(
+        self, values: Sequence[npt.NDArray[np.float32]]
+    ) -> Sequence[EncodedScene]: ...
+
+
+@capability
+class EncodesTogether(Protocol):
+    """A model that embeds several images of one size at once."""
+
+    def encode_together(self, images: Sequence[Image]) -> Sequence[EncodedScene]: ...
+
+
+@capability
+class ReadsTargets(Protocol):
+    """A synthetic model that looks at the targets of a scene, not only at its pixels."""
+
+    @property
+    def reads_targets(self) -> bool: ...
+
+
+@capability
+class PredictsConcurrently(Protocol):
+    """A view that answers for several views of one network in one pass."""
+
+    def start_beside(
+        self, encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
+    ) -> Callable[[], Sequence[Prediction]]:
+        """Begin; what comes back waits for a prediction per ask, each on the view beside it."""
+        ...
+
+
+@capability
+class TakesPolicy(Protocol):
+    """A view that can answer by other rules on the same embedding."""
+
+    def with_policy(self, policy: Any) -> EncodedScene: ...
+
+
+@capability
+class ReadsSlices(Protocol):
+    """A SAM kind whose answers on slices differ between the protocols."""
+
+    def slice_policy(self, protocol: ProtocolName) -> Any: ...
+
+
+@capability
+class OfAnEncodedScene(Protocol):
+    """A prediction that knows the view which made it."""
+
+    @property
+    def encoded(self) -> object: ...
+
+
+def flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
+    """A prompt `(z, y, x)` as prompts `(y, x)`, each with its slice.
+
+    >>> list(flattened(Box((1, 4, 5), (2, 8, 9))))
+    [(1, Box(low=(4, 5), high=(8, 9))), (2, Box(low=(4, 5), high=(8, 9)))]
+    """
+    match prompt:
+        case Click((z, y, x), positive):
+            yield round(z), Click((y, x), positive)
+        case Box((z0, y0, x0), (z1, y1, x1)):
+            for z in range(round(z0), round(z1) + 1):
+                yield z, Box((y0, x0), (y1, x1))
+        case Scribble(points, positive):
+            yield from _strokes(points, positive)
+        case MaskHint(mask):
+            for z in range(mask.low[0], mask.high[0]):
+                flat = mask.slice(z)
+                if flat:
+                    yield z, MaskHint(flat)
+        case _:
+            raise BadInput(f"a {type(prompt).__name__.lower()} does not lie in slices of a volume")
+
+
+def _strokes(points: Sequence[tuple[float, ...]], positive: bool) -> Iterator[tuple[int, Prompt]]:
+    """A stroke's points in each slice: a stroke of its own, or a click where there is one."""
+    by_slice: dict[int, list[tuple[float, ...]]] = {}
+    for z, y, x in points:
+        by_slice.setdefault(round(z), []).append((y, x))
+    for z, flat in by_slice.items():
+        yield z, Click(flat[0], positive) if len(flat) == 1 else Scribble(tuple(flat), positive)
+
+
+def turned(prompt: Prompt, shape: tuple[int, int]) -> Prompt:
+    """A prompt `(y, x)` in the slice turned by 180 degrees.
+
+    >>> turned(Box((0, 1), (2, 3)), (10, 20))
+    Box(low=(7, 16), high=(9, 18))
+    """
+
+    def there(point: Sequence[float]) -> tuple[float, ...]:
+        return tuple(n - 1 - c for n, c in zip(shape, point, strict=True))
+
+    match prompt:
+        case Click(point, positive):
+            return Click(there(point), positive)
+        case Box(low, high):
+            return Box(there(high), there(low))
+        case Scribble(points, positive):
+            return Scribble(tuple(there(point) for point in points), positive)
+        case MaskHint(mask):
+            return MaskHint(turned_mask(mask))
+    return prompt
+
+
+def turned_mask(mask: Mask) -> Mask:
+    """A mask `(H, W)` of the slice turned by 180 degrees."""
+    low = tuple(n - high for n, high in zip(mask.shape, mask.high, strict=True))
+    return Mask.of(mask.bits[::-1, ::-1], low, mask.shape) if mask else mask
+
+
+_UNKNOWN = 4 << 20  # an embedding of SAM; of views that do not say how large they are
+
+
+class SliceStore:
+    """Views by content, the least recently used dropped first when the budget is full.
+
+    `looks` counts how often a slice was looked at: tests and speed tables ask for it.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self.looks = 0
+        self._kept: OrderedDict[str, EncodedScene] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def encoded_scenes(
+        self, keys: Sequence[str], encode: Callable[[Sequence[int]], Sequence[EncodedScene]]
+    ) -> list[EncodedScene]:
+        """The view of each key; `encode` makes those that are not kept, by their places."""
+        found = {key: self._kept[key] for key in keys if key in self._kept}
+        for key in found:
+            self._kept.move_to_end(key)
+        lacking = {key: place for place, key in enumerate(keys) if key not in found}
+        if lacking:
+            self.looks += len(lacking)
+            made = dict(zip(lacking, encode(list(lacking.values())), strict=True))
+            for key, encoded in made.items():
+                self._keep(key, encoded)
+            found |= made
+        return [found[key] for key in keys]
+
+    def _keep(self, key: str, encoded: EncodedScene) -> None:
+        self._kept[key] = encoded
+        self.used_bytes += _bytes(encoded)
+        while self.used_bytes > self.budget_bytes and len(self._kept) > 1:
+            _, dropped = self._kept.popitem(last=False)
+            self.used_bytes -= _bytes(dropped)
+
+
+def content_key(seen: npt.NDArray[Any], *more: object) -> str:
+    """A digest of a slice's type, shape and values, and of anything else that matters."""
+    return fingerprint(seen.dtype.str, *seen.shape, np.ascontiguousarray(seen).tobytes(), *more)
+
+
+def _bytes(encoded: EncodedScene) -> int:
+    return encoded.nbytes if isinstance(encoded, _Sized) else _UNKNOWN
+
+
+@runtime_checkable
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...

@@ -1,0 +1,1 @@
+"""Training of mask decoders with simulated annotators in the loop."""

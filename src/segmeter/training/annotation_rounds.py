@@ -1,0 +1,216 @@
+"""Annotation rounds with gradients: simulated annotators prompt a SAM whose decoder is trained.
+
+The sessions are those of the benchmarks (`core.sessions.Session`), so the decoder is trained on
+the prompts, the fed back logits and the choice of masks that it will be tested with. Objects of
+several images share a pass of the decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from segmeter.core.models import ProtocolName, Request
+from segmeter.core.prompts import as_prompts
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.seeds import generator
+from segmeter.core.sessions import Session
+from segmeter.core.users import Observation, User
+from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._encoded import SamEncodedScene, SamPrediction
+from segmeter.models.sam._frames import Frame
+from segmeter.models.sam._prompts import chosen_of, fed_back, of_equal_size
+from segmeter.training.mask_losses import ScoreLoss, step_loss
+
+__all__ = ["AnnotatedObject", "RoundLosses", "round_losses", "schedule"]
+
+MOST_SHARE = 0.9
+"""Objects that cover more of their image are not trained on, as in the paper."""
+
+_THREE, _SINGLE = "three masks", "single mask"
+
+
+@dataclass(slots=True)
+class AnnotatedObject:
+    """One object in training: its encoded image and the session of its annotator."""
+
+    scene: Scene
+    target: Target
+    encoded: SamEncodedScene
+    protocol: ProtocolName = "corrected"
+    session: Session = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.session = Session(self.scene, self.encoded, self.target, protocol=self.protocol)
+
+    def next_request(self, user: User, prompted: bool, seed: tuple[object, ...]) -> Request | None:
+        """The next request of the annotator; None once the annotator accepted the mask."""
+        session = self.session
+        if not prompted:
+            return session.request(()) if session.prompts else None
+        seen = Observation(
+            scene=self.scene,
+            target=self.target,
+            mask=session.mask,
+            prompts=session.prompts,
+            protocol=self.protocol,
+            encoded=session.encoded,
+            last=session.last,
+            round=len(session.prompts) + 1,
+        )
+        given = as_prompts(user.next(seen, generator(*seed, self.scene.name, self.target.id)))
+        if not given:
+            return None
+        request = session.request(given)
+        session.prompts = (*session.prompts, *given)
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLosses:
+    """Losses of one round as means over its objects; `total` carries the gradient."""
+
+    objects: int
+    total: Tensor
+    focal: float
+    dice: float
+    score: float
+
+
+def schedule(rounds: int, repeats: int, rng: np.random.Generator) -> list[bool]:
+    """Which iterations of a session bring a new prompt: the first always does.
+
+    `repeats` iterations have none: the last one, and the others each directly before a later
+    prompt, at random. Segment Anything has 9 prompts and 2 repeats, 11 iterations.
+
+    >>> made = schedule(9, 2, np.random.default_rng(0))
+    >>> len(made), sum(made), made[0], made[-1]
+    (11, 9, True, False)
+    """
+    before = np.sort(rng.integers(1, max(rounds, 2), max(repeats - 1, 0)))
+    iterations: list[bool] = []
+    for number in range(rounds):
+        iterations += [False] * int((before == number).sum()) + [True]
+    iterations += [False] * (repeats - iterations.count(False))
+    return iterations
+
+
+def round_losses(
+    objects: Sequence[AnnotatedObject],
+    user: User,
+    prompted: bool,
+    seed: tuple[object, ...],
+    kind: ScoreLoss,
+    precision: AbstractContextManager[object],
+) -> Iterator[RoundLosses]:
+    """One round of all objects: prompts, one pass of the decoder, losses, and the new masks.
+
+    Yields once per group of objects with equally many prompt tokens.
+    """
+    asked = [(one, one.next_request(user, prompted, seed)) for one in objects]
+    live = [(one, request) for one, request in asked if request is not None]
+    tokens = [one.encoded.tokens(request.prompts) for one, request in live]
+    for group in of_equal_size([len(labels) for _, labels in tokens], len(live)):
+        members = [live[i] for i in group]
+        inputs = _inputs(members, [tokens[i] for i in group])
+        with precision:
+            logits, scores = live[0][0].encoded.network.decoder(*inputs)
+        yield _judged(members, logits.float(), scores.float(), kind)
+
+
+@torch.no_grad()
+def _inputs(
+    members: Sequence[tuple[AnnotatedObject, Request]],
+    tokens: Sequence[tuple[list[tuple[float, ...]], list[int]]],
+) -> tuple[Embedding, Tensor, Tensor, Tensor]:
+    """Inputs of the decoder: embeddings, position, and prompts of the frozen prompt encoder."""
+    sparse, dense, cells, fine = [], [], [], []
+    for (one, request), (points, labels) in zip(members, tokens, strict=True):
+        encoded = one.encoded
+        places = torch.tensor(points, dtype=torch.float32)[None]
+        sparse.append(encoded.encode_points(places, torch.tensor(labels)[None]))
+        prompt = encoded.encode_masks([encoded.mask_prompt(request)])
+        dense.append(prompt.expand(-1, encoded.embedding.cells.shape[1], -1))
+        cells.append(encoded.embedding.cells)
+        fine += [encoded.embedding.fine] if encoded.embedding.fine is not None else []
+    finer = (torch.cat([a for a, _ in fine]), torch.cat([b for _, b in fine])) if fine else None
+    image = Embedding(torch.cat(cells), finer)
+    return image, members[0][0].encoded.position, torch.cat(sparse), torch.cat(dense)
+
+
+def _judged(
+    members: Sequence[tuple[AnnotatedObject, Request]],
+    logits: Tensor,
+    scores: Tensor,
+    kind: ScoreLoss,
+) -> RoundLosses:
+    """Losses of a pass, images of one size together; then each session gets its prediction."""
+    frames = [one.encoded.frame for one, _ in members]
+    order = sorted(range(len(members)), key=lambda i: frames[i].shape)
+    total, parts = logits.new_zeros(()), logits.new_zeros(3)
+    for _, same in groupby(order, key=lambda i: frames[i].shape):
+        places = list(same)
+        frame, shown = _frame_of_loss(members[places[0]][0]), logits[places]
+        wide = frame.leave(shown.flatten(0, 1)[:, None])
+        wide = wide.reshape(*shown.shape[:2], *wide.shape[-2:])
+        goals = torch.stack([_goal(members[i][0].target, frame, wide.device) for i in places])
+        for trained, which in ((_THREE, slice(1, 4)), (_SINGLE, slice(0, 1))):
+            rows = [k for k, i in enumerate(places) if trained in _trained_masks(*members[i])]
+            if rows:
+                step = step_loss(wide[rows, which], goals[rows], scores[places][rows, which], kind)
+                total = total + len(rows) * step.total
+                found = torch.stack([step.focal, step.dice, step.score]).detach()
+                parts = parts + len(rows) * found
+    _record(members, logits.detach(), scores.detach())
+    count = len(members)
+    return RoundLosses(count, total / count, *(parts / count).tolist())
+
+
+def _trained_masks(one: AnnotatedObject, request: Request) -> set[str]:
+    """Which of the four masks are trained: those that the model would show here.
+
+    The three for an ambiguous prompt, the single one after several prompts; both where the
+    click benchmarks show them otherwise (the first SAM always one of three, SAM 2 the single).
+    """
+    encoded = one.encoded
+    ambiguous, second = encoded.is_ambiguous(request), encoded.network.second
+    published = encoded.policy.masks == "published"
+    trained = {_THREE} if ambiguous or (published and not second) else set()
+    return trained | ({_SINGLE} if not ambiguous or (published and second) else set())
+
+
+def _record(
+    members: Sequence[tuple[AnnotatedObject, Request]], logits: Tensor, scores: Tensor
+) -> None:
+    """Give each session the prediction that an annotator would see, without gradients."""
+    for i, (one, request) in enumerate(members):
+        encoded = one.encoded
+        own, score = logits[i : i + 1], scores[i : i + 1]
+        shown = encoded.choose(own, score, [encoded.is_ambiguous(request)])
+        chosen = chosen_of(own, shown)
+        state = fed_back(encoded.policy, encoded.network.second, chosen)
+        made = SamPrediction(encoded, own[0], score[0].cpu().numpy(), int(shown[0]), state)
+        session = one.session
+        session.last, session.mask = made, encoded.masks_of(chosen)[0]
+
+
+def _frame_of_loss(one: AnnotatedObject) -> Frame:
+    """The frame at whose size losses are computed: the image's, at most the network's."""
+    height, width = one.encoded.frame.shape
+    side = one.encoded.frame.side
+    scale = min(1.0, side / max(height, width))
+    return one.encoded.network.frame((max(1, round(height * scale)), max(1, round(width * scale))))
+
+
+def _goal(target: Target, frame: Frame, device: torch.device) -> Tensor:
+    mask = torch.from_numpy(target.mask.dense()).to(device)
+    if tuple(mask.shape) == frame.shape:
+        return mask
+    return F.interpolate(mask[None, None].float(), frame.shape, mode="area")[0, 0] > 0.5

@@ -1,0 +1,375 @@
+"""Decoder training: a SAM's mask decoder learns from simulated annotators.
+
+The image encoder and the prompt encoder stay as they are, and each image is encoded once; its
+embedding is kept on disk in half precision. Every `validate_every` steps the clicks to the goal
+(NoC) are measured on images that are not trained on; the best decoder is kept and training stops
+when it has not improved for `patience` measurements. All draws depend on (seed, step) alone, so
+an interrupted training, also by `kill -9`, ends with the weights of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.models import ProtocolName
+from segmeter.core.scenes import Scene
+from segmeter.core.seeds import fingerprint, generator
+from segmeter.core.users import User
+from segmeter.models.checkpoints import read_checkpoint
+from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._encoded import SamEncodedScene
+from segmeter.models.sam._prompts import Policy
+from segmeter.models.sam.layouts import source_name
+from segmeter.models.sam.model import Sam
+from segmeter.models.weights import DAMAGED
+from segmeter.training.annotation_rounds import MOST_SHARE, AnnotatedObject, round_losses, schedule
+from segmeter.training.mask_losses import ScoreLoss
+from segmeter.training.noc_changes import click_counts
+
+__all__ = ["DecoderSettings", "Progress", "Trained", "encoded_scenes", "train"]
+
+WEIGHTS, _STATE, _HISTORY = "model.safetensors", "state.pt", "history.json"
+Encoded = list[tuple[Scene, SamEncodedScene]]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderSettings:
+    """Settings of a training.
+
+    Attributes
+    ----------
+    steps, batch
+        Optimiser steps at most, and objects per step.
+    rounds, repeats
+        Prompts per object, and iterations without a new prompt; 9 and 2 in the paper.
+    rate, warmup, decay
+        Largest learning rate (AdamW), reached after `warmup` steps, falling to a twentieth by a
+        cosine; weight decay.
+    validate_every, patience
+        Steps between measurements of NoC, and how many without improvement end the training.
+    goal, most_clicks
+        IoU at which clicks are counted, and the most that are given.
+    score_loss
+        Loss of the predicted IoU: `sam` or `sam2`.
+    protocol
+        Protocol of the sessions, as in the click benchmark.
+    precision
+        `auto` is bfloat16 mixed precision on a GPU and float32 elsewhere.
+    """
+
+    steps: int = 400
+    batch: int = 16
+    rounds: int = 6
+    repeats: int = 0
+    rate: float = 1e-4
+    warmup: int = 20
+    decay: float = 0.01
+    validate_every: int = 50
+    patience: int = 4
+    goal: float = 0.9
+    most_clicks: int = 20
+    score_loss: ScoreLoss = "sam2"
+    protocol: ProtocolName = "corrected"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "rounds", "validate_every", "patience", "most_clicks"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"{name} is at least 1, not {getattr(self, name)}")
+        if not (0 < self.goal <= 1 and math.isfinite(self.rate) and self.rate > 0):
+            raise BadInput("the goal is an IoU in (0, 1], and the rate a positive number")
+
+    def factor(self, step: int) -> float:
+        """Share of the largest learning rate at a step."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """State after a step; `noc` is the mean of the validation clicks where they were measured."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds_left: float
+    noc: float | None = None
+    best: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A finished training: where the weights are, and NoC on the validation images by step."""
+
+    weights: Path
+    best_step: int
+    history: Sequence[Mapping[str, float]]
+
+
+@dataclass(slots=True)
+class _State:
+    optimiser: torch.optim.Optimizer
+    step: int = 0
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_noc: float = math.inf
+    best_step: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def train(
+    model: Sam,
+    user: User,
+    learn: Encoded,
+    validate: Encoded,
+    settings: DecoderSettings,
+    out: Path,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Trained:
+    """Train the decoder of a model in place and write its best weights to the folder `out`.
+
+    The model ends with the best decoder. The folder holds the weights, a history and the state to
+    resume from; a folder with other settings, data or weights is refused.
+    """
+    decoder = _trainable(model)
+    places = [(s, e, t) for s, e in learn for t in s.targets if _fits(s, t.mask.area)]
+    if not places or not validate:
+        raise BadInput("training needs at least one object to learn from and one to validate on")
+    out.mkdir(parents=True, exist_ok=True)
+    identity = _identity(model, user, learn, validate, settings)
+    state = _State(
+        torch.optim.AdamW(decoder.parameters(), settings.rate, weight_decay=settings.decay)
+    )
+    if not _resumed(state, decoder, out, identity):
+        _validate(state, decoder, user, validate, settings, 0.0)
+        _save(state, decoder, out, identity)
+    start, begun = perf_counter(), state.step
+    while state.step < settings.steps and not _stalled(state, settings):
+        chosen = generator(settings.seed, "objects", state.step).integers(
+            len(places), size=settings.batch
+        )
+        objects = [
+            AnnotatedObject(s, t, e, settings.protocol)
+            for s, e, t in map(places.__getitem__, chosen)
+        ]
+        loss = _step(state, decoder, user, objects, settings)
+        measured = state.step % settings.validate_every == 0 or state.step == settings.steps
+        if measured:
+            _validate(state, decoder, user, validate, settings, loss)
+            _save(state, decoder, out, identity)
+        each = (perf_counter() - start) / (state.step - begun)
+        noc = state.history[-1]["noc"] if measured else None
+        left = each * (settings.steps - state.step)
+        tell(Progress(state.step, settings.steps, loss, left, noc, state.best_noc))
+    decoder.load_state_dict(state.best)
+    decoder.eval().requires_grad_(False)
+    _write_weights(model, out / WEIGHTS, state)
+    return Trained(out / WEIGHTS, state.best_step, tuple(state.history))
+
+
+def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = None) -> Encoded:
+    """Encode scenes once; embeddings are kept in the folder `cache` in half precision."""
+    found = []
+    for scene in scenes:
+        if cache is None:
+            made = model.encode(scene)
+        else:
+            key = fingerprint(model.card.fingerprint, model.resize, scene.name)
+            kept = cache / f"{key}.safetensors"
+            if not kept.is_file():
+                _write_embedding(model.encode(scene).embedding, kept)
+            made = _with_embedding(model, scene, kept)
+        made.graphs = False  # captured graphs are for weights that do not change
+        found.append((scene, made))
+    return found
+
+
+def _step(
+    state: _State,
+    decoder: torch.nn.Module,
+    user: User,
+    objects: Sequence[AnnotatedObject],
+    settings: DecoderSettings,
+) -> float:
+    """One step of the optimiser over all rounds of a batch; the mean loss per object and round."""
+    decoder.train()
+    rate = settings.rate * settings.factor(state.step)
+    for group in state.optimiser.param_groups:
+        group["lr"] = rate
+    state.optimiser.zero_grad(set_to_none=True)
+    made = schedule(
+        settings.rounds, settings.repeats, generator(settings.seed, "repeats", state.step)
+    )
+    losses = []
+    for number, prompted in enumerate(made):
+        seed = (settings.seed, "prompts", state.step, number)
+        precision = _precision(settings, objects[0].encoded.network.device)
+        for part in round_losses(objects, user, prompted, seed, settings.score_loss, precision):
+            share = part.objects / len(objects) / len(made)
+            (share * part.total).backward()  # type: ignore[no-untyped-call]  # torch has no type
+            losses.append(share * part.total.detach())
+    if not losses:
+        raise BadInput(f"annotator '{user.name}' gave no prompt in step {state.step + 1}")
+    torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+    loss = float(torch.stack(losses).sum())
+    if not math.isfinite(loss):
+        raise BadInput(f"the loss is {loss} in step {state.step + 1}; choose a smaller rate")
+    state.optimiser.step()
+    state.step += 1
+    return loss
+
+
+def _validate(
+    state: _State,
+    decoder: torch.nn.Module,
+    user: User,
+    scenes: Encoded,
+    settings: DecoderSettings,
+    loss: float,
+) -> None:
+    """Measure NoC on the validation images; keep the decoder if it is the best so far."""
+    decoder.eval()
+    counts = click_counts(
+        scenes,
+        user,
+        goal=settings.goal,
+        rounds=settings.most_clicks,
+        protocol=settings.protocol,
+        seed=settings.seed,
+    )
+    noc = sum(counts.values()) / len(counts)
+    state.history.append({"step": state.step, "loss": loss, "noc": noc})
+    if noc < state.best_noc:
+        state.best_noc, state.best_step = noc, state.step
+        state.best = {k: v.detach().cpu().clone() for k, v in decoder.state_dict().items()}
+
+
+def _stalled(state: _State, settings: DecoderSettings) -> bool:
+    measured = (state.step - state.best_step) // settings.validate_every
+    return measured >= settings.patience
+
+
+def _trainable(model: Sam) -> torch.nn.Module:
+    network = model.network
+    if not hasattr(network, "parts") or hasattr(network.decoder, "hf_token"):
+        raise BadInput(
+            f"the decoder of '{model.card.name}' cannot be trained here; choose MobileSAM, or "
+            "SAM or SAM 2 as a checkpoint file of its authors"
+        )
+    if model.dtype != "float32":
+        raise BadInput(f"training needs float32 weights, not dtype={model.dtype}")
+    return network.decoder.requires_grad_(True)
+
+
+def _fits(scene: Scene, area: int) -> bool:
+    return 0 < area <= MOST_SHARE * math.prod(scene.shape)
+
+
+def _precision(settings: DecoderSettings, device: torch.device) -> AbstractContextManager[Any]:
+    mixed = settings.precision == "bfloat16" or (
+        settings.precision == "auto" and device.type == "cuda"
+    )
+    return torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
+
+
+def _write_embedding(embedding: Embedding, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {"cells": embedding.cells}
+    if embedding.fine is not None:
+        tensors |= {"fine0": embedding.fine[0], "fine1": embedding.fine[1]}
+    fresh = path.with_suffix(".partial")
+    save_file({k: v.half().cpu().contiguous() for k, v in tensors.items()}, fresh)
+    fresh.replace(path)
+
+
+def _with_embedding(model: Sam, scene: Scene, path: Path) -> SamEncodedScene:
+    """A scene with its embedding read from the cache."""
+    from safetensors.torch import load_file
+
+    try:
+        kept = {k: v.float().to(model.network.device) for k, v in load_file(path).items()}
+    except DAMAGED as error:
+        raise BadInput(f"embedding '{path}' cannot be read ({error}); delete the file") from error
+    fine = (kept["fine0"], kept["fine1"]) if "fine0" in kept else None
+    return SamEncodedScene(
+        model.network,
+        model.network.frame((scene.shape[0], scene.shape[1])),
+        Embedding(kept["cells"], fine),
+        Policy(model.masks, model.points),
+    )
+
+
+def _save(state: _State, decoder: torch.nn.Module, out: Path, identity: str) -> None:
+    """The state to resume from, written whole or not at all."""
+    kept = {
+        "identity": identity,
+        "decoder": decoder.state_dict(),
+        "optimiser": state.optimiser.state_dict(),
+        **{name: getattr(state, name) for name in _KEPT},
+    }
+    fresh = out / f"{_STATE}.partial"
+    torch.save(kept, fresh)
+    fresh.replace(out / _STATE)
+    (out / _HISTORY).write_text(json.dumps(state.history, indent=1) + "\n", encoding="utf-8")
+
+
+_KEPT = ("step", "best", "best_noc", "best_step", "history")
+
+
+def _resumed(state: _State, decoder: torch.nn.Module, out: Path, identity: str) -> bool:
+    path = out / _STATE
+    if not path.is_file():
+        return False
+    try:
+        kept = torch.load(path, map_location="cpu", weights_only=True)
+        if kept["identity"] != identity:
+            raise RunConflict(
+                f"'{out}' holds a training with other settings, data or weights; "
+                "choose another folder"
+            )
+        decoder.load_state_dict(kept["decoder"])
+        state.optimiser.load_state_dict(kept["optimiser"])
+        for name in _KEPT:
+            setattr(state, name, kept[name])
+    except DAMAGED as error:
+        raise BadInput(f"'{path}' cannot be read ({error}); delete it to start again") from error
+    return True
+
+
+def _write_weights(model: Sam, path: Path, state: _State) -> None:
+    """The checkpoint that was opened with the decoder's tensors replaced, in its own layout."""
+    from safetensors.torch import save_file
+
+    folder = (model.weights_path / "config.json").is_file()
+    opened = read_checkpoint(model.weights_path, model.kind.name if folder else "")
+    tensors, layout, prefix = dict(opened.tensors), opened.layout, opened.prefix
+    for name, value in state.best.items():
+        source, _ = source_name(f"mask_decoder.{name}", layout, model.network.second)
+        tensors[source] = value
+    notes = {"segmeter.step": str(state.best_step), "segmeter.noc": f"{state.best_noc:.4f}"}
+    fresh = path.with_suffix(".partial")
+    save_file({prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
+    fresh.replace(path)
+
+
+def _identity(
+    model: Sam, user: User, learn: Encoded, validate: Encoded, settings: DecoderSettings
+) -> str:
+    """Key of a training: weights, settings, annotator and images must be equal to resume it."""
+    names = [[scene.name for scene, _ in part] for part in (learn, validate)]
+    return fingerprint(model.card.fingerprint, json.dumps(asdict(settings)), repr(user), names)

@@ -1,0 +1,258 @@
+"""Initial prompts of a volume: boxes, points in slices or in the volume, interpolated slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
+from segmeter.core.prompts import Box, Click
+from segmeter.users.error_prompts import pixel_at
+from segmeter.users.volumes.slices import (
+    Centre,
+    Draws,
+    centre_of,
+    check_target,
+    foreground_slices,
+    median_slice,
+    seed_slices,
+    tight_box,
+)
+
+__all__ = [
+    "alternating_points_per_slice",
+    "box_3d",
+    "box_per_slice",
+    "box_seeds",
+    "boxes_from_3d_box",
+    "centre_point_per_slice",
+    "centre_points_per_volume",
+    "centroid",
+    "interpolated_boxes",
+    "interpolated_points",
+    "point_seeds",
+    "points_per_slice",
+    "points_per_volume",
+]
+
+
+def box_per_slice(target: Mask) -> list[Box]:
+    """A tight box around all of the target in each of its slices."""
+    return [tight_box(target.slice(z), z) for z in foreground_slices(target)]
+
+
+def boxes_from_3d_box(target: Mask) -> list[Box]:
+    """The whole target's box, repeated in every slice from its first to its last."""
+    own = foreground_slices(target)
+    whole = Mask.box(target.shape[1:], target.low[1:], target.high[1:])
+    return [tight_box(whole, z) for z in range(own[0], own[-1] + 1)]
+
+
+def box_3d(target: Mask) -> Box:
+    """First and last voxel on each axis, both inside."""
+    check_target(target)
+    return Box(target.low, tuple(h - 1 for h in target.high))
+
+
+Pixels = npt.NDArray[np.int64]
+
+# Negative points lie in a ring around the object: dilated by the first, then by the second.
+_GAP_PX, _RING_PX = 2, 3
+
+
+def points_per_slice(target: Mask, count: int, draws: Draws) -> list[Click]:
+    """Random pixels of the target in each of its slices, ascending, then in drawn order.
+
+    A slice with fewer pixels gives all of them and repeats some, so that each has `count`.
+    """
+    draws.restart()
+    clicks = []
+    for z in foreground_slices(target):
+        here = target.slice(z)
+        pixels = np.flatnonzero(here.bits)  # in raster order
+        if len(pixels) >= count:
+            chosen = draws.choose(len(pixels), count)
+        else:
+            more = draws.repeat(len(pixels), count - len(pixels))
+            chosen = [*range(len(pixels)), *more]
+        clicks += [Click((z, *pixel_at(here, int(pixels[i]))), True) for i in chosen]
+    return clicks
+
+
+def alternating_points_per_slice(target: Mask, count: int, draws: Draws) -> list[Click]:
+    """Half positive, half negative pixels of each slice; the odd one is positive.
+
+    Negative ones lie 2 to 5 pixels outside. All positives come first, then all negatives, in
+    spite of the name, which is the original's. Nothing is repeated to fill up.
+    """
+    draws.restart()
+    on, off = [], []
+    for z in foreground_slices(target):
+        here = target.slice(z)
+        inside, around = np.flatnonzero(here.bits), _ring(here)
+        chosen = draws.choose(len(inside), min((count + 1) // 2, len(inside)))
+        on += [Click((z, *pixel_at(here, int(inside[i]))), True) for i in chosen]
+        chosen = draws.choose(len(around), min(count // 2, len(around))) if len(around) else []
+        off += [Click((z, *map(int, around[i])), False) for i in chosen]
+    return [*on, *off]
+
+
+def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]:
+    """The middle of the largest component in every slice."""
+    return [
+        Click((z, *centre_of(target.slice(z), centre)), True) for z in foreground_slices(target)
+    ]
+
+
+def _ring(mask: Mask) -> Pixels:
+    """Pixels around a mask that are neither next to it nor far."""
+    import cv2
+
+    reach = _GAP_PX + _RING_PX
+    low = tuple(max(0, a - reach) for a in mask.low)
+    high = tuple(min(n, h + reach) for h, n in zip(mask.high, mask.shape, strict=True))
+    inner = cv2.dilate(mask.crop(low, high).astype(np.uint8), _disk(_GAP_PX))
+    outer = cv2.dilate(inner, _disk(_RING_PX))
+    return np.argwhere((outer > 0) & (inner == 0)) + low
+
+
+def _disk(radius: int) -> npt.NDArray[np.uint8]:
+    y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
+    return np.asarray(y * y + x * x <= radius * radius, dtype=np.uint8)
+
+
+_SEEDS = 5
+
+
+def points_per_volume(target: Mask, count: int, draws: Draws) -> list[Click]:
+    """Different random voxels of the target, in drawn order."""
+    check_target(target)
+    draws.restart()
+    voxels = np.flatnonzero(target.bits)  # a third of the memory of their coordinates
+    chosen = draws.choose(len(voxels), min(count, len(voxels)))
+    return [Click(pixel_at(target, int(voxels[i])), True) for i in chosen]
+
+
+def centroid(target: Mask) -> list[Click]:
+    """The mean voxel, cut to whole numbers; it may lie outside the target."""
+    check_target(target)
+    mean = (np.argwhere(target.bits) + target.low).mean(axis=0)
+    return [Click(tuple(int(c) for c in mean), True)]
+
+
+def centre_points_per_volume(
+    target: Mask,
+    count: int,
+    protocol: ProtocolName,
+    *,
+    patch: int | None = 128,
+    along: Literal["z", "x"] = "z",
+) -> list[Click]:
+    """Points spaced along the middle line of the target, its ends left out.
+
+    Parameters
+    ----------
+    patch
+        Only points within a cube of so many voxels around their mean, the part that
+        SAM-Med3D sees; None takes all (SegVol).
+    along
+        The axis by which points are ordered. The original orders SegVol's by x.
+    """
+    points = [click.point for click in interpolated_points(target, _SEEDS, protocol)]
+    if patch is not None:
+        middle = np.mean(points, axis=0)
+        half = patch / 2
+        points = [p for p in points if np.all((middle - half <= p) & (p < middle + half))]
+    points.sort(key=lambda p: p[0 if along == "z" else 2])
+    places = np.linspace(0, len(points) - 1, count + 2).astype(int)[1:-1]
+    return [Click(points[i], True) for i in dict.fromkeys(int(i) for i in places)]
+
+
+Corners = list[int]  # x0, y0, x1, y1
+
+
+def point_seeds(
+    target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
+) -> dict[int, tuple[int, int]]:
+    """The points that a person gives: the middle of each seed slice."""
+    return {z: centre_of(target.slice(z), centre) for z in seed_slices(target, count, protocol)}
+
+
+def interpolated_points(
+    target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
+) -> list[Click]:
+    """One positive point in every slice from the first seed to the last.
+
+    Points between seeds may miss the target, and lie in slices that do not hold it.
+    """
+    seeds = point_seeds(target, count, protocol, centre)
+    return [Click((z, y, x), True) for z, (y, x) in _between(seeds)]
+
+
+def box_seeds(
+    target: Mask, count: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
+) -> dict[int, Corners]:
+    """The boxes that a person draws, `(x0, y0, x1, y1)` each, shaken by up to so many pixels.
+
+    x1 and y1 are the last column and row in `corrected`, one past them in `published`.
+    """
+    wanted = seed_slices(target, count, protocol)
+    slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
+    seeds = {}
+    for z in slices:
+        box, past = tight_box(target.slice(z), z), _past(protocol)
+        ends = [int(box.high[2]) + past, int(box.high[1]) + past]
+        corners = [int(box.low[2]), int(box.low[1]), *ends]
+        if shaken and draws is not None:
+            corners = _shaken(corners, draws.shifts(shaken), target.shape)
+        seeds[z] = corners
+    return seeds
+
+
+def interpolated_boxes(
+    target: Mask, count: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
+) -> list[Box]:
+    """One box in every slice from the first seed to the last; it may have no width.
+
+    `published` interpolates and rounds ends that are one past the last pixel.
+    """
+    past = _past(protocol)
+    seeds = box_seeds(target, count, protocol, shaken, draws)
+    boxes = []
+    for z, (x0, y0, x1, y1) in _between(seeds):
+        if shaken:
+            x0, x1, y0, y1 = min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1)
+        boxes.append(Box((z, y0, x0), (z, y1 - past, x1 - past)))
+    return boxes
+
+
+def _past(protocol: ProtocolName) -> int:
+    """How far behind the last pixel a box ends."""
+    return 1 if protocol == "published" else 0
+
+
+def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Values of every slice, each on a line between seeds, rounded half to even."""
+    given = sorted(seeds)
+    values = np.array([seeds[z] for z in given], dtype=float)
+    every = np.arange(given[0], given[-1] + 1)
+    lines = np.stack([np.interp(every, given, column) for column in values.T], axis=1)
+    rounded = np.rint(lines).astype(int).tolist()
+    return [(int(z), row) for z, row in zip(every, rounded, strict=True)]
+
+
+def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Corners:
+    """A box moved by its four shifts, inside the slice; a flat one grows by a pixel each way."""
+    last_x, last_y = shape[2] - 1, shape[1] - 1
+    moved = [c + m for c, m in zip(corners, moves, strict=True)]
+    x0, x1 = (min(max(moved[i], 0), last_x) for i in (0, 2))
+    y0, y1 = (min(max(moved[i], 0), last_y) for i in (1, 3))
+    if x0 >= x1:
+        x0, x1 = max(0, x0 - 1), min(last_x, x1 + 1)
+    if y0 >= y1:
+        y0, y1 = max(0, y0 - 1), min(last_y, y1 + 1)
+    return [x0, y0, x1, y1]

@@ -1,0 +1,159 @@
+"""Obedience and calibration as statistics: models of known behaviour, rows against masks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.benchmarks.response_section import followed_sentence, response_sections
+from segmeter.benchmarks.responses import STATISTICS, Responses, response_groups
+from segmeter.core.benchmarks import Difference
+from segmeter.core.rows import RESPONSES
+from segmeter.core.sections import Value
+from segmeter.stats.statistics import cards_by_name
+
+CARDS = cards_by_name(STATISTICS)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    place = tmp_path_factory.mktemp("responses") / "run"
+    return segmeter.evaluate(
+        ["oracle", "stubborn", "noisy"], "mini", out=place, limit=4, rounds=4, workers=0
+    )
+
+
+def numbers(run: Any) -> dict[tuple[str, str], float]:
+    return {(r.model, r.measure): r.value for r in run.summary() if r.protocol == "corrected"}
+
+
+def test_an_oracle_follows_every_click_and_a_mask_that_never_changes_undoes_none(run: Any) -> None:
+    found = numbers(run)
+    assert found["oracle", "obeyed"] == found["oracle", "obeyed@1"] == 100
+    assert found["oracle", "hurt"] == 0
+    assert found["stubborn", "undone"] == 0
+    assert found["stubborn", "stuck"] == 100
+    assert found["stubborn", "obeyed@2-4"] < 100
+    assert found["stubborn", "hurt"] == 0
+
+
+class WithoutColumns:
+    """A run as an earlier version made it: its rows lack the columns on responses."""
+
+    def __init__(self, run: Any, mask: bool = True) -> None:
+        self.run, self.mask = run, mask
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.run, name)
+
+    def sql(self, query: str, parameters: Any = ()) -> Any:
+        lost = {*RESPONSES} if self.mask else {*RESPONSES, "mask"}
+        return _emptied(self.run.sql(query, parameters), lost)
+
+    def job_rows(self, *job: str) -> list[dict[str, Any]]:
+        rows = self.run.job_rows(*job)
+        return [row | {} if self.mask else row | {"mask": None} for row in rows]
+
+
+def _emptied(table: Any, names: set[str]) -> Any:
+    import pyarrow as pa
+
+    for name in names.intersection(table.column_names):
+        place, kind = table.column_names.index(name), table[name].type
+        table = table.set_column(place, name, pa.nulls(len(table), kind))
+    return table
+
+
+def test_rows_without_the_columns_give_the_same_numbers_from_their_masks(run: Any) -> None:
+    held = {g.key: g for g in response_groups(run)}
+    found = response_groups(WithoutColumns(run))  # type: ignore[arg-type]
+    assert len(found) == len(held) == 6
+    for group in found:
+        for name in ("given", "obeyed", "earlier", "kept", "undone", "changed"):
+            ours, theirs = getattr(group, name), getattr(held[group.key], name)
+            np.testing.assert_array_equal(ours, theirs, err_msg=f"{group.key} {name}")
+
+
+def test_without_masks_only_what_follows_from_iou_and_score_is_reported(run: Any) -> None:
+    (group, *_) = response_groups(WithoutColumns(run, mask=False))  # type: ignore[arg-type]
+    assert CARDS["obeyed"].estimate(group) is None
+    assert CARDS["rice"].estimate(group) is not None
+
+
+def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any) -> None:
+    (section,) = response_sections(run, run.benchmark)
+    kinds = [type(block).__name__ for block in section.blocks]
+    assert kinds.count("Table") == 2
+    assert "Multiples" in kinds
+    replays = [block for block in section.blocks if type(block).__name__ == "Replay"]
+    assert "stubborn" in replays[0].title  # type: ignore[union-attr]
+    assert "not followed: click 1" in {f.note for f in replays[0].frames}  # type: ignore[union-attr]
+
+
+def group_of(**tables: Any) -> Responses:
+    shape = np.array(next(iter(tables.values()))).shape
+    names = ("round", "iou", "score", "positive", "given", "obeyed", "earlier", "kept", "undone",
+             "changed")  # fmt: skip
+    held = {name: np.full(shape, np.nan) for name in names}
+    held["round"] = np.broadcast_to(np.arange(1.0, shape[1] + 1), shape)
+    held |= {name: np.array(table, float) for name, table in tables.items()}
+    keys = tuple((f"s{i}", "t") for i in range(shape[0]))
+    scenes = tuple(scene for scene, _ in keys)
+    return Responses("m", "d", "u", "corrected", keys, scenes, *held.values())
+
+
+def test_shares_are_of_all_clicks_and_their_differences_have_the_same_mean() -> None:
+    group = group_of(
+        given=[[1, 1, 1], [1, np.nan, np.nan]], obeyed=[[1, 0, 0], [1, np.nan, np.nan]]
+    )
+    found = CARDS["obeyed"].estimate(group)
+    assert found is not None
+    assert found[0].value == 50  # two of four, not the mean of 1/3 and 1
+    compared = CARDS["obeyed"].compared(group)
+    assert compared is not None
+    assert compared.mean() == pytest.approx(50)
+
+
+def test_a_drop_counts_from_the_second_round_and_recovery_is_the_median() -> None:
+    iou = [[0.5, 0.3, 0.4, 0.6], [0.5, 0.4, 0.5, 0.5]]
+    group = group_of(iou=iou)
+    assert CARDS["hurt"].estimate(group)[0].value == pytest.approx(100 * 2 / 6)  # type: ignore[index]
+    assert CARDS["drop"].estimate(group)[0].value == pytest.approx(15)  # type: ignore[index]
+    assert CARDS["recovery"].estimate(group)[0].value == 1  # type: ignore[index]
+
+
+def test_rice_of_rounds_agrees_with_the_measure() -> None:
+    from segmeter.measures.obedience import rice
+
+    draws = np.random.default_rng(0).random((5, 6))
+    found = group_of(iou=draws).rice
+    for line, ours in zip(draws, found, strict=True):
+        expected = [rice(a, b) for a, b in zip([0.0, *line], line, strict=False)]
+        assert ours == pytest.approx(expected)
+
+
+def test_a_score_that_is_right_has_no_error_and_ranks_perfectly() -> None:
+    iou = np.linspace(0.5, 1, 40).reshape(8, 5)
+    group = group_of(iou=iou, score=iou)
+    for name, value in (("score-error", 0), ("score-ece", 0), ("score-auroc", 1)):
+        estimate = CARDS[name].estimate(group)
+        assert estimate is not None
+        assert estimate[0].value == pytest.approx(value, abs=1e-12)
+        assert estimate[0].low <= estimate[0].value <= estimate[0].high
+
+
+def test_the_answer_names_a_difference_in_obedience_only_if_it_is_significant() -> None:
+    d = Difference("a", "b", "d", "u", "corrected", "obeyed", -20, -30, -10, 0.01, 0.01, 9)
+    shares = {"a": Value(50.0), "b": Value(70.0)}
+    told = followed_sentence([d], lambda model, _: shares[model])
+    assert told.startswith("**b** follows 70 % of clicks, **a** 50 %")
+    assert not followed_sentence([replace(d, p_holm=0.2)], lambda model, _: shares[model])
+
+
+def test_the_section_is_in_the_page(run: Any, tmp_path: Path) -> None:
+    assert "Does the model follow clicks?" in run.report(tmp_path / "page.html").read_text()
