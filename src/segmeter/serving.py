@@ -22,8 +22,9 @@ from uuid import uuid4
 from segmeter.api.loading import as_model
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import Request
-from segmeter.core.prompts import round_from_json
+from segmeter.core.prompts import check_inside, round_from_json
 from segmeter.core.scenes import Image
+from segmeter.datasets.image_files import decode_rgb
 
 __all__ = ["ModelServer", "serve"]
 
@@ -59,17 +60,11 @@ class ModelServer(ThreadingHTTPServer):
         }
 
     def set_image(self, packed: bytes) -> dict[str, Any]:
-        import cv2
-        import numpy as np
-
-        bgr = cv2.imdecode(np.frombuffer(packed, np.uint8), cv2.IMREAD_COLOR)
-        if bgr is None:
-            raise BadInput("the body is not an image file")
         name = uuid4().hex
+        scene = Image("service", name, decode_rgb(packed, "the body"), [])
         with self.lock:
-            encoded = self.model.encode(Image("service", name, bgr[..., ::-1].copy(), []))
-            _keep(self.images, name, (encoded, bgr.shape[:2]), _IMAGES)
-        return {"image": name, "shape": list(bgr.shape[:2])}
+            _keep(self.images, name, (self.model.encode(scene), scene), _IMAGES)
+        return {"image": name, "shape": list(scene.shape)}
 
     def predict(self, asked: Any) -> dict[str, Any]:
         if not isinstance(asked, dict):
@@ -77,11 +72,12 @@ class ModelServer(ThreadingHTTPServer):
         with self.lock:
             if asked.get("image") not in self.images:
                 return {"gone": "image"}
-            encoded, shape = self.images[asked["image"]]
+            encoded, scene = self.images[asked["image"]]
             state = asked.get("state")
             if state is not None and state not in self.states:
                 return {"gone": "state"}
             prompts = round_from_json(json.dumps(asked.get("prompts")))
+            check_inside(prompts, scene)
             request = Request(prompts, None if state is None else self.states[state])
             found = encoded.predict([request])[0]
             name = None
@@ -90,7 +86,7 @@ class ModelServer(ThreadingHTTPServer):
                 _keep(self.states, name, found.state, _STATES)
             mask = found.mask()
             score = float(found.scores[min(found.shown, len(found.scores) - 1)])
-        counts = {"size": list(shape), "counts": mask.encoded()}
+        counts = {"size": list(scene.shape), "counts": mask.encoded()}
         return {"mask": counts, "score": score, "state": name}
 
 
@@ -119,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._reply(410 if "gone" in said else 200, said)
             else:
                 self._reply(404, {"error": "POST /image or POST /predict"})
-        except (SegmeterError, ValueError, KeyError, TypeError) as error:
+        except (SegmeterError, ValueError, TypeError, RecursionError) as error:
             self._reply(400, {"error": str(error)})
 
     def _reply(self, status: int, content: Any) -> None:

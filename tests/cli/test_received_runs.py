@@ -49,7 +49,7 @@ WORDS: dict[str, list[str]] = {
     "list": ["models", "RUN"],
     "masks": ["RUN", "-m", "disc", "-o", "OUT"],
     "measure": ["RUN", "RUN"],
-    "models parity": ["disc", "disc?radius=4", "--run", "RUN"],
+    "models parity": ["disc", "disc?radius=4", "--run", "RUN", "-o", "OUT/parity.html"],
     "models serve": ["--model", "RUN"],
     "merge": ["OUT/merged", "RUN", "RUN"],
     "meta": ["-d", "RUN", "--limit", "2"],

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import segmeter
-from segmeter.cli._options import AsJson, Data, Weights
+from segmeter.cli._options import AsJson, Data, Trust, Weights
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, command_group
 
@@ -31,6 +31,7 @@ def parity(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page (HTML).")] = None,
     data: Data = None,
     weights: Weights = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare two models mask by mask on the same prompts: exports, ports, services, new weights.
@@ -38,7 +39,7 @@ def parity(
     Example: `segmeter models parity mobile-sam mobile-sam.onnx --dataset mini --at-least 0.99`
     """
     found = segmeter.parity(
-        a, b, dataset, run=run, rounds=rounds, limit=limit, data=data, weights=weights
+        a, b, dataset, run=run, rounds=rounds, limit=limit, data=data, weights=weights, trust=trust
     )
     if as_json:
         print_json(found.facts())
