@@ -183,7 +183,7 @@ class LocalPlace:
         return place
 
     def _root_handle(self) -> int:
-        """The run's folder, held open, so that another in its place is told from it."""
+        """The run's folder, held open, to notice another in its place."""
         if self._root is None:
             self._root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return self._root
