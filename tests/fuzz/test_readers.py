@@ -39,22 +39,12 @@ NOT_FUZZED = {
     "datasets/zeroshot/outline_files.py:_loaded": "JSON of any shape; layouts are checked above it",
     "datasets/zeroshot/suite.py": "a list of the package",
     "models/automatic/blobs.py": "a list of the package",
-    "models/opening.py:open_folder": "not yet: a config.json, refused with a sentence",
-    "models/sam/_onnx.py:session": "not yet: onnxruntime's own reader, its errors are wrapped",
     "models/sam/_sam2.py:sized": "the config that _check_config has read before",
-    "models/services.py": "not yet: nonsense of each kind is sent in tests/models/test_services.py",
-    "report/mask_files.py:_write_segmentation": "not yet: the DICOM series of the scene",
-    "serving.py": "not yet: HTTP requests to a server that the user started",
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
     "store/cache.py": "a cache of the machine's own",
     "training/decoder_training.py": "the training's own state and embeddings",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
-    # Columns of rows: job files are mutated as a whole by the readers of runs.
-    "benchmarks/by_group/target_groups.py:_mapping": "a column of the rows",
-    "benchmarks/tetris/simulation.py:map_of": "a column of the rows",
-    "benchmarks/tetris/statistics.py:_people": "a column of the rows",
-    "benchmarks/zeroshot/boxes/statistics.py:_detections": "a column of the rows",
     "datasets/volumes/itk_files.py:_named_in_json": "a text in an NRRD header, mutated with it",
 }
 
