@@ -221,6 +221,8 @@ def parity(
     trust
         Let the run name data sets in Python files, which are then executed.
 
+    Examples
+    --------
     >>> found = parity("disc?radius=5", "disc?radius=5", "drawn", limit=1, rounds=2)
     >>> found.mean_iou
     1.0
