@@ -91,7 +91,7 @@ def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
 def _growth(comparisons: Sequence[Comparison]) -> Section:
     """Quality over the rounds, and how many objects are done by then."""
     text = (
-        "Left to right, a person keeps correcting. Bands are 95 % intervals from resampling "
+        "The x axis is the number of rounds. Bands are 95 % intervals from resampling "
         "images; point at a round, or walk along it with the arrow keys, to read it off."
     )
     quality = [_quality_chart(c, len(comparisons) > 1) for c in comparisons]
