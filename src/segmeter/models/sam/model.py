@@ -134,7 +134,6 @@ class Sam:
         """Embed images of one size in one pass of the encoder."""
         import torch
 
-        from segmeter.models.sam._batched_scenes import separated
         from segmeter.models.sam._encoded import SamEncodedScene
         from segmeter.models.sam._frames import Padded
         from segmeter.models.sam._prompts import Policy
@@ -153,7 +152,7 @@ class Sam:
         policy = Policy(self.masks, self.points)
         return [
             SamEncodedScene(self.network, frame, part, policy, position)
-            for part in separated(whole)
+            for part in whole.separated()
         ]
 
     def slice_policy(self, protocol: Choice) -> Policy:
