@@ -16,7 +16,7 @@ from segmeter.cli._option_values import benchmark_options, roots
 from segmeter.cli._options import AsJson, NewFolder, OneModel, Threads, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _one(found: _Found, method: Any, file: Path, name: str) -> None:
 
 def _files(images: Sequence[Path]) -> list[Path]:
     """All images that were named; refused before a model is loaded where one is damaged."""
-    from segmeter.datasets.image_files import SUFFIXES, header_size, read_bytes
+    from segmeter.datasets.image_files import SUFFIXES, image_size
 
     files: list[Path] = []
     for path in images:
@@ -190,10 +190,7 @@ def _files(images: Sequence[Path]) -> list[Path]:
             raise NotFound(f"folder '{path}' holds no images")
         files += inside
     for file in files:
-        try:
-            header_size(read_bytes(file))
-        except (ValueError, IndexError, LookupError) as error:
-            raise BadInput(f"'{file}' is not a whole image: {error}; get it again") from error
+        image_size(file)
     return files
 
 

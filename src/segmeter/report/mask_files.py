@@ -18,7 +18,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Scene
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.nifti import write_nifti
+from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
 from segmeter.report.volume_files import CASE_FORMATS, write_case
 from segmeter.store import Run

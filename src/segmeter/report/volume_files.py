@@ -17,7 +17,7 @@ from segmeter.core.scenes import Scene
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.nifti import write_nifti
+from segmeter.datasets.volumes.stored import write_nifti
 
 __all__ = ["CASE_FORMATS", "write_case"]
 
