@@ -18,7 +18,7 @@ from typing import Any
 
 from segmeter.core.annotation_events import EVENTS, AnnotationEvent
 from segmeter.core.errors import BadInput
-from segmeter.datasets.image_files import reading
+from segmeter.datasets.image_files import named_errors
 
 __all__ = ["COLUMNS", "AnnotationLog", "read_log"]
 
@@ -57,7 +57,7 @@ def read_log(path: Path) -> AnnotationLog:
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Every line as a mapping, with its number."""
     with (
-        reading(path, "cannot be read as CSV or JSON lines"),
+        named_errors(path, "cannot be read as CSV or JSON lines"),
         path.open(encoding="utf-8-sig", newline="") as file,
     ):
         opening = file.read(1)

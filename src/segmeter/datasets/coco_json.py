@@ -23,7 +23,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, reading
+from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
 __all__ = ["CocoImage", "CocoJson", "Crowd", "coco", "lvis"]
@@ -216,7 +216,7 @@ class CocoJson:
         return found
 
     def _of_coco(self) -> AbstractContextManager[None]:
-        return reading(self._annotations, "is not a JSON file of COCO's layout")
+        return named_errors(self._annotations, "is not a JSON file of COCO's layout")
 
 
 def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, float, float]:

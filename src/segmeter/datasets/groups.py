@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segmeter.core.errors import BadInput, suggestion
-from segmeter.datasets.image_files import reading
+from segmeter.datasets.image_files import named_errors
 
 __all__ = ["Groups", "read_groups", "read_table", "write_groups"]
 
@@ -69,7 +69,7 @@ def read_groups(path: Path) -> Groups:
 def read_table(path: Path, what: str, first: str) -> list[dict[str, str]]:
     """The lines of a CSV file with a header, stripped; `first` is a column it must have."""
     with (
-        reading(path, f"is no {what} in CSV and UTF-8"),
+        named_errors(path, f"is no {what} in CSV and UTF-8"),
         path.open(encoding="utf-8-sig", newline="") as file,
     ):
         lines = iter(list(csv.reader(file)))

@@ -1,8 +1,8 @@
 """Image files: checked before they are decoded, read the way OpenCV reads them.
 
 Decoders often return half an image from a file that breaks off before its end, and half an image
-gives numbers that look real: such files are refused. `reading` wraps the errors of all libraries
-that read data sets in one sentence with the name of the file.
+gives numbers that look real: such files are refused. `named_errors` wraps the errors of all
+libraries that read data sets in one sentence with the name of the file.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
     "header_size",
     "image_size",
     "is_jpeg",
+    "named_errors",
     "read_alpha",
     "read_bytes",
     "read_colours",
     "read_rgb",
     "read_values",
-    "reading",
 ]
 
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
@@ -46,10 +46,10 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @contextmanager
-def reading(path: Path | str, problem: str = "cannot be read") -> Iterator[None]:
+def named_errors(path: Path | str, problem: str = "cannot be read") -> Iterator[None]:
     """Wrap the errors of a library that reads a file in one sentence that names it.
 
-    >>> with reading("a.json", "is not COCO's JSON"):
+    >>> with named_errors("a.json", "is not COCO's JSON"):
     ...     {}["images"]
     Traceback (most recent call last):
     segmeter.core.errors.BadInput: 'a.json' is not COCO's JSON: a record has no 'images'
@@ -70,7 +70,7 @@ def reading(path: Path | str, problem: str = "cannot be read") -> Iterator[None]
 
 def read_bytes(path: Path) -> bytes:
     """A whole file."""
-    with reading(path):
+    with named_errors(path):
         return path.read_bytes()
 
 
@@ -148,7 +148,7 @@ def grey_of(colours: Bytes) -> Bytes:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width in an image's header, before it is turned upright."""
-    with reading(path, "is not a whole image"):
+    with named_errors(path, "is not a whole image"):
         return header_size(path.read_bytes())
 
 
@@ -175,14 +175,14 @@ def header_size(raw: bytes) -> tuple[int, int]:
 
 
 def _head(path: Path) -> bytes:
-    with reading(path), path.open("rb") as file:
+    with named_errors(path), path.open("rb") as file:
         return file.read(26)
 
 
 def _decode(path: Path, flags: int) -> Bytes:
     import cv2
 
-    with reading(path, "is not a whole image"):
+    with named_errors(path, "is not a whole image"):
         raw = path.read_bytes()
         size = header_size(raw)
         pixels = cv2.imdecode(np.frombuffer(raw, dtype=np.uint8), flags)
@@ -195,7 +195,7 @@ def _indices(path: Path) -> Bytes:
     """The indices of an image with a colour table, which OpenCV would look up."""
     from PIL import Image
 
-    with reading(path, "is not a whole image"):
+    with named_errors(path, "is not a whole image"):
         raw = path.read_bytes()
         header_size(raw)
         with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:

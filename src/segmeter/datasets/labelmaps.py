@@ -31,7 +31,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
-from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_values, reading
+from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 
 __all__ = [
     "RESULT_SUFFIXES",
@@ -130,7 +130,7 @@ def _first_in(path: Path, variables: Sequence[str]) -> tuple[str, Any]:
     """The first of some variables that a MATLAB file holds, and its value."""
     from scipy.io import loadmat
 
-    with reading(path, "is not a whole MATLAB file"):
+    with named_errors(path, "is not a whole MATLAB file"):
         path.stat()  # a file that is missing is named as such
         try:
             found = loadmat(path, variable_names=list(variables), mat_dtype=True)
@@ -144,7 +144,7 @@ def _first_in(path: Path, variables: Sequence[str]) -> tuple[str, Any]:
 
 def _read_npy(path: Path) -> Labels:
     """The array of a `.npy` file, which is mapped: nothing is allocated for a wrong header."""
-    with reading(path, "is not a whole array file of plain numbers"):
+    with named_errors(path, "is not a whole array file of plain numbers"):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise BadInput(f"'{path}' holds several arrays; save the one that is meant alone")
@@ -179,7 +179,7 @@ def _whole(values: Labels) -> Labels:
 
 def read_run_lengths(path: Path) -> list[tuple[Mask, Any]]:
     """All run-length masks of a file, in its order, each with the entry that it came from."""
-    with reading(path, "is not JSON"):
+    with named_errors(path, "is not JSON"):
         data = json.loads(path.read_bytes())
     found = [(_mask(path, entry), entry) for entry in _entries(data)]
     for number, (mask, _) in enumerate(found, start=1):

@@ -15,7 +15,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.image_files import grey_of, read_bytes, read_colours, read_rgb, reading
+from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, read_colours, read_rgb
 from segmeter.datasets.labelmaps import read_mat
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
@@ -125,7 +125,7 @@ class _NoObjects(pickle.Unpickler):
 
 def read_plain_pickle(path: Path) -> Any:
     """A pickle that holds built-in values only."""
-    with reading(path, "is not a plain pickle"), path.open("rb") as file:
+    with named_errors(path, "is not a plain pickle"), path.open("rb") as file:
         return _NoObjects(file).load()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.image_files import image_size, read_rgb, reading
+from segmeter.datasets.image_files import image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known
 
 __all__ = ["JsonPerImage", "RunLengthJson", "read_json", "run_lengths_in"]
@@ -107,7 +107,7 @@ def _targets(masks: Sequence[Named], image: Path, where: str) -> list[Target]:
 
 def read_json(path: Path) -> Any:
     """A JSON file's content."""
-    with reading(path, "is not a JSON file"):
+    with named_errors(path, "is not a JSON file"):
         return json.loads(path.read_bytes())
 
 

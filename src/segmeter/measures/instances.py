@@ -45,7 +45,7 @@ class PanopticQuality:
 class SplitsAndMerges:
     """How objects were cut and joined.
 
-    An object lies in another one if more than half of its pixels do.
+    An object is inside another one if more than half of its pixels do.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def splits_and_merges(ground_truth: Labels, prediction: Labels) -> SplitsAndMerg
     1
     """
     shared, objects, predictions = _overlaps(ground_truth, prediction)
-    in_object = 2 * shared > predictions[None]  # a prediction lies in an object
+    in_object = 2 * shared > predictions[None]  # a prediction is inside an object
     in_prediction = 2 * shared > objects[:, None]
     pieces, joined = in_object.sum(1), in_prediction.sum(0)
     alone = ~in_object.any(1) & ~in_prediction.any(1)

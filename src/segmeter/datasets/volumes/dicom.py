@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.datasets.image_files import reading
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim
 
@@ -46,7 +46,7 @@ class DicomFile:
 
     @classmethod
     def read(cls, path: Path) -> DicomFile:
-        with reading(path, _DAMAGED):
+        with named_errors(path, _DAMAGED):
             record = _record(path, stop_before_pixels=True)
             words = ("SeriesInstanceUID", "StudyInstanceUID", "PatientID", "FrameOfReferenceUID")
             series, study, patient, frame = (str(record.get(word, "") or "") for word in words)
@@ -71,7 +71,7 @@ class DicomSeries:
 
     def open(self) -> Series:
         """Order the slices; their headers are read, no pixel is."""
-        with reading(self.folder, _DAMAGED):
+        with named_errors(self.folder, _DAMAGED):
             records = [(f.path, _record(f.path, stop_before_pixels=True)) for f in self.slices]
             return _ordered(self.folder, records)
 
@@ -89,7 +89,7 @@ class Series:
 
     def read(self, channel: int = 0) -> npt.NDArray[Any]:
         """All slices, in the scanner's units (HU for CT)."""
-        with reading(self.path, _DAMAGED):
+        with named_errors(self.path, _DAMAGED):
             whole = np.empty(self.grid.size, np.float32)
             for k, file in enumerate(self.files):
                 whole[:, :, k] = self._plane(file)
@@ -164,7 +164,7 @@ def _owner(file: DicomFile, series: Sequence[DicomSeries]) -> int | None:
 def read_structures(series: Series, files: Sequence[DicomFile]) -> Iterator[tuple[str, Mask]]:
     """The named objects of DICOM-SEG and RTSTRUCT files, as masks of the series' scene."""
     for file in files:
-        with reading(file.path, _DAMAGED):
+        with named_errors(file.path, _DAMAGED):
             record = _record(file.path)
             read = _contoured if record.get("SOPClassUID") == _STRUCTURES else _segments
             for name, bits in read(series, file.path, record):

@@ -14,7 +14,7 @@ from typing import Any
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
-from segmeter.datasets.image_files import reading
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, Naming
 from segmeter.datasets.volumes.dicom import DicomSeries, is_dicom, walk_dicom
 from segmeter.datasets.volumes.stored import case_name, is_volume
@@ -405,7 +405,7 @@ def _dataset_json(folder: Path) -> Mapping[str, Any]:
     file = folder / "dataset.json"
     if not file.is_file():
         return {}
-    with reading(file, "is not JSON"):
+    with named_errors(file, "is not JSON"):
         content = json.loads(file.read_text(encoding="utf-8-sig"))
     return content if isinstance(content, dict) else {}
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.image_files import reading
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 
 __all__ = [
@@ -173,7 +173,7 @@ class NiftiFile:
         proxy = ArrayProxy(str(self.path), layout)
         shape: tuple[int, ...] = proxy.shape
         part = tuple(channel if axis > 2 and n > 1 else slice(None) for axis, n in enumerate(shape))
-        with reading(self.path, "breaks off or is damaged"):
+        with named_errors(self.path, "breaks off or is damaged"):
             raw = np.asarray(proxy[part] if self.channels > 1 else proxy)
         return _scaled(raw.reshape(self.grid.size, order="F"), *header.get_slope_inter())
 
@@ -182,7 +182,7 @@ def open_nifti(path: Path) -> NiftiFile:
     """Read and check the header; extensions behind it are not read."""
     if importlib.util.find_spec("nibabel") is None:
         raise NotFound(f"'{path}' is NIfTI, which needs the package 'nibabel'; {_EXTRA}")
-    with reading(path, "cannot be read as NIfTI"):
+    with named_errors(path, "cannot be read as NIfTI"):
         header = _header(path)
         size = tuple(int(n) for n in header["dim"][1 : 1 + int(header["dim"][0])])
         shape, kind = header.get_data_shape(), header.get_data_dtype()
@@ -262,7 +262,7 @@ class ItkFile:
         """One channel along the file's axes."""
         import SimpleITK
 
-        with reading(self.path, _DAMAGED), _plain(self.path) as file:
+        with named_errors(self.path, _DAMAGED), _plain(self.path) as file:
             reader = SimpleITK.ImageFileReader()
             reader.SetFileName(str(file))
             if self.axes == 4:
@@ -287,7 +287,7 @@ def open_itk(path: Path) -> ItkFile:
 
     data = _data_file(path)
     reader = SimpleITK.ImageFileReader()
-    with reading(path, _DAMAGED), _plain(path) as file:
+    with named_errors(path, _DAMAGED), _plain(path) as file:
         reader.SetFileName(str(file))
         reader.ReadImageInformation()
     kind = SimpleITK.GetPixelIDValueAsString(reader.GetPixelID())
@@ -299,7 +299,7 @@ def open_itk(path: Path) -> ItkFile:
         raise BadInput(f"'{path}' has {len(size)} axes; three in space and one more are read")
     check_claim(data, (*size, layers), int(bits[1]) // 8, 0, packed=True)
     channels = size[3] if len(size) == 4 else layers
-    with reading(path, _DAMAGED):
+    with named_errors(path, _DAMAGED):
         fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
     names = tuple(_names(fields))
     return ItkFile(path, itk_grid(reader, f"'{path}'"), channels, names, len(size))

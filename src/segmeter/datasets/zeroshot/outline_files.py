@@ -16,7 +16,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.coco_outlines import fill, outline
-from segmeter.datasets.image_files import SUFFIXES, reading
+from segmeter.datasets.image_files import SUFFIXES, named_errors
 from segmeter.datasets.zeroshot.listed import Item, Named
 
 __all__ = ["coco_json", "polygon_json", "via_json", "visor_json", "ytvis_json"]
@@ -216,12 +216,12 @@ def _polygons(outlines: Any) -> Iterable[list[float]]:
 
 
 def _loaded(file: Path) -> Any:
-    with reading(file, "is not JSON"):
+    with named_errors(file, "is not JSON"):
         return json.loads(file.read_bytes())
 
 
 def _parsed(file: Path, parse: Callable[[], Made]) -> Made:
-    with reading(file, "is of another layout"):
+    with named_errors(file, "is of another layout"):
         return parse()
 
 

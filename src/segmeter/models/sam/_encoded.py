@@ -72,7 +72,7 @@ class Network(Protocol):
     prompts: PromptEncoder
     decoder: MaskDecoder
     device: torch.device
-    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point beside boxes
+    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point with boxes
 
     def encode(self, pixels: Tensor) -> Embedding:
         """The image's embedding, from `(1, 3, side, side)`."""
@@ -117,7 +117,7 @@ class SamPrediction:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What one pass of the decoder gave to the asks of a group."""
+    """Output of one decoder pass for a group of requests."""
 
     group: list[int]
     logits: Tensor  # (B, 4, low, low)
@@ -181,14 +181,14 @@ class SamEncodedScene:
 
     @property
     def works_concurrently(self) -> bool:
-        """Whether a device of its own answers while the caller goes on."""
+        """Whether a separate device predicts while the caller works."""
         return self.network.device.type == "cuda"
 
     @torch.no_grad()
     def start_predict(
         self, requests: Sequence[Request]
     ) -> Callable[[], tuple[Sequence[SamPrediction], list[Mask]]]:
-        """Begin; a GPU brings logits, choice and masks by itself while the caller goes on."""
+        """Start predicting; a GPU copies logits, choice and masks while the caller works."""
         if not self.works_concurrently:
             predictions = self.predict(requests)
             masks = self.render(predictions)
@@ -254,7 +254,7 @@ class SamEncodedScene:
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
 
-        Labels: 1 on the object, 0 beside it, 2 and 3 the corners of a box, -1 padding.
+        Labels: 1 on the object, 0 on the background, 2 and 3 the corners of a box, -1 padding.
         """
         device, offset = self.network.device, self.policy.offset
         scale = constant(self.frame.scale, device)
@@ -262,7 +262,7 @@ class SamEncodedScene:
         return self.network.prompts.points(places.flip(-1), labels.to(device))
 
     def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:
-        """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when nobody has a mask."""
+        """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when no request has a mask."""
         prompts = self.network.prompts
         places, known = [i for i, m in enumerate(masks) if m is not None], _known(masks)
         if not known:
@@ -366,7 +366,7 @@ class SamEncodedScene:
         return refined(self, points, candidates)
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
-        """The same asks with the last click free to move, for whoever follows a gradient."""
+        """The same requests with a movable last click, for gradient attacks."""
         from segmeter.models.sam._single_clicks import MovablePoints
 
         return MovablePoints(self, requests)

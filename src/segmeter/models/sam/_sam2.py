@@ -32,7 +32,7 @@ __all__ = ["Hiera", "HieraSizes", "Sam2Encoder", "Sam2Network"]
 
 @dataclass(frozen=True, slots=True)
 class HieraSizes:
-    """What tells one Hiera from another; those not given are SAM 2 tiny's.
+    """Sizes of a Hiera; the defaults are SAM 2 tiny's.
 
     `windows` is the side of a stage's attention windows; blocks in `everywhere` have none and
     look at the whole image. A stage after the first starts with a block that halves both
@@ -207,7 +207,7 @@ class Sam2Encoder(nn.Module):
         return self.conv_s0(fine), self.conv_s1(middle), coarse
 
     def _pyramid(self, maps: list[Tensor]) -> list[Tensor]:
-        """One width for all maps, from the finest; each is told of the coarser where it should."""
+        """One width for all maps, from the finest; coarser ones are added where configured."""
         convs: Any = self.neck["convs"]
         last = len(maps) - 1
         made: list[Tensor] = []

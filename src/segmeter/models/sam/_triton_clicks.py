@@ -81,7 +81,7 @@ class FusedClicks(SingleClicks):
 
 
 def _looked(attention: Any, tokens: Tensor, cells: Tensor, placed: Tensor) -> Tensor:
-    """What tokens see in images of their own, `(B, T, C)`."""
+    """Attention of tokens to their own images, `(B, T, C)`."""
     questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
     return _seen(attention, _compared(questions, placed).softmax(dim=2) @ cells)
 

@@ -121,7 +121,7 @@ class Sam:
 
     @property
     def device(self) -> str:
-        """Where it runs, by name once it is loaded; until then what was asked for."""
+        """Name of the device; the requested one until the model is loaded."""
         from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
@@ -241,7 +241,7 @@ _CONFIGS = {
     "sam3": ("sam3_tracker", "sam3_tracker_video", "sam3_video", "sam3"),
     "edgetam": ("edgetam", "edgetam_video"),
 }
-"""What `model_type` in `config.json` may say."""
+"""Valid values of `model_type` in `config.json`."""
 
 
 def _kinds() -> list[Kind]:
@@ -301,7 +301,7 @@ def _check_config(path: Path, kind: Kind) -> None:
 
 
 def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
-    """Refuse tensors of something else beside a config that is right."""
+    """Refuse tensors of another network next to a valid config."""
     if found is not None and not any("mask_decoder." in name for name in found):
         raise BadWeights(
             f"'{path}' holds weights of another architecture than its config.json says: "

@@ -126,7 +126,7 @@ class MedicalSam:
 
     @property
     def device(self) -> str:
-        """Where it runs, by name once it is loaded; until then what was asked for."""
+        """Name of the device; the requested one until the model is loaded."""
         from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device

@@ -56,7 +56,7 @@ _FIRST, _TOGETHER = 4, 16
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """What a session knows of its slices.
+    """State of a session by slice.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class _Prepared:
         return self._keys[place]
 
     def slice(self, protocol: ProtocolName, z: int) -> Seen:
-        """What the model sees of a slice; not prepared again right after its key."""
+        """The model's view of a slice; not prepared twice in a row."""
         fresh = self._fresh.pop((protocol, z), None)
         return self._seen(protocol, z) if fresh is None else fresh
 
@@ -288,7 +288,7 @@ class SliceEncodedScene:
         if self.model.reads_targets:
             planes = [(slices[i], pixels) for i, pixels in zip(places, seen, strict=True)]
             return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
-        return self.model.look_at(self.volume, seen)
+        return self.model.encode_slices(self.volume, seen)
 
     def _with_targets(self, z: int, pixels: Seen) -> Image:
         """A slice with the targets in it, for synthetic models that are made from them."""
@@ -367,12 +367,12 @@ class Slicewise:
         return encoded
 
     def seen(self, values: Values) -> Seen:
-        """What the inner model gets of a prepared slice: values, or whole numbers 0 to 255."""
+        """Input of the inner model for a prepared slice: values, or whole numbers 0 to 255."""
         if isinstance(self.inner, EncodesValues):
             return values
         return values.round().clip(0, 255).astype(np.uint8)
 
-    def look_at(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[EncodedScene]:
+    def encode_slices(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[EncodedScene]:
         """Look at slices of a volume, as `seen`, with the inner model."""
         if isinstance(self.inner, EncodesValues):
             return self.inner.encode_values(slices)
