@@ -24,11 +24,9 @@ import pyarrow as pa
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.engine.jobs import jobs_of
+from segmeter.engine.jobs import Built, jobs_of, users_text
 from segmeter.engine.provenance import library_versions
 from segmeter.engine.validation import complete
-from segmeter.engine.widening import users_text
-from segmeter.runtime.remote_files import Roots
 from segmeter.store import RunFolder
 from segmeter.store.compacted_files import JobRows, compacted_bytes, compacted_name
 from segmeter.store.compaction import LOOSE, compact
@@ -48,7 +46,7 @@ def write_run(out: Path, jobs: int) -> None:
     The last jobs keep files of their own. Writing each job to a file first would take most of an
     hour of flushing to the disk and show nothing else; tests do that for a few hundred.
     """
-    plan, datasets = complete(plan_of(jobs), Roots())
+    plan, datasets = complete(plan_of(jobs), Built())
     schema = SESSION_ROWS.plus(columns_of_measures(plan.measures))
     rng = np.random.default_rng(0)
     base = {"plan": plan.id, "users": users_text(plan), "source": "", **library_versions()}

@@ -32,7 +32,7 @@ from typing import Any
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.engine import background_compaction, run_plan
+from segmeter.engine import run_plan, runner
 from segmeter.store import Run, RunFolder, compaction
 from segmeter.store.remote import RemotePlace
 
@@ -51,10 +51,10 @@ QUERY = """
 # Finished jobs are compacted from the third on, so that kills meet that as well.
 START = """
 from segmeter.cli.app import run_app
-from segmeter.engine import background_compaction
+from segmeter.engine import runner
 from segmeter.store import compaction
 if __name__ == "__main__":
-    for module in (compaction, background_compaction):
+    for module in (compaction, runner):
         setattr(module, "LOOSE", 3)  # noqa: B010  # each keeps the number it imported
     run_app()
 """
@@ -201,7 +201,7 @@ def torture_memory(address: str, chance: random.Random) -> int:
             raise KeyboardInterrupt
         put(place, name, data, leased=leased)
 
-    for module in (compaction, background_compaction):
+    for module in (compaction, runner):
         setattr(module, "LOOSE", 3)  # noqa: B010  # each keeps the number it imported
     threading.excepthook = lambda raised: (
         None

@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,16 +80,18 @@ def segmenters(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
 
 def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[str, Any]]:
     if chosen.what == "edges":
-        from segmeter.benchmarks.zeroshot.edges.work import rows_of
+        from segmeter.benchmarks.zeroshot.edges.methods import rows_of
 
         return rows_of(segmenter, scene, BOTH, chosen.threads)
-    from segmeter.benchmarks.zeroshot.proposals import Settings
+    from segmeter.benchmarks.zeroshot.proposals import Proposals
     from segmeter.benchmarks.zeroshot.proposals.work import rows_of as proposed
+    from segmeter.core.plans import Plan
 
-    settings = Settings(points=chosen.points)
+    options = {"points": chosen.points}
     if chosen.output == "single":
-        settings = Settings(points=chosen.points, nms=0.95, output="single")
-    return proposed(segmenter, scene, scene.detection_ground_truth, settings, BOTH)
+        options |= {"nms": 0.95, "output": "single"}
+    plan = Proposals().plan(Plan("proposals", (), (), options=options))
+    return proposed(segmenter, scene, scene.detection_ground_truth, plan)
 
 
 class Rows:
@@ -101,6 +104,9 @@ class Rows:
 
         self.plan = SimpleNamespace(datasets=(), protocols=BOTH)
         self.table = pa.Table.from_pylist(rows)
+
+    def cached(self, what: str, kind: type[Any], compute: Callable[[], list[Any]]) -> list[Any]:
+        return compute()
 
     def sql(self, query: str) -> Any:
         import duckdb

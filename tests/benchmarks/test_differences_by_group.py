@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.by_group.model_differences import differences_by_group, in_words
-from segmeter.benchmarks.by_group.splitting import Key, TargetGroups, said_of_targets
+from segmeter.benchmarks.by_group.breakdown import differences_by_group, in_words
+from segmeter.benchmarks.by_group.target_groups import Key, TargetGroups, said_of_targets
 from segmeter.cli.compare import compare
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from segmeter.benchmarks.noc import Noc
-from segmeter.benchmarks.noc.leaderboard import HARDEST
+from segmeter.benchmarks.noc.comparison import HARDEST
 from segmeter.benchmarks.noc.statistics import clicks_to, groups, seconds_until
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -272,7 +272,7 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
 def test_drawing_all_by_hand_includes_the_review() -> None:
     from types import SimpleNamespace
 
-    from segmeter.benchmarks.noc.project import _by_hand
+    from segmeter.benchmarks.noc.comparison import _by_hand
     from segmeter.stats.effort import CostModel
 
     cost = CostModel(locate=1, review=5, by_hand=79)

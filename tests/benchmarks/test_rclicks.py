@@ -16,17 +16,19 @@ import pytest
 
 from rclicks_paper import judge_cell, noc_cells, similarity_means
 from rclicks_simulated_nulls import NULLS, retries, under_the_null
-from segmeter.benchmarks.rclicks import Rclicks, Settings
-from segmeter.benchmarks.rclicks.click_effects import conclusions
-from segmeter.benchmarks.rclicks.effects import EFFECTS, interval_of, value_of
-from segmeter.benchmarks.rclicks.estimates import Findings, findings, findings_of
-from segmeter.benchmarks.rclicks.group_curves import GroupCurves
-from segmeter.benchmarks.rclicks.pairwise import pairwise_result
-from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
-from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
+from segmeter.benchmarks.rclicks import Rclicks
+from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
+from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of, nulls, value_of
+from segmeter.benchmarks.rclicks.groups import (
+    Findings,
+    FirstClicks,
+    GroupCurves,
+    findings,
+    findings_of,
+)
 from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
 from segmeter.benchmarks.rclicks.statistics import CARDS, STATISTICS
-from segmeter.clickability.click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -282,7 +284,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scenes = [data.load(name) for name in data.scenes()[: PLAN.limit]]
     things = [Thing("drawn", s.id, t.mask, t.id) for s in scenes for t in s.targets]
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
-    write_lifelike(path, things, per_target=12, later=False)
+    write_simulated(path, things, per_target=12, later=False)
     return path
 
 
@@ -540,14 +542,14 @@ def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
 def test_settings_are_checked() -> None:
     for options, words in (
         ({"drows": 2}, "did you mean 'draws'"),
-        ({"draws": 0}, "from 1 up"),
-        ({"samples": 1}, "from 2 up"),
+        ({"draws": 0}, "from 1, not 0"),
+        ({"samples": 1}, "from 2, not 1"),
         ({"samples": "many"}, "a whole number, not 'many'"),
         ({"draws": True}, "a whole number"),
         ({"absent": "prediction"}, "refuse or skip"),
     ):
         with pytest.raises(BadInput, match=words):
-            Settings.of(options)
+            Rclicks().plan(replace(PLAN, options=options))
     with pytest.raises(BadInput, match="may only choose their map"):
         Rclicks().plan(_users("random-click"))
     filled = Rclicks().plan(_users("clicking-group?map=distance"))

@@ -10,8 +10,8 @@ import pytest
 
 from segmeter.benchmarks.noc.statistics import statistics_for
 from segmeter.benchmarks.rclicks.statistics import CARDS as RCLICKS
-from segmeter.benchmarks.tetris.groups import attacks_of
 from segmeter.benchmarks.tetris.statistics import CARDS as TETRIS
+from segmeter.benchmarks.tetris.statistics import attacks_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Table

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.tetris import Settings, Tetris
-from segmeter.benchmarks.tetris.groups import AttackedSessions, from_curves, groups
+from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.simulation import AttackRecorder, simulated_sessions
-from segmeter.benchmarks.tetris.statistics import STATISTICS
+from segmeter.benchmarks.tetris.statistics import STATISTICS, AttackedSessions, from_curves, groups
 from segmeter.benchmarks.tetris.tables import Summary, compared_with_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -32,7 +31,7 @@ from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Note, Repl
 from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
 from segmeter.report.page import Page, render
-from segmeter.stats.rankings import spearman
+from segmeter.stats.comparisons import spearman
 from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
 from segmeter.users.adversary import SearchClick, SearchGrid
@@ -262,8 +261,8 @@ def test_the_page_holds_tables_trajectories_galleries_and_sessions(
 def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     for options, said in (
         ({"exhaustiv": 1}, "did you mean 'exhaustive'"),
-        ({"exhaustive": 2}, "share of scenes"),
-        ({"stride": 0}, "at least 1"),
+        ({"exhaustive": 2}, "from 0 to 1, not 2"),
+        ({"stride": 0}, "from 1, not 0"),
         ({"stride": 1.5}, "a whole number, not '1.5'"),
         ({"exhaustive": "all"}, "a number, not 'all'"),
         ({"clicks": "nowhere.csv"}, "no clicks file"),
@@ -276,7 +275,7 @@ def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> 
 def test_the_plan_always_holds_the_centre_click() -> None:
     plan = Tetris().plan(replace(PLAN, users=(Spec("worst-click-search"),)))
     assert [spec.name for spec in plan.users] == ["centre-click", "worst-click-search"]
-    assert Settings.of(plan.options).exhaustive == 1.0
+    assert plan.options["exhaustive"] == 1.0
 
 
 def test_a_group_names_its_statistics() -> None:
@@ -333,7 +332,7 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     assert re.search(r"[\d.]+ points of IoU apart \(95 % interval [\d.]+ to [\d.]+\)", answer.text)
     captions = [b.caption for s in made for b in s.blocks if isinstance(b, Gallery)]
     assert any("dark blue 0 %" in caption for caption in captions)
-    with pytest.raises(BadInput, match="no settings"):
+    with pytest.raises(BadInput, match="has no option 'a'; it has none"):
         run_plan(replace(plan, options={"a": 1}), tmp_path / "other", workers=0)
 
 
@@ -446,7 +445,7 @@ def test_a_run_needs_no_database(tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = subprocess.run(
         [sys.executable, "-c", program, "run", "tetris", "-m", "noisy", "-d", "drawn", "--limit",
-         "1", "--rounds", "1", "--option", "exhaustive=0", "--workers", "0", "--out", str(out)],
+         "1", "--rounds", "1", "--exhaustive", "0", "--workers", "0", "--out", str(out)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

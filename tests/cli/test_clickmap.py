@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.tetris.cases import enlarged, heat_image
 from segmeter.benchmarks.tetris.clickmap import click_map
-from segmeter.benchmarks.tetris.heat import enlarged, heat_image
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request

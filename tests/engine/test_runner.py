@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.masks import Mask
@@ -299,6 +300,7 @@ def test_every_scene_is_looked_at_once_for_all_targets_users_and_protocols(tmp_p
 KILLED = """
 import sys
 from pathlib import Path
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
@@ -444,3 +446,22 @@ def test_measures_of_images_are_left_out_for_volumes_and_refused_when_asked_for(
     with pytest.raises(BadInput, match="'boundary-iou' is not defined for what data set"):
         run_plan(replace(plan, measures=("boundary-iou",)), tmp_path / "other", workers=0)
     assert not (tmp_path / "other").exists()
+
+
+def test_models_and_data_sets_are_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, str]] = []
+    make = catalogue.Registry.make
+
+    def counted(self: Any, spec: Any, **options: Any) -> Any:
+        made.append((self.kind, str(spec)))
+        return make(self, spec, **options)
+
+    monkeypatch.setattr(catalogue.Registry, "make", counted)
+    for _ in range(2):  # the second resumes, and compares fingerprints
+        made.clear()
+        assert run_plan(PLAN, tmp_path / "run", workers=0).failed == 0
+        built = sorted(one for one in made if one[0] in ("model", catalogue.datasets.kind))
+        assert built == sorted({*built})
+        assert {name for _, name in built} == {"disc", "noisy", "drawn"}

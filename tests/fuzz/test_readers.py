@@ -29,26 +29,16 @@ NOT_FUZZED = {
     "datasets/": "files that the user chose: a library's error is wrapped (SECURITY.md)",
     "clickability/fitting/": "files that the user chose, or a cache of the command's own",
     "clickability/prior.py": "a table of the package",
-    "benchmarks/published_tables.py": "tables of the package",
+    "benchmarks/report_parts.py": "tables of the package",
     "clickability/network.py:load": "the tensors come from read_tensors, which is fuzzed",
     "core/catalogue.py:_value": "any text is a value",
     "models/automatic/blobs.py": "a list of the package",
-    "models/opening.py:open_folder": "not yet: a config.json, refused with a sentence",
-    "models/sam/_onnx.py:session": "not yet: onnxruntime's own reader, its errors are wrapped",
     "models/sam/_sam2.py:sized": "the config that _check_config has read before",
-    "models/services.py": "not yet: nonsense of each kind is sent in tests/models/test_services.py",
-    "report/volume_files.py:_write_segmentation": "not yet: the DICOM series of the scene",
-    "serving.py": "not yet: HTTP requests to a server that the user started",
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
     "store/cache.py": "a cache of the machine's own",
     "training/decoder_training.py": "the training's own state and embeddings",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
-    # Columns of rows: job files are mutated as a whole by the readers of runs.
-    "benchmarks/by_group/splitting.py:_mapping": "a column of the rows",
-    "benchmarks/tetris/extremes.py:map_of": "a column of the rows",
-    "benchmarks/tetris/groups.py:_people": "a column of the rows",
-    "benchmarks/zeroshot/boxes/statistics.py:_detections": "a column of the rows",
 }
 
 

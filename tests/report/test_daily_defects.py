@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.api.runs import data_roots
-from segmeter.benchmarks.shown_cases import title
+from segmeter.benchmarks.report_parts import title
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

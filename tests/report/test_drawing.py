@@ -23,10 +23,8 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.report.charts import chart_svg
-from segmeter.report.images import window_of
-from segmeter.report.marks import Palette
-from segmeter.report.outlines import outline_path
-from segmeter.report.scales import fitted, round_ticks
+from segmeter.report.images import outline_path, window_of
+from segmeter.report.plot_frames import Palette, fitted, round_ticks
 from segmeter.report.tables import table_view
 from segmeter.report.wording import amount
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from segmeter.core.masks import Mask
+from segmeter.report.images import colour_of, overlay
 from segmeter.report.mask_pages import Listed, ShownMask, listing_page, masks_page
-from segmeter.report.overlays import colour_of, overlay
 
 SHAPE = (60, 80)
 HOSTILE = '<b>%DATA%</b> & "photo".jpg'

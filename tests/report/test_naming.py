@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from segmeter.cli._click_map import _title
+from segmeter.api.click_maps import _title
 from segmeter.core.catalogue import Spec
-from segmeter.core.dataset_names import DatasetName, display_names
+from segmeter.core.dataset_names import display_names, with_titles
 from segmeter.core.plans import Plan
 from segmeter.core.sections import Column, Label, Section, Table
-from segmeter.core.seeds import fingerprint
 from segmeter.engine import run_plan
 from segmeter.report.exports import exported
 from segmeter.report.page import Page, render
@@ -41,18 +39,16 @@ def test_a_folder_goes_by_its_last_part(specs: list[Spec], names: list[str]) -> 
     assert list(display_names(specs).values()) == names
 
 
-def test_a_name_is_the_whole_one_wherever_it_is_not_read() -> None:
-    name = DatasetName("folder?path=data/mine", "mine")
-    assert f"{name}" == str(name) == "folder?path=data/mine"
-    assert fingerprint(name) == fingerprint("folder?path=data/mine")
-    assert pickle.loads(pickle.dumps(name)).label == "mine"
-
-
-def test_cells_show_labels() -> None:
-    name = DatasetName("folder?path=data/mine", "mine")
-    table = Table("t", [Column("data"), Column("model")], [[name, Label("m")]])
-    assert "folder" not in render(Page("t", "", [], [Section("s", "", [table])]))
-    assert "folder" not in str(exported([Section("s", "", [table])], ["csv", "md", "tex"]))
+def test_all_texts_of_a_section_show_titles() -> None:
+    names = ["folder?path=data/mine", "folder?path=data/mine2"]
+    table = Table("t", [Column("data"), Column("model")], [[name, Label("m")] for name in names])
+    section = with_titles(
+        Section(f"On {names[0]}", "", [table]), dict(zip(names, ("mine", "other"), strict=True))
+    )
+    assert section.title == "On mine"
+    assert [row[0] for row in section.blocks[0].rows] == ["mine", "other"]
+    assert "folder" not in render(Page("t", "", [], [section]))
+    assert "folder" not in str(exported([section], ["csv", "md", "tex"]))
 
 
 @pytest.mark.parametrize("benchmark", ["noc", "points", "rclicks", "tetris"])

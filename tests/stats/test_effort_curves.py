@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
-from segmeter.stats.effort import CostModel
-from segmeter.stats.effort_curves import area_to, best_so_far, effort_to, never_reached, quality_at
+from segmeter.stats.effort import (
+    CostModel,
+    area_to,
+    best_so_far,
+    effort_to,
+    never_reached,
+    quality_at,
+)
 
 curves = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20)), min_size=1, max_size=6).map(
     lambda rounds: ([[q for q, _ in rounds]], [np.cumsum([e for _, e in rounds]).tolist()])

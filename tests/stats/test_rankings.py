@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from segmeter.stats.comparisons import first_shares, rank_shares
 from segmeter.stats.intervals import Resampling
-from segmeter.stats.rankings import first_shares, rank_shares
 
 
 def test_shares_of_ranks_add_up_both_ways() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from segmeter.core.errors import BadInput
-from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to, success
+from segmeter.stats.goals import area_under, at_round, failed, reached, rounds_to, success
 
 TRACES = [
     ("sam2-hiera-tiny", "GrabCut"),

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
-from segmeter.engine import Tally, background_compaction, run_plan
+from segmeter.engine import Tally, run_plan, runner
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.provenance import missing
@@ -108,6 +108,28 @@ def test_compaction_changes_no_row_and_no_provenance(folder: RunFolder) -> None:
     assert run_plan(PLAN, folder.place, executor="inline") == Tally(0, JOBS, 0)
 
 
+@pytest.mark.parametrize("step", [(RunFolder, "layout"), (Run, "_connected")], ids=str)
+def test_rows_are_read_while_another_process_compacts(
+    here: RunFolder, step: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that were listed are gone when they are read: they are listed and read again."""
+    wanted = Run(here).sql("select * from rows order by all")
+    waiting, real = [here], getattr(*step)
+
+    def overtaken(self: Any, *given: Any) -> Any:
+        made = real(self, *given)
+        if waiting:
+            compact(waiting.pop(), loose=1)
+        return made
+
+    monkeypatch.setattr(*step, overtaken)
+    reader = Run(RunFolder(here.place))
+    assert reader.sql("select * from rows order by all").equals(wanted)
+    assert not waiting
+    assert not reader.damaged
+    assert len(names(here)) == 2
+
+
 def test_one_job_is_read_out_of_a_pack(here: RunFolder) -> None:
     before = Run(here).job_rows("disc", "drawn", "003")
     compact(here, loose=1)
@@ -127,8 +149,8 @@ def test_packs_are_made_while_jobs_are_played(
         seen.append(threading.current_thread().name)
         compact(*given, **options, loose=3)
 
-    monkeypatch.setattr(background_compaction, "LOOSE", 3)
-    monkeypatch.setattr(background_compaction, "compact", watched)
+    monkeypatch.setattr(runner, "LOOSE", 3)
+    monkeypatch.setattr(runner, "compact", watched)
     folder = RunFolder(storage)
     assert run_plan(PLAN, storage, executor="inline").done == JOBS
     assert "compaction" in seen
@@ -148,7 +170,7 @@ class Falling(Disc):
 def test_errors_are_packed_and_forgotten_by_jobs_that_end_well(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background_compaction, "compact", partial(compact, loose=1))
+    monkeypatch.setattr(runner, "compact", partial(compact, loose=1))
     plan = replace(PLAN, segmenters=(Spec("mine"),))
     assert run_plan(plan, storage, objects={"mine": Falling()}) == Tally(1, 0, 5)
     run = Run.open(storage)

@@ -7,9 +7,11 @@ benchmark declares, once per run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core.benchmarks import (
     Difference,
     Group,
@@ -18,7 +20,14 @@ from segmeter.core.benchmarks import (
     RunOption,
     SummaryRow,
 )
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.measures import mask_measure
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.seeds import fingerprint
+from segmeter.core.sessions import Judge
 from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
 __all__ = ["Declared", "Numbers", "once_per_run"]
@@ -42,15 +51,66 @@ def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
 class Declared:
     """A benchmark that declares the groups of a run and the statistics of a group.
 
-    What needs more than rows to be looked up is imported inside the methods, so that listing
-    benchmarks, or running one, needs none of what its statistics and pages need.
+    Statistics and pages are imported inside the methods, so that listing benchmarks, or running
+    one, does not load them.
+
+    Attributes
+    ----------
+    users, rounds, measures
+        Defaults of a plan; a benchmark without default users has none.
+    options
+        Options of `segmeter run` of its own.
     """
 
     __slots__ = ()
+    name: str
+    users: ClassVar[tuple[str, ...]] = ()
+    rounds: ClassVar[int] = 1
+    measures: ClassVar[tuple[str, ...]] = ()
     headline: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[RunOption, ...]] = ()
     citations: ClassVar[Mapping[str, str]] = {}
     split_by: ClassVar[tuple[str, ...]] = ()
+
+    def plan(self, plan: Plan) -> Plan:
+        """Fill what the request left open."""
+        return self.filled(plan)
+
+    def filled(self, plan: Plan) -> Plan:
+        """A request with default users, rounds, protocols, measures and options."""
+        if plan.kind != "model":
+            raise BadInput(f"benchmark '{self.name}' tests models, not methods; use --model")
+        if plan.rounds < 0:
+            raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
+        if plan.users and not self.users:
+            raise BadInput(f"benchmark '{self.name}' has no users; leave out --user")
+        for name in plan.measures:
+            mask_measure(name)
+        return replace(
+            plan,
+            users=plan.users or tuple(Spec.parse(name) for name in self.users),
+            rounds=plan.rounds or self.rounds,
+            protocols=plan.protocols or ("published", "corrected"),
+            measures=tuple(dict.fromkeys((*self.measures, *plan.measures))),
+            options=self.options_of(plan),
+        )
+
+    def options_of(self, plan: Plan) -> dict[str, Any]:
+        """The plan's options, checked, with the defaults of those that were not given."""
+        declared = {option.name: option for option in self.options}
+        for name in plan.options:
+            if name not in declared:
+                known = [option.name for option in self.options if option.help]
+                has = f"it has {', '.join(known)}" if known else "it has none"
+                hint = suggestion(name, known)
+                raise BadInput(f"benchmark '{self.name}' has no option '{name}';{hint} {has}")
+        given = {o.name: plan.options.get(o.name, o.default) for o in self.options}
+        return {name: declared[name].read(v) for name, v in given.items() if v is not None}
+
+    def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge:
+        """Scores masks of a scene by the plan's measures, or by others."""
+        chosen = plan.measures if measures is None else measures
+        return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
     def load(self, run: Results) -> Sequence[Group]:
         """The groups of a run, from its rows."""
@@ -62,7 +122,7 @@ class Declared:
 
     def sections(self, run: Results) -> Sequence[Section]:
         """Sections of the report: by default the headline and significant differences."""
-        from segmeter.benchmarks.summary_tables import headline_sections
+        from segmeter.benchmarks.report_parts import headline_sections
 
         cards = cards_by_name(self.statistics(run))
         return headline_sections(self.headline, cards, self.summary(run), self.differences(run))
@@ -78,9 +138,11 @@ class Declared:
 
     def summary(self, run: Results) -> list[SummaryRow]:
         """Every statistic of every group, with its interval."""
-        made: list[SummaryRow] = once_per_run(
-            run, "summary", lambda: list(summary_of(self.groups(run), self.statistics(run)))
-        )
+
+        def compute() -> list[SummaryRow]:
+            return list(summary_of(self.groups(run), self.statistics(run)))
+
+        made = once_per_run(run, "summary", lambda: run.cached("summary", SummaryRow, compute))
         return list(made)
 
     def numbers(self, run: Results) -> Numbers:
@@ -89,12 +151,12 @@ class Declared:
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """Every pair of models in the named statistics, by default in those that are tested."""
-        found: list[Difference] = once_per_run(
-            run,
-            f"differences {names}",
-            lambda: differences_of(self.groups(run), self.statistics(run), names),
-        )
-        return list(found)
+        what = "differences" if names is None else f"differences-{fingerprint(*names, size=6)}"
+
+        def compute() -> list[Difference]:
+            return differences_of(self.groups(run), self.statistics(run), names)
+
+        return list(once_per_run(run, what, lambda: run.cached(what, Difference, compute)))
 
     def paper_table(self, run: Results) -> PaperLayout | None:
         """The columns of the table that papers print; none for the headline."""

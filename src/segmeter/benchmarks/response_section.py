@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from segmeter.benchmarks.declared import Declared, Numbers
+from segmeter.benchmarks.report_parts import Case, cases_at_hand, frame_of, rounds_axis, rows_played
 from segmeter.benchmarks.responses import FIRST, SPANS, STATISTICS, Responses
-from segmeter.benchmarks.round_charts import rounds_axis
-from segmeter.benchmarks.shown_cases import Case, cases_at_hand, frame_of, rows_played
 from segmeter.core.benchmarks import Difference, Results, Row
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import (
     Axis,
@@ -86,7 +84,7 @@ def followed_sentence(differences: Iterable[Difference], value: Callable[[str, s
 
 
 def _blocks(run: Results, members: Sequence[Responses], numbers: Numbers) -> list[Block]:
-    where = ", ".join(filter(None, (dataset_label(members[0].dataset), members[0].user)))
+    where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
     stem = re.sub(r"\W+", "-", where)
     blocks: list[Block] = [
         *_wrong_pixels(members, numbers, where),

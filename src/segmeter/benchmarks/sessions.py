@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core.benchmarks import Row
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.measures import mask_measure
 from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, kind_of, round_from_json, round_to_json
 from segmeter.core.rows import RESPONSES
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sessions import Judge, Round
+from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.obedience import Response, responses
 
 __all__ = [
-    "Defaults",
-    "fill",
-    "judge_by",
     "kernel_threads",
     "mask_of",
     "prompt_of",
@@ -40,32 +36,6 @@ __all__ = [
     "target_columns",
     "timed_encode",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """Default settings of a benchmark."""
-
-    users: tuple[str, ...]
-    rounds: int
-    measures: tuple[str, ...] = ("iou", "boundary-iou")
-
-
-def fill(plan: Plan, defaults: Defaults) -> Plan:
-    """A request with whatever it left open filled in."""
-    if plan.kind != "model":
-        raise BadInput(f"benchmark '{plan.benchmark}' tests models, not methods; use --model")
-    if plan.rounds < 0:
-        raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
-    for name in plan.measures:
-        mask_measure(name)
-    return replace(
-        plan,
-        users=plan.users or tuple(Spec(name) for name in defaults.users),
-        rounds=plan.rounds or defaults.rounds,
-        protocols=plan.protocols or ("published", "corrected"),
-        measures=tuple(dict.fromkeys((*defaults.measures, *plan.measures))),
-    )
 
 
 def simulate_scene(
@@ -89,11 +59,10 @@ def simulate_all(
     until: Callable[[Mapping[str, float]], bool] | None = None,
     oracle_rounds: int = 0,
 ) -> tuple[list[Trajectory], float]:
-    """Look once, play every target with every user in every protocol, together; and the look's
-    seconds.
+    """Encode once and simulate every target with every user in every protocol, together.
 
-    `until` ends a session once the scores of a round satisfy it; in the first `oracle_rounds`
-    every candidate is judged.
+    Returns the trajectories and the seconds of encoding. `until` ends a session once the scores
+    of a round satisfy it; in the first `oracle_rounds` every candidate is judged.
     """
     encoded, seconds_encode = timed_encode(model, scene)
     simulated_sessions = [
@@ -102,7 +71,7 @@ def simulate_all(
         for user in users
         for protocol in plan.protocols
     ]
-    judge = judge_by(plan.measures, scene.header.spacing_mm)
+    judge = judge_by(plan.measures, scene.header.spacing_mm, plan.options)
     with kernel_threads(plan) as pool:
         records = simulate(
             scene,
@@ -128,19 +97,6 @@ def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
 def kernel_threads(plan: Plan) -> ThreadPoolExecutor | nullcontext[None]:
     """Threads for the users' own arithmetic, where the plan gives a worker more than one."""
     return ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
-
-
-def judge_by(measures: Sequence[str], spacing_mm: Sequence[float] | None = None) -> Judge:
-    """A judge that scores masks by the named measures; columns have `_` for `-`."""
-    made = [mask_measure(name, spacing_mm) for name in measures]
-    named = {measure.id.replace("-", "_"): measure for measure in made}
-
-    def judge(target: Target, mask: Mask) -> dict[str, float]:
-        return {
-            column: measure(target.mask, mask, target.ignore) for column, measure in named.items()
-        }
-
-    return judge
 
 
 def rows_of(

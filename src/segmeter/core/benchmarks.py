@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.sessions import Judge
 
 __all__ = [
     "Benchmark",
@@ -29,6 +33,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ class Group:
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
-    a group is summarised are the same for all (`benchmarks/grouping.py`).
+    a group is summarised are the same for all (`benchmarks/report_parts.py`).
 
     Attributes
     ----------
@@ -144,15 +149,66 @@ class Curves(Group):
 
 @dataclass(frozen=True, slots=True)
 class RunOption:
-    """An option of `segmeter run` that a benchmark declares, such as `--until`.
+    """An option of `segmeter run BENCHMARK` that the benchmark declares, such as `--until`.
 
-    Its value goes into the plan's options under `setting`.
+    Attributes
+    ----------
+    name
+        Its key in the plan's options; the flag has `-` for `_`.
+    kind
+        `int`, `float`, `bool`, `str`, or `Path` (kept as text).
+    default
+        The plan's value unless another is given; None leaves the option out of the plan.
+    help
+        One sentence; empty for what the benchmark writes itself and is not offered.
+    least, most
+        Bounds of a number.
+    choices
+        The texts that are allowed; any if empty.
     """
 
-    flag: str
-    setting: str
-    help: str
-    metavar: str = "<str>"
+    name: str
+    kind: type
+    default: Any
+    help: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+    choices: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """How it is typed.
+
+        >>> RunOption("nsd_mm", str, "2").flag
+        '--nsd-mm'
+        """
+        return "--" + self.name.replace("_", "-")
+
+    def read(self, value: Any) -> Any:
+        """A value of its type, or BadInput.
+
+        >>> RunOption("nms", float, 0.9).read(1)
+        1.0
+        """
+        if self.kind in (str, Path):
+            value = str(value)  # a file may be called 7
+        elif self.kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not self.kind and self.kind is not Path:
+            raise BadInput(f"option '{self.name}' is {_KINDS[self.kind]}, not '{value}'")
+        if self.choices and value not in self.choices:
+            allowed = " or ".join(self.choices)
+            raise BadInput(f"option '{self.name}' is {allowed}, not '{value}'")
+        if self.kind in (int, float) and not self.least <= value <= self.most:
+            upper = "" if self.most == math.inf else f" to {self.most:g}"
+            raise BadInput(
+                f"option '{self.name}' is {_KINDS[self.kind]} from {self.least:g}{upper}, "
+                f"not {value}"
+            )
+        return value
+
+
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +281,10 @@ class Results(Protocol):
         """
         ...
 
+    def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
+        """Lines of numbers that an earlier command computed, or that are computed now."""
+        ...
+
     def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
         """The same run on some targets only: data set, scene and target of each."""
         ...
@@ -279,6 +339,10 @@ class Benchmark(Protocol):
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         """All rows of one job."""
+        ...
+
+    def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge:
+        """Scores masks of a scene by the plan's measures, or by others (`segmeter score`)."""
         ...
 
     def statistics(self, run: Results) -> Sequence[StatisticCard]:

@@ -1,54 +1,16 @@
-"""Names of data sets: the full name used in a run, and the label shown to readers."""
+"""Names of data sets: the full name used in a run, and the title shown to readers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import PurePath
+from typing import Any
 
+from segmeter.core import sections
 from segmeter.core.catalogue import Spec
 
-__all__ = ["DatasetName", "dataset_label", "dataset_names", "display_names"]
-
-
-class DatasetName(str):
-    """The whole name of a data set in a run, with its label.
-
-    Comparing, sorting, storing and seeding use the whole name; text for readers uses
-    `dataset_label(name)`, and tables show cells of this type by their labels.
-
-    >>> name = DatasetName("folder?path=data/mine", "mine")
-    >>> name == "folder?path=data/mine", name.label
-    (True, 'mine')
-    """
-
-    __slots__ = ("label",)
-    label: str
-
-    def __new__(cls, name: str, label: str) -> DatasetName:
-        made = super().__new__(cls, name)
-        made.label = label
-        return made
-
-    def __reduce__(self) -> tuple[type[DatasetName], tuple[str, str]]:
-        return DatasetName, (str(self), self.label)
-
-
-def dataset_label(dataset: str) -> str:
-    """The label of a data set, or its name where it has none.
-
-    >>> dataset_label(DatasetName("folder?path=data/mine", "mine")), dataset_label("grabcut")
-    ('mine', 'grabcut')
-    """
-    return dataset.label if isinstance(dataset, DatasetName) else dataset
-
-
-def dataset_names(specs: Sequence[Spec]) -> dict[str, DatasetName]:
-    """The names of a plan's data sets, with their labels.
-
-    >>> dataset_names([Spec("folder", {"path": "data/mine"})])["folder?path=data/mine"].label
-    'mine'
-    """
-    return {name: DatasetName(name, label) for name, label in display_names(specs).items()}
+__all__ = ["display_names", "with_titles"]
 
 
 def display_names(specs: Sequence[Spec]) -> dict[str, str]:
@@ -67,6 +29,25 @@ def display_names(specs: Sequence[Spec]) -> dict[str, str]:
         if parts:
             names[str(spec)] = next((t for t in tails if t not in names.values()), str(spec))
     return {str(spec): names[str(spec)] for spec in specs}
+
+
+def with_titles(part: Any, titles: Mapping[str, str]) -> Any:
+    """A part of a report with data sets under their titles in all of its texts.
+
+    >>> with_titles(sections.Note("On folder?path=x: 3"), {"folder?path=x": "x"}).text
+    'On x: 3'
+    """
+    if isinstance(part, str):
+        for name in sorted(titles, key=len, reverse=True):
+            part = part.replace(name, titles[name])
+        return part
+    if isinstance(part, list | tuple):
+        return type(part)(with_titles(one, titles) for one in part)
+    if type(part).__module__ != sections.__name__:
+        return part
+    return replace(
+        part, **{f.name: with_titles(getattr(part, f.name), titles) for f in fields(part)}
+    )
 
 
 def _parts(spec: Spec) -> tuple[str, ...]:

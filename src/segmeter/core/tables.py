@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Group, Results
-from segmeter.core.dataset_names import dataset_names
 from segmeter.core.models import ProtocolName
 
 __all__ = ["GROUP", "Tables", "columns_in", "load_tables", "matrix", "spread"]
@@ -91,13 +90,10 @@ def load_tables(
     >>> import pyarrow as pa
     >>> row = dict(model="m", dataset="d", user="u", protocol="corrected", scene="s", target="t")
     >>> lines = pa.Table.from_pylist([{**row, "cluster": None, "iou": [0.5, 0.9]}])
-    >>> run = SimpleNamespace(
-    ...     objects="sessions", sql=lambda query: lines, plan=SimpleNamespace(datasets=())
-    ... )
+    >>> run = SimpleNamespace(objects="sessions", sql=lambda query: lines)
     >>> load_tables(run, ["iou"])[0].table("iou").tolist()
     [[0.5, 0.9]]
     """
-    named = dataset_names(run.plan.datasets)
     table = run.sql(_query(run, columns, facts, axis, by, unit, where))
     made = []
     for key, lines in _groups(table, by):
@@ -105,7 +101,7 @@ def load_tables(
         made.append(
             Tables(
                 known["model"],
-                named.get(known["dataset"], known["dataset"]),
+                known["dataset"],
                 known.get(user, ""),
                 cast(ProtocolName, known.get("protocol", "")),
                 _keys(lines, unit),

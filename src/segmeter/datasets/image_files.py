@@ -22,6 +22,7 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 __all__ = [
     "MOST_PIXELS",
     "SUFFIXES",
+    "decode_rgb",
     "grey_of",
     "has_colour_table",
     "header_size",
@@ -86,6 +87,14 @@ def read_rgb(path: Path) -> Bytes:
     if pixels.dtype != np.uint8:
         pixels = read_colours(path)
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def decode_rgb(raw: bytes, name: str) -> Bytes:
+    """The bytes of an image file as `(H, W, 3)` uint8 in RGB; `name` is for messages."""
+    import cv2
+
+    colours = _decoded(raw, name, cv2.IMREAD_COLOR)
+    return np.asarray(cv2.cvtColor(colours, cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
 
 def _in_8_bits(pixels: npt.NDArray[Any]) -> Bytes:
@@ -180,10 +189,13 @@ def _head(path: Path) -> bytes:
 
 
 def _decode(path: Path, flags: int) -> Bytes:
+    return _decoded(read_bytes(path), path, flags)
+
+
+def _decoded(raw: bytes, name: Path | str, flags: int) -> Bytes:
     import cv2
 
-    with named_errors(path, "is not a whole image"):
-        raw = path.read_bytes()
+    with named_errors(name, "is not a whole image"):
         size = header_size(raw)
         pixels = cv2.imdecode(np.frombuffer(raw, dtype=np.uint8), flags)
         if pixels is None or sorted(pixels.shape[:2]) != sorted(size):

@@ -12,9 +12,8 @@ from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan
 from segmeter.core.received import check_names, received
 from segmeter.core.scenes import Dataset
-from segmeter.engine.jobs import Objects
+from segmeter.engine.jobs import Built
 from segmeter.engine.validation import complete
-from segmeter.runtime.remote_files import Roots
 
 __all__ = ["check_received", "wider_plan"]
 
@@ -35,7 +34,7 @@ def check_received(held: Plan, asked: Plan) -> None:
 
 
 def wider_plan(
-    held: Plan, asked: Plan, roots: Roots, objects: Objects | None, address: str
+    held: Plan, asked: Plan, built: Built, address: str
 ) -> tuple[Plan, dict[str, Dataset]]:
     """The plan of a run widened by the models, data sets and users of another; its data sets.
 
@@ -52,8 +51,9 @@ def wider_plan(
         measures=asked.measures or held.measures,
         options=asked.options or held.options,
         limit=held.limit if asked.limit is None else asked.limit,
+        sample=held.sample if asked.sample is None else asked.sample,
     )
-    filled, _ = complete(wanted, roots, objects)
+    filled, _ = complete(wanted, built)
     apart = isinstance(catalogue.benchmarks.make(held.benchmark), RunsUsersIndependently)
     may_differ = _MAY_DIFFER | ({"users"} if apart else set())
     differ = [f for f in held.differs_in(filled) if f not in may_differ]
@@ -70,7 +70,7 @@ def wider_plan(
         users=_together(held.users, filled.users),
         fingerprints={},
     )
-    whole, datasets = complete(wider, roots, objects, to_run=False)
+    whole, datasets = complete(wider, built, to_run=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
         raise RunConflict(f"data set '{changed[0]}' has changed since '{address}' was run")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,8 +14,9 @@ from segmeter.core.capabilities import OnDevice
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.wording import counted
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.engine.jobs import Objects, jobs_of
+from segmeter.engine.jobs import Built, Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
 from segmeter.runtime.remote_files import Roots
@@ -81,31 +82,36 @@ class Cost:
     """The cost of a whole plan on a number of workers like the one that was measured."""
 
     jobs: int
-    looks: int
-    answers: int
+    encodings: int
+    predictions: int
     workers: int
     seconds: float
     bytes: int
 
 
 def run_some(
-    plan: Plan, roots: Roots, objects: Objects | None = None, *, scenes: int = 2
+    plan: Plan,
+    roots: Roots,
+    objects: Objects | None = None,
+    *,
+    scenes: int = 2,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> list[Estimate]:
-    """Play some scenes of every subject and data set, from its first to its last, and keep none."""
-    own = objects or {}
-    filled, datasets = complete(plan, roots, own)
+    """Run some scenes of every model and data set, from its first to its last; keep nothing."""
+    built = Built(roots, objects)
+    filled, datasets = complete(plan, built)
     benchmark = catalogue.benchmarks.make(filled.benchmark)
-    registry = catalogue.models if filled.kind == "model" else catalogue.methods
     jobs = jobs_of(filled, datasets)
     found = []
     for spec in filled.segmenters:
         steady_arithmetic(filled.threads)
         start = perf_counter()
-        segmenter = own.get(spec.name) or registry.make(spec, **roots.options())
+        segmenter = built.segmenter(filled.kind, spec)
         loading = perf_counter() - start
         for data in filled.datasets:
             here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
             chosen = [here[k] for k in _spread(len(here), scenes)]
+            tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {data}")
             played = [_played(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if played:
                 mean = _mean_slices(datasets[str(data)], [job.scene for job in here])
@@ -120,7 +126,7 @@ def whole_seconds(estimates: Sequence[Estimate], plan: Plan, workers: int | None
 
 
 def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> Cost:
-    """Jobs, looks, answers, seconds and bytes of a whole plan.
+    """Jobs, encodings, predictions, seconds and bytes of a whole plan.
 
     Every worker loads every model, all at the same time; nothing is said of what they wait for
     each other.
@@ -217,7 +223,7 @@ def free_folder(
         return base / f"{stem}1"
     newest = base / f"{stem}{max(numbers)}"
     if (newest / "plan.json").is_file():
-        filled, _ = complete(plan, roots, objects)
+        filled, _ = complete(plan, Built(roots, objects))
         if RunFolder.existing(newest).plan == filled:
             return newest
     return base / f"{stem}{max(numbers) + 1}"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.jobs import Objects, Outcome, Worker
+from segmeter.engine.jobs import Built, Outcome, Worker
 from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all, usable_cores
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.places import Address, Place
@@ -62,8 +62,7 @@ class ExecutorSpec:
 
     plan: Plan
     run: Place
-    roots: Roots
-    objects: Objects | None = None
+    built: Built
     workers: int = 0
     address: str | None = None  # of a cluster, for executors that work on one
     prewarmed: PrewarmedWorkers | None = None
@@ -106,7 +105,7 @@ class Inline:
 
     @classmethod
     def of(cls, spec: ExecutorSpec) -> Inline:
-        return cls(Worker(spec.plan, spec.run, spec.roots, spec.objects, usable_cores()))
+        return cls(Worker(spec.plan, spec.run, spec.built, usable_cores()))
 
     @property
     def room(self) -> int:
@@ -161,9 +160,9 @@ class Local:
             raise BadInput(
                 f"'{spec.run.address}' is in the memory of one process; use --executor inline"
             )
-        if spec.objects:
+        if spec.built.own:
             raise BadInput("objects of your own cannot travel to workers; take executor inline")
-        return cls(spec.plan, spec.run, spec.roots, max(1, spec.workers), spec.prewarmed)
+        return cls(spec.plan, spec.run, spec.built.roots, max(1, spec.workers), spec.prewarmed)
 
     @property
     def room(self) -> int:
@@ -208,7 +207,7 @@ class Local:
 
 def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, cores: int) -> None:
     """A worker's life: take jobs, read ahead, report."""
-    worker = Worker(plan, run, roots, cores=cores)
+    worker = Worker(plan, run, Built(roots), cores)
     jobs: deque[Job] = deque()
     while True:
         while not jobs or pipe.poll():

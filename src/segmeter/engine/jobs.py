@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,60 @@ from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.engine.parameters import parameter_count
-from segmeter.engine.widening import rows_to_widen, users_text
+from segmeter.engine.provenance import parameter_count
 from segmeter.kernels import set_threads
 from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
+from segmeter.store.job_files import provenance_of
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.run import declared_rows
 
-__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "rows_schema", "source_of"]
+__all__ = [
+    "Built",
+    "Objects",
+    "Outcome",
+    "Worker",
+    "jobs_of",
+    "lacking_users",
+    "rows_schema",
+    "source_of",
+    "users_left",
+    "users_text",
+]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
+
+
+class Built:
+    """Models, methods and data sets by their specs, each made once in this process.
+
+    Objects of the caller's own are taken as they are.
+    """
+
+    def __init__(self, roots: Roots | None = None, objects: Objects | None = None) -> None:
+        self.roots, self.own = roots or Roots(), objects or {}
+        self._made: dict[tuple[str, str], Any] = {}
+
+    def dataset(self, spec: Spec) -> Dataset:
+        made: Dataset = self._get(catalogue.datasets, spec)
+        return made
+
+    def segmenter(self, kind: str, spec: Spec) -> Any:
+        return self._get(catalogue.models if kind == "model" else catalogue.methods, spec)
+
+    def release(self, spec: Spec) -> None:
+        """Forget a model or method, so that its memory can be used by the next."""
+        for kind in ("model", "method"):
+            self._made.pop((kind, str(spec)), None)
+
+    def _get(self, registry: catalogue.Registry[Any], spec: Spec) -> Any:
+        if spec.name in self.own:
+            return self.own[spec.name]
+        key = (registry.kind, str(spec))
+        if key not in self._made:
+            self._made[key] = registry.make(spec, **self.roots.options())
+        return self._made[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +93,17 @@ class Worker:
         self,
         plan: Plan,
         run: Address | Place,
-        roots: Roots,
-        objects: Objects | None = None,
+        built: Built,
         cores: int = 1,
     ) -> None:
         """`cores` are those that kernels may use, whose results do not depend on them."""
         self.plan = plan
         self.cores = cores
         self.folder = RunFolder(run)
-        self.roots = roots
-        self.objects = objects or {}
+        self.built = built
         self.benchmark = catalogue.benchmarks.make(plan.benchmark)
         self.schema = rows_schema(self.benchmark, plan)
-        self._segmenter: tuple[Spec, Any] | None = None
-        self._datasets: dict[str, Dataset] = {}
+        self._segmenter: Spec | None = None
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._ahead: dict[str, Future[Scene]] = {}
 
@@ -80,7 +120,7 @@ class Worker:
             if self.plan.users and not ready.targets:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             segmenter = self._make_segmenter(job.segmenter)
-            own = self.objects.get(job.segmenter.name)
+            own = self.built.own.get(job.segmenter.name)
             provenance = _provenance(job, segmenter, own)
             kept, plan = rows_to_widen(self.folder, job, self.plan, provenance)
             rows = self.benchmark.work(segmenter, ready, plan)
@@ -107,26 +147,19 @@ class Worker:
         self.folder.finish(job, whole, provenance | played, self.schema)
 
     def _read(self, job: Job) -> Scene:
-        key = str(job.dataset)
-        if key not in self._datasets:
-            self._datasets[key] = self._made(catalogue.datasets.make, job.dataset)
-        scene = self._datasets[key].load(job.scene)
+        scene = self.built.dataset(job.dataset).load(job.scene)
         scene.check()
         return scene
 
     def _make_segmenter(self, spec: Spec) -> Any:
         """The model or method; only the last one stays in memory."""
-        if self._segmenter is None or self._segmenter[0] != spec:
-            self._segmenter = None
+        if self._segmenter != spec:
+            if self._segmenter is not None:
+                self.built.release(self._segmenter)
+            self._segmenter = spec
             steady_arithmetic(self.plan.threads)
             set_threads(max(self.plan.threads, self.cores))
-            registry = catalogue.models if self.plan.kind == "model" else catalogue.methods
-            self._segmenter = (spec, self._made(registry.make, spec))
-        return self._segmenter[1]
-
-    def _made(self, make: Callable[..., Any], spec: Spec) -> Any:
-        own = self.objects.get(spec.name)
-        return own if own is not None else make(spec, **self.roots.options())
+        return self.built.segmenter(self.plan.kind, spec)
 
 
 def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
@@ -135,7 +168,7 @@ def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
         Job(segmenter, spec, scene)
         for segmenter in plan.segmenters
         for spec in plan.datasets
-        for scene in datasets[str(spec)].scenes()[: plan.limit]
+        for scene in plan.scenes_of(str(spec), datasets[str(spec)].scenes())
     ]
 
 
@@ -172,3 +205,63 @@ def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
         "citation": card.citation,
         **library_versions(),
     }
+
+
+_SAME = ("fingerprint", "source")
+
+
+def users_text(plan: Plan) -> str:
+    """The users of a plan as a job file notes them.
+
+    >>> users_text(Plan("noc", (), (), users=(Spec("centre-click"),)))
+    '["centre-click"]'
+    """
+    return json.dumps([str(spec) for spec in plan.users])
+
+
+def lacking_users(table: Any, plan: Plan) -> tuple[Spec, ...]:
+    """The users of a plan that a job file, as it was read, was played without."""
+    told = users_left(provenance_of(table.schema), table.column_names, plan)
+    if told is not None:
+        return told
+    # Older job files note no users; their rows tell.
+    there = set(table["user"].to_pylist())
+    return tuple(s for s in plan.users if catalogue.users.make(s).name not in there)
+
+
+def users_left(
+    provenance: Mapping[str, str], columns: Collection[str], plan: Plan
+) -> tuple[Spec, ...] | None:
+    """The users that rows were played without, by their provenance; None where it does not tell."""
+    if provenance.get("plan") == plan.id or "user" not in columns:
+        return ()
+    if "users" in provenance:
+        return tuple(spec for spec in plan.users if str(spec) not in _noted(provenance["users"]))
+    return None
+
+
+def rows_to_widen(
+    folder: RunFolder, job: Job, plan: Plan, provenance: Mapping[str, str]
+) -> tuple[list[Row], Plan]:
+    """Rows of a job that are kept, and the plan of what is left to play of it.
+
+    Nothing is kept of a job file that other weights or another source played.
+    """
+    if not folder.alone(job):  # what lay in a compacted file has been unpacked before
+        return [], plan
+    table = folder.rows(job)
+    then = provenance_of(table.schema)
+    lacking = lacking_users(table, plan)
+    if not lacking or any(then.get(what, provenance[what]) != provenance[what] for what in _SAME):
+        return [], plan
+    rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
+    return rows, replace(plan, users=lacking)
+
+
+def _noted(text: str) -> set[str]:
+    """The users that a job file notes; none if what it notes is damaged, which plays them again."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return set()
+    return set(map(str, found)) if isinstance(found, list) else set()

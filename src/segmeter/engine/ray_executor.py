@@ -23,7 +23,7 @@ from segmeter import __version__
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.executors import AHEAD, ExecutorSpec
-from segmeter.engine.jobs import Outcome, Worker
+from segmeter.engine.jobs import Built, Outcome, Worker
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.places import Place
 
@@ -91,7 +91,7 @@ class _Actor:
             if not run.exists("plan.json"):
                 seen = f"it does not see '{run.address}'"
                 raise BadInput(f"{seen}; take a shared folder or an address")
-            self._worker = Worker(plan, run, roots, cores=plan.threads)
+            self._worker = Worker(plan, run, Built(roots), plan.threads)
         except SegmeterError as error:
             return f"node '{os.uname().nodename}' cannot work: {error}"
         return ""
@@ -130,7 +130,7 @@ class RayExecutor:
     def __init__(self, spec: ExecutorSpec) -> None:
         self._ours = _connect(spec.address)
         plan = spec.plan
-        self._given = (plan, spec.run, spec.roots, Workplace.of(plan))
+        self._given = (plan, spec.run, spec.built.roots, Workplace.of(plan))
         places, share = _places(plan)
         self._make = ray.remote(concurrency_groups={"protocol": 1}, **share)(_Actor)
         self._losses: Counter[str] = Counter()
@@ -205,7 +205,7 @@ def ray_executor(spec: ExecutorSpec) -> RayExecutor:
         raise BadInput(
             f"'{spec.run.address}' is in the memory of one process; use --executor inline"
         )
-    if spec.objects:
+    if spec.built.own:
         raise BadInput("objects of your own cannot travel to nodes; take executor inline")
     return RayExecutor(spec)
 

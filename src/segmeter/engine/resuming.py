@@ -10,11 +10,9 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.jobs import Objects, rows_schema, source_of
-from segmeter.engine.widening import lacking_users, users_left
+from segmeter.engine.jobs import Built, lacking_users, rows_schema, source_of, users_left
 from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.processes import usable_cores
-from segmeter.runtime.remote_files import Roots
 from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
@@ -36,10 +34,9 @@ class FinishedBefore:
     said: tuple[str, ...] = ()
 
 
-def segmenter_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -> Prints:
-    """How to know what each model or method is made of now."""
-    registry = catalogue.models if plan.kind == "model" else catalogue.methods
-    own = objects or {}
+def segmenter_prints(plan: Plan, built: Built) -> Prints:
+    """Functions that return what each model or method is made of now."""
+    own = built.own
 
     def printed(spec: catalogue.Spec) -> dict[str, str]:
         if spec.name in own:
@@ -47,7 +44,7 @@ def segmenter_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -
             return {"fingerprint": own[spec.name].card.fingerprint, "source": source}
         if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
             return {"source": source_of(spec)}
-        return {"fingerprint": registry.make(spec, **roots.options()).card.fingerprint}
+        return {"fingerprint": built.segmenter(plan.kind, spec).card.fingerprint}
 
     return {str(spec): lambda spec=spec: printed(spec) for spec in plan.segmenters}  # type: ignore[misc]  # mypy cannot type a default in a lambda
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,19 +13,19 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset
 from segmeter.engine.adding import check_received, wider_plan
-from segmeter.engine.background_compaction import BackgroundCompaction, make_ready
 from segmeter.engine.executors import Executor, ExecutorSpec, executor_named
-from segmeter.engine.jobs import Objects, Outcome, jobs_of
+from segmeter.engine.jobs import Built, Objects, Outcome, jobs_of
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
 from segmeter.runtime.fingerprints import fingerprinted
 from segmeter.runtime.processes import PrewarmedWorkers, gpu_names, usable_cores
 from segmeter.runtime.remote_files import Roots
-from segmeter.store.folder import RunFolder
+from segmeter.store.compaction import LOOSE, compact, drop, drop_copies, extract
+from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.places import Address, Place
 
-__all__ = ["Progress", "Tally", "default_workers", "run_plan"]
+__all__ = ["Tally", "default_workers", "run_plan"]
 
 _TRIES = 2
 
@@ -99,10 +100,10 @@ def run_plan(
     prewarmed, soonest
         Processes that are started already, to be used as workers; scenes that are run first.
     """
-    roots = roots or Roots()
-    with _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets):
+    built = Built(roots, objects)
+    with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
-        before = finished_before(folder, jobs, segmenter_prints(plan, roots, objects), plan, again)
+        before = finished_before(folder, jobs, segmenter_prints(plan, built), plan, again)
         for sentence in before.said:
             tell(sentence)
         folder.sign({**(command or command_entry()), "jobs": len(jobs)})
@@ -112,7 +113,7 @@ def run_plan(
         if workers is None:
             workers = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else min(workers, len(left))
-        spec = ExecutorSpec(plan, folder.place, roots, objects, count, address, prewarmed)
+        spec = ExecutorSpec(plan, folder.place, built, count, address, prewarmed)
         progress = progress or _Silent()
         progress.begin(len(ours), len(ours) - len(left))
         done, failed = _play(left, folder, executor, spec, progress, tell)
@@ -123,16 +124,15 @@ def run_plan(
 def _claimed(
     plan: Plan,
     out: Address | Place,
-    roots: Roots,
-    objects: Objects | None,
+    built: Built,
     add: bool,
     trust: bool,
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
     """The folder to write to, its complete plan and data sets; locked until the jobs are done."""
     names = {spec.name for spec in plan.segmenters}
-    own = [thing for name, thing in (objects or {}).items() if name in names]
+    own = [thing for name, thing in built.own.items() if name in names]
     if not add:
-        plan, datasets = complete(plan, roots, objects)
+        plan, datasets = complete(plan, built)
         with fingerprinted(own), RunFolder.claimed(out, plan) as folder:
             yield folder, plan, datasets
         return
@@ -141,7 +141,7 @@ def _claimed(
     with fingerprinted(own), folder.locked():
         if not trust:
             check_received(folder.plan, plan)
-        plan, datasets = wider_plan(folder.plan, plan, roots, objects, folder.address)
+        plan, datasets = wider_plan(folder.plan, plan, built, folder.address)
         folder.replace_plan(plan)
         yield folder, plan, datasets
 
@@ -210,3 +210,65 @@ def _drive(
             compaction.settled(job.id)
             progress.step(outcome)
     return done, failed
+
+
+_COMPACTED = ("jobs", "errors")
+
+
+def make_ready(folder: RunFolder, jobs: Iterable[str]) -> None:
+    """Let workers replace jobs: move their rows and errors to job files, drop their scores."""
+    wanted = frozenset(jobs)
+    drop_copies(folder)
+    for where in _COMPACTED:
+        extract(folder, wanted, where)
+    for measure in folder.measures():
+        drop(folder, wanted, measure_folder(measure))
+
+
+class BackgroundCompaction:
+    """A thread that compacts finished jobs; the process holds the lock of the run."""
+
+    def __init__(
+        self, folder: RunFolder, open_jobs: Iterable[str], tell: Callable[[str], None]
+    ) -> None:
+        self._folder, self._tell = folder, tell
+        self._open = set(open_jobs)
+        self._loose = 0
+        self._due, self._over = threading.Event(), False
+        self._thread = threading.Thread(target=self._work, name="compaction", daemon=True)
+        self._thread.start()
+
+    def settled(self, job: str) -> None:
+        """Note that a job is done or has failed twice, so that its files can be compacted."""
+        self._open.discard(job)
+        self._loose += 1
+        if self._loose >= LOOSE:
+            self._due.set()
+
+    def finish(self) -> None:
+        """Compact the rest, if it is much, after the last job."""
+        self.stop()
+        self._guarded(closing=True)
+
+    def stop(self) -> None:
+        """End after the current compaction."""
+        self._over = True
+        self._due.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._over and self._guarded(closing=False):
+            self._due.wait()
+
+    def _guarded(self, closing: bool) -> bool:
+        """Compact; if that fails, report it and let the run continue."""
+        self._due.clear()
+        self._loose = 0
+        try:
+            self._folder.check_lease()
+            for where in _COMPACTED:
+                compact(self._folder, where, set(self._open), closing=closing)
+        except (SegmeterError, OSError) as error:
+            self._tell(f"jobs could not be compacted and stay in files of their own: {error}")
+            return False
+        return True

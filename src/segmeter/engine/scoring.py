@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.received import received
 from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
-from segmeter.engine.jobs import jobs_of
+from segmeter.core.sessions import Judge
+from segmeter.engine.jobs import Built, jobs_of
 from segmeter.engine.validation import complete
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.compaction import LOOSE, compact, drop_copies
@@ -42,7 +44,8 @@ def score_run(
     name = mask_measure(measure).id
     measure_folder(name)  # refused now if nothing can be kept under this name
     with received(not trust):
-        fresh, datasets = complete(plan, roots, to_run=False)
+        fresh, datasets = complete(plan, Built(roots), to_run=False)
+        benchmark = catalogue.benchmarks.make(plan.benchmark)
     if fresh.fingerprints != plan.fingerprints:
         raise BadInput(
             f"the data has changed since '{address}' was run; its masks cannot be judged"
@@ -55,7 +58,7 @@ def score_run(
             scene = datasets[str(job.dataset)].load(job.scene)
             targets = {target.id: target for target in scene.targets}
             try:
-                judge = mask_measure(measure, scene.header.spacing_mm)
+                judge = benchmark.judge(plan, scene, [measure])
                 rows = _scored_rows(folder.rows(job), targets, judge)
             except BadInput as error:
                 raise BadInput(f"'{address}', {job}: {error}") from error
@@ -67,7 +70,7 @@ def score_run(
     return len(left)
 
 
-def _scored_rows(table: Any, targets: dict[str, Target], judge: Any) -> list[dict[str, Any]]:
+def _scored_rows(table: Any, targets: dict[str, Target], judge: Judge) -> list[dict[str, Any]]:
     """A value for each row; a mask that many rows share is measured once."""
     if "mask" not in table.column_names or table["mask"].null_count:
         raise BadInput("this run kept no masks, so nothing can be measured later")
@@ -83,6 +86,6 @@ def _scored_rows(table: Any, targets: dict[str, Target], judge: Any) -> list[dic
                 raise BadInput(f"its row names a target '{row['target']}' that the scene lacks")
             target = targets[row["target"]]
             mask = Mask.decoded(row["mask"], target.mask.shape)
-            known[key] = judge(target.mask, mask, target.ignore)
+            (known[key],) = judge(target, mask).values()
         rows.append({name: row[name] for name in SESSION_KEY} | {"value": known[key]})
     return rows

@@ -8,48 +8,43 @@ from dataclasses import replace
 from typing import Any
 
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Benchmark
 from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
 from segmeter.core.errors import BadInput
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Dataset, Volume
+from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.users import User
-from segmeter.engine.jobs import Objects
+from segmeter.engine.jobs import Built
 from segmeter.runtime.redaction import refuse_credentials
-from segmeter.runtime.remote_files import Roots
 
 __all__ = ["complete"]
 
 
-def complete(
-    plan: Plan, roots: Roots, objects: Objects | None = None, *, to_run: bool = True
-) -> tuple[Plan, dict[str, Dataset]]:
+def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, dict[str, Dataset]]:
     """A request with the benchmark's own settings filled in, and its data sets.
 
     Makes everything that can be wrong go wrong now, before anything is written. What is
     tested has to be at hand only where it is `to_run`.
     """
-    own = objects or {}
     _refuse_secrets(plan)
     benchmark = catalogue.benchmarks.make(plan.benchmark)
     asked = plan.measures
     plan = benchmark.plan(plan)
     _refuse_nothing(plan)
-    users = [catalogue.users.make(spec, **roots.options()) for spec in plan.users]
+    users = [catalogue.users.make(spec, **built.roots.options()) for spec in plan.users]
     if to_run:
-        _check_segmenters(plan, roots, own, users)
+        _check_segmenters(plan, built, users, benchmark)
     _refuse_twins(plan.kind, map(str, plan.segmenters))
     _refuse_twins("data set", map(str, plan.datasets))
     _refuse_twins("user", (user.name for user in users))
     for name in plan.measures:
         catalogue.measures.entry(name)
-    datasets = {
-        str(spec): own.get(spec.name) or catalogue.datasets.make(spec, **roots.options())
-        for spec in plan.datasets
-    }
+    datasets = {str(spec): built.dataset(spec) for spec in plan.datasets}
     if to_run:
-        _check_ground_truths(plan, datasets)
-        plan = replace(plan, measures=_measures_that_fit(plan, asked, datasets))
+        firsts = {name: scene for name, d in datasets.items() if (scene := _first_scene(d))}
+        _check_ground_truths(plan, firsts)
+        plan = replace(plan, measures=_measures_that_fit(plan, asked, firsts))
     if isinstance(benchmark, ChecksData):
         benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
@@ -65,7 +60,9 @@ def _refuse_secrets(plan: Plan) -> None:
             refuse_credentials(value)
 
 
-def _check_segmenters(plan: Plan, roots: Roots, own: Objects, users: Sequence[User]) -> None:
+def _check_segmenters(
+    plan: Plan, built: Built, users: Sequence[User], benchmark: Benchmark
+) -> None:
     """Refuse a model or method that cannot be had, before anything is written.
 
     Our own are made, which finds their weights and looks at no more than their headers. Those
@@ -74,19 +71,18 @@ def _check_segmenters(plan: Plan, roots: Roots, own: Objects, users: Sequence[Us
     registry = catalogue.models if plan.kind == "model" else catalogue.methods
     verb = "encode" if plan.kind == "model" else "segment"
     for spec in plan.segmenters:
-        if spec.name in own:
-            _check_prompts(plan, own[spec.name], users)
+        if spec.name in built.own:
+            _check_prompts(plan, built.own[spec.name], users, benchmark)
             continue
-        entry, options = registry.check(spec, **roots.options())
+        entry, _ = registry.check(spec, **built.roots.options())
         if entry.source.startswith("segmeter."):
-            _check_prompts(plan, entry.make(**options), users)
+            _check_prompts(plan, built.segmenter(plan.kind, spec), users, benchmark)
         elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
             raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
 
 
-def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User]) -> None:
+def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark: Benchmark) -> None:
     """Refuse a model that does not take what a user gives, or what any of them gives."""
-    benchmark = catalogue.benchmarks.make(plan.benchmark)
     if isinstance(benchmark, ChoosesUsers):
         users = benchmark.users_for(segmenter, users)
         if not users:
@@ -108,17 +104,20 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User]) -> None:
             )
 
 
-def _check_ground_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
-    """Refuse partitions where targets are wanted, and targets where partitions are.
+def _first_scene(dataset: Dataset) -> Scene | None:
+    """The first scene of a data set, which shows what the others are like, if it can be read."""
+    try:
+        scene = dataset.load(dataset.scenes()[0])
+        _ = scene.targets, scene.partitions  # read now
+    except Exception:  # noqa: BLE001  its job will fail, and say why
+        return None
+    return scene
 
-    The first scene tells, if it can be read.
-    """
-    for name, dataset in datasets.items():
-        try:
-            scene = dataset.load(dataset.scenes()[0])
-            targets, partitions = bool(scene.targets), bool(scene.partitions)
-        except Exception:  # noqa: BLE001  its job will fail, and say why
-            continue
+
+def _check_ground_truths(plan: Plan, firsts: Mapping[str, Scene]) -> None:
+    """Refuse partitions where targets are wanted, and targets where partitions are."""
+    for name, scene in firsts.items():
+        targets, partitions = bool(scene.targets), bool(scene.partitions)
         if plan.kind == "model" and partitions and not targets:
             raise BadInput(
                 f"data set '{name}' has partitions and no targets; run a benchmark of "
@@ -132,7 +131,7 @@ def _check_ground_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
 
 
 def _measures_that_fit(
-    plan: Plan, asked: Sequence[str], datasets: Mapping[str, Dataset]
+    plan: Plan, asked: Sequence[str], firsts: Mapping[str, Scene]
 ) -> tuple[str, ...]:
     """The plan's measures that are defined for its data.
 
@@ -141,7 +140,7 @@ def _measures_that_fit(
     kept = []
     for measure in plan.measures:
         found = catalogue.measures.make(measure)
-        misfit = next((name for name, d in datasets.items() if not _defined(found, d)), None)
+        misfit = next((name for name, s in firsts.items() if not _defined(found, s)), None)
         if misfit is None:
             kept.append(measure)
         elif measure in asked:
@@ -152,15 +151,10 @@ def _measures_that_fit(
     return tuple(kept)
 
 
-def _defined(measure: Any, dataset: Dataset) -> bool:
-    """Whether a measure is defined for a data set's scenes, of which the first tells."""
-    if not isinstance(measure, Measure) or len(measure.dimensions) > 1:
-        return True
-    try:
-        volume = isinstance(dataset.load(dataset.scenes()[0]), Volume)
-    except Exception:  # noqa: BLE001  its job will fail, and say why
-        return True
-    return (3 if volume else 2) in measure.dimensions
+def _defined(measure: Any, scene: Scene) -> bool:
+    """Whether a measure is defined for scenes like this one."""
+    sides = 3 if isinstance(scene, Volume) else 2
+    return not isinstance(measure, Measure) or sides in measure.dimensions
 
 
 def _refuse_nothing(plan: Plan) -> None:

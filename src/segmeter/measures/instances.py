@@ -18,6 +18,7 @@ from segmeter.core.models import ProtocolName
 __all__ = [
     "PanopticQuality",
     "SplitsAndMerges",
+    "matched_iou",
     "mean_segmentation_accuracy",
     "panoptic_quality",
     "segmentation_accuracy",
@@ -92,6 +93,18 @@ def mean_segmentation_accuracy(
         return 1.0
     slack = 0.0 if protocol == "published" else 1e-9
     return float(np.mean([_accuracy(iou, t - slack) for t in np.arange(0.5, 1.0, 0.05)]))
+
+
+def matched_iou(
+    ground_truth: Labels, prediction: Labels, threshold: float = 0.5
+) -> tuple[Floats, int, int]:
+    """IoU of the pairs of a best matching, and how many objects and predictions there are.
+
+    >>> matched_iou(np.array([[1, 1, 0, 2]]), np.array([[1, 1, 0, 0]]))
+    (array([1.]), 2, 1)
+    """
+    iou = _iou(ground_truth, prediction)
+    return _matched(iou, threshold), *iou.shape
 
 
 def panoptic_quality(ground_truth: Labels, prediction: Labels) -> PanopticQuality:

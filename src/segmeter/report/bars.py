@@ -7,8 +7,7 @@ from markupsafe import Markup
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Bars, Part
 from segmeter.report.elements import element
-from segmeter.report.plot_frames import BOLD, shortened, text_width
-from segmeter.report.scales import Scale, fitted
+from segmeter.report.plot_frames import BOLD, Scale, fitted, shortened, text_width
 from segmeter.report.wording import amount
 
 __all__ = ["bars_svg"]

@@ -25,8 +25,8 @@ from segmeter.core.sections import (
     Slices,
 )
 from segmeter.core.wording import counted
+from segmeter.report.elements import filled
 from segmeter.report.page import Page, render
-from segmeter.report.templates import filled
 from segmeter.store import Run
 from segmeter.store.cache import cached_table
 

@@ -1,20 +1,28 @@
-"""Charts: curves with bands, dots and guides, as SVG with labels at the curves' ends."""
+"""Charts: curves and dots as SVG, with labels that do not overlap and read-outs on hover."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Chart, Line, Points
-from segmeter.report.chart_labels import Words, dot_labels, end_labels
-from segmeter.report.chart_readouts import readouts
 from segmeter.report.elements import element, path
-from segmeter.report.marks import Palette, Style
-from segmeter.report.plot_frames import BOLD, Place, PlotFrame, placed, text_width
-from segmeter.report.scales import Scale, fitted
+from segmeter.report.plot_frames import (
+    BOLD,
+    Palette,
+    Place,
+    PlotFrame,
+    Scale,
+    Style,
+    fitted,
+    placed,
+    shortened,
+    text_width,
+)
 from segmeter.report.wording import amount
 
 __all__ = ["chart_svg"]
@@ -184,3 +192,170 @@ def _spoken(chart: Chart) -> str:
         if isinstance(m, Line) and m.role != "guide" and len(m.y)
     ]
     return f"{chart.title}. {chart.y.title} by {chart.x.title}. " + "; ".join(ends)
+
+
+_LINE = 13.0  # height of a line of text
+_GAP = 14.0  # between two names in a column
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Position of a name."""
+
+    left: float
+    right: float
+    line: float
+
+    def clear(self, others: Sequence[Words]) -> bool:
+        return all(
+            abs(self.line - other.line) >= _LINE
+            or self.left >= other.right
+            or other.left >= self.right
+            for other in others
+        )
+
+
+def dot_labels(
+    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
+) -> list[Markup]:
+    """Names next to their dots, inside the chart and without overlaps; else only on hover."""
+    parts: list[Markup] = []
+    taken: list[Words] = []
+    for mark in dots:
+        places = placed(mark.x, mark.y, x, y)
+        for (px, py), label in zip(places, mark.labels, strict=False):
+            wide = text_width(label) * BOLD
+            lefts = (px + 7, px - 7 - wide)
+            spots = (Words(left, left + wide, py + down) for down in (4, -7, 15) for left in lefts)
+            free = (s for s in spots if s.left >= 0 and s.right <= frame.width and s.clear(taken))
+            spot = next(free, None)
+            if label and spot is not None:
+                taken.append(spot)
+                parts.append(_dot_label(label, spot, px, palette[mark.name]))
+    return parts
+
+
+def _dot_label(label: str, spot: Words, dot: float, style: Style) -> Markup:
+    """A name that ends where its dot begins, or begins where it ends: widths are estimates."""
+    if spot.left > dot:
+        return element("text", label, x=spot.left, y=spot.line, class_=f"name {style.colour}")
+    return element("text", label, x=spot.right, y=spot.line, class_=f"name end {style.colour}")
+
+
+def end_labels(
+    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
+) -> list[Markup]:
+    """Names in a column to the right of the last end, moved apart where they touch."""
+    ends = []
+    for line in lines:
+        points = placed(line.x, line.y, x, y)
+        if points:
+            ends.append((points[-1], line.name))
+    places = _apart([at[1] for at, _ in ends], _GAP, frame.top, frame.plot_bottom)
+    column = max((at[0] for at, _ in ends), default=0.0)
+    parts = []
+    for ((px, py), name), at in zip(ends, places, strict=True):
+        style = palette[name]
+        said = shortened(short(name), (frame.right - 12) / BOLD)
+        if abs(at - py) > 3 or column - px > 3:
+            leader = path([(px + 4, py), (column + 9, at)])
+            parts.append(element("path", d=leader, class_="leader"))
+        parts.append(element("text", said, x=column + 11, y=at + 4, class_=f"name {style.colour}"))
+    return parts
+
+
+def _apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places moved as little as needed to lie at least `gap` from each other."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    moved = [places[i] for i in order]
+    for _ in range(60):
+        for k in range(len(moved) - 1):
+            overlap = gap - (moved[k + 1] - moved[k])
+            if overlap > 0:
+                moved[k] -= overlap / 2
+                moved[k + 1] += overlap / 2
+        moved = [min(max(m, low + gap * k), high) for k, m in enumerate(moved)]
+    result = list(places)
+    for k, i in enumerate(order):
+        result[i] = moved[k]
+    return result
+
+
+def readouts(
+    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
+) -> list[Markup]:
+    """For each place on the x axis a hidden read-out of all curves there.
+
+    It shows on hover and on focus: the style sheet does it, the script only moves focus.
+    """
+    columns: dict[float, list[tuple[Line, int]]] = {}
+    for line in lines:
+        for i, value in enumerate(line.x):
+            columns.setdefault(float(value), []).append((line, i))
+    if not 2 <= len(columns) <= 60:
+        return []
+    places = sorted(columns)
+    parts = []
+    for k, value in enumerate(places):
+        before = x(places[k - 1]) if k else frame.left - 8
+        after = x(places[k + 1]) if k + 1 < len(places) else frame.plot_right + 8
+        low = (before + x(value)) / 2 if k else before
+        high = (after + x(value)) / 2 if k + 1 < len(places) else after
+        hit = element(
+            "rect",
+            x=low,
+            y=frame.top,
+            width=max(high - low, 1.0),
+            height=frame.plot_bottom - frame.top,
+            class_="hit",
+        )
+        parts.append(
+            element(
+                "g",
+                hit,
+                _readout(value, columns[value], x, y, palette, frame),
+                class_="probe",
+                tabindex="-1",
+            )
+        )
+    return [element("g", parts, class_="probes")]
+
+
+def _readout(
+    value: float,
+    found: Sequence[tuple[Line, int]],
+    x: Scale,
+    y: Scale,
+    palette: Palette,
+    frame: PlotFrame,
+) -> Markup:
+    """A rule and a small card: each curve's value with its interval."""
+    rows = []
+    for line, i in sorted(found, key=lambda f: -float(f[0].y[f[1]])):
+        limits = ""
+        if line.low is not None and line.high is not None:
+            limits = f"  {_said(line.low[i], y)}–{_said(line.high[i], y)}"
+        rows.append((line.name, f"{line.name}  {_said(line.y[i], y)}{limits}"))
+    head = f"{x.axis.title} {amount(value, None, x.axis.percent)}"
+    wide = min(
+        max(text_width(t) for t in [head, *(r[1] for r in rows)]) * 0.98 + 16, frame.width - 4
+    )
+    tall = 16 * (len(rows) + 1) + 8
+    left = x(value) + 8 if x(value) + 8 + wide < frame.width else max(2.0, x(value) - 8 - wide)
+    top = frame.plot_bottom - tall - 6
+    texts = [element("text", head, x=left + 8, y=top + 16, class_="card-head")]
+    texts += [
+        element(
+            "text", text, x=left + 8, y=top + 32 + 16 * k, class_=f"name {palette[name].colour}"
+        )
+        for k, (name, text) in enumerate(rows)
+    ]
+    card = element("rect", x=left, y=top, width=wide, height=float(tall), rx=3, class_="card")
+    rule = element(
+        "path", d=path([(x(value), frame.top), (x(value), frame.plot_bottom)]), class_="crosshair"
+    )
+    return element("g", rule, card, texts, class_="readout")
+
+
+def _said(value: float, y: Scale) -> str:
+    return amount(float(value), 1 if y.axis.percent else None, y.axis.percent)

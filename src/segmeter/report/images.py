@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import colorsys
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
-from segmeter.report.elements import element, path
-from segmeter.report.outlines import outline_path
-from segmeter.report.templates import data_address
+from segmeter.report.elements import data_address, element, path
 
-__all__ = ["Album", "Window", "image_svg", "outline_svg", "prompt_svg", "scene_svg", "window_of"]
+__all__ = [
+    "Album",
+    "Window",
+    "colour_of",
+    "image_svg",
+    "outline_path",
+    "outline_svg",
+    "overlay",
+    "prompt_svg",
+    "scene_svg",
+    "window_of",
+]
 
 _LONGEST = 640
 _QUALITY = 72
@@ -219,3 +230,91 @@ def _compressed(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], window:
     file = io.BytesIO()
     image.convert("RGB").save(file, "WEBP", quality=_QUALITY, method=4)
     return file.getvalue()
+
+
+_LONGEST_PATH = 5000  # characters; beyond, the outline is drawn coarser
+
+
+def outline_path(mask: Mask, scale: float) -> str:
+    """The mask's border in scene coordinates; holes are parts of the path (even-odd fill).
+
+    `scale` is page pixels per scene pixel: detail below half a page pixel is dropped.
+    """
+    if not mask:
+        return ""
+    contours = _contours(mask, scale)
+    tolerance = 0.4 / scale
+    path = _joined(contours, tolerance)
+    while len(path) > _LONGEST_PATH and tolerance * scale < 8:
+        tolerance *= 1.7
+        path = _joined(contours, tolerance)
+    return path
+
+
+def _contours(mask: Mask, scale: float) -> list[npt.NDArray[np.float64]]:
+    """Closed polygons along pixel borders, traced at twice the page's resolution."""
+    import cv2
+
+    height, width = mask.bits.shape
+    factor = min(2.0 * scale, 4.0)
+    size = max(1, round(width * factor)), max(1, round(height * factor))
+    kind = cv2.INTER_NEAREST if factor >= 1 else cv2.INTER_AREA
+    drawn = cv2.resize(mask.bits.astype(np.uint8) * 255, size, interpolation=kind) > 127
+    padded = np.pad(drawn.astype(np.uint8), 1)
+    traced, _ = cv2.findContours(padded, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    step = np.array([width / size[0], height / size[1]])
+    low = np.array(mask.low[::-1], dtype=float)
+    # Traced through pixel centres of the padded drawing: back to its borders' frame.
+    return [(c[:, 0, :].astype(float) - 0.5) * step + low for c in traced]
+
+
+def _joined(contours: list[npt.NDArray[np.float64]], tolerance: float) -> str:
+    import cv2
+
+    pieces = []
+    for contour in contours:
+        points = cv2.approxPolyDP(contour.astype(np.float32)[:, None], tolerance, True)[:, 0]
+        if len(points) >= 3 or len(contours) == 1:
+            pieces.append(path(points, closed=True))
+    return "".join(pieces)
+
+
+Bytes = npt.NDArray[np.uint8]
+_GOLDEN = 0.6180339887498949
+
+
+def colour_of(place: int) -> tuple[int, int, int]:
+    """A colour for the mask at a place of the list; neighbours in the list differ most.
+
+    Lightness goes through four steps, so that masks differ in grey print too.
+
+    >>> colour_of(0)
+    (229, 77, 77)
+    """
+    light = (0.60, 0.45, 0.72, 0.52)[place % 4]
+    red, green, blue = colorsys.hls_to_rgb(place * _GOLDEN % 1, light, 0.745)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def overlay(pixels: Bytes, masks: Sequence[Mask], opacity: float = 0.55) -> Bytes:
+    """The image with all masks over it; smaller ones lie on larger ones, borders are white.
+
+    Of masks of equal area the later one lies on top.
+    """
+    owner = np.zeros(pixels.shape[:2], dtype=np.int32)
+    for place in sorted(range(len(masks)), key=lambda i: -masks[i].area):
+        mask = masks[place]
+        owner[mask.window][mask.bits] = place + 1
+    colours = np.array([(0, 0, 0), *map(colour_of, range(len(masks)))], dtype=np.float32)
+    mixed = (1 - opacity) * pixels + opacity * colours[owner]
+    shown = np.where((owner > 0)[..., None], mixed, pixels)
+    shown[_borders(owner)] = 255
+    return np.asarray(shown.round(), dtype=np.uint8)
+
+
+def _borders(owner: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Pixels whose right or lower neighbour belongs to another mask."""
+    found = np.zeros(owner.shape, dtype=bool)
+    found[:, :-1] |= owner[:, :-1] != owner[:, 1:]
+    found[:-1] |= owner[:-1] != owner[1:]
+    return found

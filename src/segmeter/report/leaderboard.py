@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
-from segmeter.core.dataset_names import dataset_label, dataset_names, display_names
+from segmeter.core.dataset_names import display_names
 from segmeter.core.received import received
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 from segmeter.core.wording import counted
@@ -37,8 +36,7 @@ def leaderboard_page(results: Run, runs: int = 1) -> Page:
 
 def sections_of(run: Run) -> list[Section]:
     """One section per protocol, to be chosen from; the corrected one first."""
-    names = dataset_names(run.plan.datasets)
-    rows = [replace(r, dataset=names.get(r.dataset, r.dataset)) for r in run.summary()]
+    rows, titles = run.summary(), display_names(run.plan.datasets)
     cards = {card.name: card for card in reversed(run.benchmark.statistics(run))}
     headline = [name for name in run.benchmark.headline if name in cards]
     found = run.benchmark.differences(run, [n for n in headline if cards[n].testable])
@@ -48,7 +46,7 @@ def sections_of(run: Run) -> list[Section]:
             protocol,
             f"{protocol_note[protocol].capitalize()}. Strong: significantly better than every "
             "other model. Best first, by the first column.",
-            _tables([r for r in rows if r.protocol == protocol], found, headline, cards),
+            _tables([r for r in rows if r.protocol == protocol], found, headline, cards, titles),
         )
         for protocol in protocols
     ]
@@ -59,6 +57,7 @@ def _tables(
     found: Sequence[Difference],
     headline: Sequence[str],
     cards: Mapping[str, StatisticCard],
+    titles: Mapping[str, str],
 ) -> list[Block]:
     """One table per data set and user, ordered by its first statistic."""
     blocks: list[Block] = []
@@ -85,7 +84,7 @@ def _tables(
             *([Column("n", "objects", 0)] if uneven else []),
             *(Column(s.title, s.unit, s.digits) for s in shown),
         ]
-        where = ", ".join(filter(None, (dataset_label(dataset), user)))
+        where = ", ".join(filter(None, (titles.get(dataset, dataset), user)))
         caption = f"{where}: n = {max(scored.values())}"
         if uneven:
             caption += "; some models lack objects (column n), so that means do not compare"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -12,20 +14,24 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Scene
+from segmeter.datasets.volumes.cases import FileVolume
+from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
-from segmeter.report.volume_files import CASE_FORMATS, write_case
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["FORMATS", "MaskFile", "Rounds", "export_masks", "masks_of", "rounds_of"]
+__all__ = ["FORMATS", "MaskFile", "export_masks", "masks_of", "rounds_of", "write_case"]
 
+CASE_FORMATS = {"nifti-labels": ".nii.gz", "dicom-seg": ".dcm"}
+"""Formats with one file per case, and how their names end."""
 FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS)
 
 Rounds = Literal["last", "best", "all"] | int
@@ -175,7 +181,8 @@ def _lists(
             )
     for (dataset, *parts), held in lists.items():
         stem = ".".join(_allowed(part) for part in parts)
-        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_") + ".json"
+        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_")
+        file += LISTS[kind].ending
         path = folder / names.of("dataset", shown[dataset]) / file
         write_list(path, kind, parts[0], held)
         yield from (MaskFile(path, m.scene, m.target, m.image, m.mask.area) for m in held)
@@ -287,3 +294,87 @@ def _grid(scene: Scene) -> Grid:
         raise BadInput(f"{scene.name} has no position in space; give its header an affine")
     turned = np.asarray(header.affine)[:, [2, 1, 0, 3]]  # from (x, y, z) instead of (z, y, x)
     return Grid(header.shape[::-1], turned)
+
+
+Values = npt.NDArray[np.uint16]
+
+
+def write_case(path: Path, kind: str, scene: Scene, grid: Grid, masks: Mapping[str, Mask]) -> None:
+    """Write the masks of a case, by target, as values 1, 2, ... in the order of their names.
+
+    Where masks overlap in a label map, the smaller object is kept; a DICOM segmentation keeps
+    both. `labels.json` next to label maps names the values, as nnU-Net's `dataset.json` does.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "dicom-seg":
+        _write_segmentation(path, scene, masks)
+        return
+    values: Values = np.zeros(scene.shape, np.uint16)
+    numbers = {name: number for number, name in enumerate(masks, 1)}
+    for name in sorted(masks, key=lambda name: -masks[name].area):
+        values[masks[name].window][masks[name].bits] = numbers[name]
+    small = values.astype(np.uint8) if len(masks) < 256 else values
+    write_nifti(path, grid.to_file(small), grid)
+    (path.parent / "labels.json").write_text(
+        json.dumps({"labels": {"background": 0, **numbers}}, indent=1), encoding="utf-8"
+    )
+
+
+def _write_segmentation(path: Path, scene: Scene, masks: Mapping[str, Mask]) -> None:
+    if importlib.util.find_spec("highdicom") is None:
+        raise NotFound(
+            "DICOM-SEG needs the package 'highdicom';"
+            " install the extra: pip install 'segmeter[volumes]'"
+        )
+    image = scene.case.image if isinstance(scene, FileVolume) else None
+    if not isinstance(image, Series):
+        raise BadInput(
+            f"{scene.name} was not read from DICOM, and a DICOM segmentation refers to its series;"
+            " use --format nifti or nifti-labels"
+        )
+    from highdicom import AlgorithmIdentificationSequence
+    from highdicom.seg import SegmentAlgorithmTypeValues, Segmentation, SegmentationTypeValues
+    from highdicom.seg import SegmentDescription as Description
+    from highdicom.uid import UID
+    from pydicom.sr.codedict import codes
+
+    source = image.headers()
+    # (slices, rows, columns, segments), in the order of the series
+    planes = [image.grid.to_file(mask.dense()).T for mask in masks.values()]
+    tool: Any = AlgorithmIdentificationSequence(
+        name="segmeter", family=codes.DCM.ArtificialIntelligence, version="1"
+    )
+    described = [
+        Description(
+            segment_number=number,
+            segment_label=name[:64],
+            segmented_property_category=codes.SCT.Organ,
+            segmented_property_type=codes.SCT.Organ,
+            algorithm_type=SegmentAlgorithmTypeValues.SEMIAUTOMATIC,
+            algorithm_identification=tool,
+        )
+        for number, name in enumerate(masks, 1)
+    ]
+    try:
+        made = Segmentation(
+            source_images=source,
+            pixel_array=np.stack(planes, axis=-1).astype(np.uint8),
+            segmentation_type=SegmentationTypeValues.BINARY,
+            segment_descriptions=described,
+            series_instance_uid=UID(),
+            series_number=900,
+            sop_instance_uid=UID(),
+            instance_number=1,
+            manufacturer="segmeter",
+            manufacturer_model_name="segmeter",
+            software_versions="1",
+            device_serial_number="1",
+            omit_empty_frames=True,
+        )
+        made.save_as(path)
+    except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadInput(
+            f"{scene.name}: its series lacks what a DICOM segmentation refers to ({reason}); "
+            "use --format nifti-labels"
+        ) from error

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from segmeter.core.masks import Mask
 from segmeter.core.wording import counted
-from segmeter.report.overlays import colour_of
-from segmeter.report.templates import as_script, data_address, filled
+from segmeter.report.elements import as_script, data_address, filled
+from segmeter.report.images import colour_of
 
 __all__ = ["Listed", "ShownMask", "listing_page", "masks_page"]
 

@@ -28,13 +28,13 @@ from segmeter.core.sections import (
 )
 from segmeter.report.bars import bars_svg
 from segmeter.report.charts import chart_svg
+from segmeter.report.elements import filled
 from segmeter.report.exports import formats
 from segmeter.report.images import Album, image_svg
-from segmeter.report.marks import Palette
+from segmeter.report.plot_frames import Palette
 from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
-from segmeter.report.templates import filled
 from segmeter.report.wording import marked, paragraphs, protocol_note, told
 
 __all__ = ["Page", "render"]

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segmeter.core.sections import Numbers
-from segmeter.report.scales import Scale
+from markupsafe import Markup
 
-__all__ = ["BOLD", "Place", "PlotFrame", "placed", "shortened", "text_width"]
+from segmeter.core.sections import Axis, Numbers
+from segmeter.report.elements import element, path
+from segmeter.report.wording import amount
+
+__all__ = [
+    "BOLD",
+    "Palette",
+    "Place",
+    "PlotFrame",
+    "Scale",
+    "Style",
+    "fitted",
+    "placed",
+    "round_ticks",
+    "shortened",
+    "text_width",
+]
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
 BOLD = 1.12  # how much wider a bold one is
@@ -59,3 +75,159 @@ def placed(xs: Numbers, ys: Numbers, x: Scale, y: Scale) -> list[Place]:
         for a, b in zip(xs, ys, strict=True)
         if math.isfinite(a) and math.isfinite(b)
     ]
+
+
+_FLAT = 1e-8  # values this near to each other are drawn as equal: ticks have ten decimals
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis laid out between two places."""
+
+    axis: Axis
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: tuple[float, ...]
+
+    def __call__(self, value: float) -> float:
+        low, high, at = self.low, self.high, value
+        if self.axis.scale == "log":
+            low, high, at = math.log10(low), math.log10(high), math.log10(max(value, self.low))
+        share = (at - low) / (high - low)
+        return self.start + (self.end - self.start) * min(max(share, -0.05), 1.05)
+
+    def label(self, tick: float) -> str:
+        """A tick's text, with as many decimals as the ticks need."""
+        return amount(tick, _needed(self.ticks, self.axis.percent), self.axis.percent)
+
+
+def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted: int = 5) -> Scale:
+    """A scale that holds the values, with its ticks."""
+    known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    low = min(known) if axis.low is None else axis.low
+    high = max(known) if axis.high is None else axis.high
+    if axis.scale == "log":
+        if low <= 0:
+            low = min((v for v in known if v > 0), default=1e-3)
+        high = max(high, low * 1.001)
+        ticks = axis.ticks or _decades(low, high)
+        return Scale(axis, low, high, start, end, tuple(t for t in ticks if low <= t <= high))
+    size = max(1.0, abs(low), abs(high))
+    if high - low <= _FLAT * size:
+        room = max(0.5, size / 1000)
+        low, high = low - room, high + room
+    ticks = tuple(axis.ticks) if axis.ticks is not None else round_ticks(low, high, wanted)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    if axis.low is None:
+        low = min(low, math.floor(low / step + 1e-9) * step)
+    if axis.high is None:
+        high = max(high, math.ceil(high / step - 1e-9) * step)
+    if axis.ticks is None:
+        ticks = round_ticks(low, high, wanted)
+    kept = tuple(t for t in ticks if low - 1e-9 <= t <= high + 1e-9)
+    return Scale(axis, low, high, start, end, kept)
+
+
+def round_ticks(low: float, high: float, wanted: int) -> tuple[float, ...]:
+    """Multiples of 1, 2 or 5 times a power of ten, about as many as wanted.
+
+    >>> round_ticks(0, 1, 5)
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    """
+    rough = (high - low) / max(wanted, 1)
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple(round(k * step, 10) for k in range(first, last + 1))
+
+
+def _decades(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [m * 10.0**p for p in powers for m in (1, 2, 5)]
+
+
+def _needed(ticks: Sequence[float], percent: bool) -> int:
+    shown = [t * 100 if percent else t for t in ticks]
+    for digits in range(4):
+        if all(abs(round(t, digits) - t) < 1e-9 for t in shown):
+            return digits
+    return 3
+
+
+_DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2")
+_SHAPES = ("disc", "square", "triangle", "diamond", "ring", "cross")
+_COLOURS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How one name is drawn."""
+
+    place: int
+
+    @property
+    def colour(self) -> str:
+        """CSS class."""
+        return f"c{self.place % _COLOURS}"
+
+    @property
+    def dash(self) -> str | None:
+        return _DASHES[self.place % len(_DASHES)] or None
+
+    def dot(self, x: float, y: float, size: float = 4.0) -> Markup:
+        """The name's own shape at a place."""
+        shape = _SHAPES[self.place % len(_SHAPES)]
+        classes = f"dot {self.colour} {'hollow' if shape in ('ring', 'cross') else 'full'}"
+        if shape in ("disc", "ring"):
+            return element("circle", cx=x, cy=y, r=size, class_=classes)
+        return element("path", d=_outline(shape, x, y, size), class_=classes)
+
+    def key(self) -> Markup:
+        """A piece of the curve's line with its marker, shown next to its name in a table."""
+        line = element("path", d="M1 6H21", class_=f"curve {self.colour}")
+        return element(
+            "svg",
+            line,
+            self.dot(11, 6),
+            viewBox="0 0 22 12",
+            width=22,
+            height=12,
+            class_="mark-key",
+            aria_hidden="true",
+        )
+
+
+class Palette:
+    """Gives each name its style, in the order in which names come."""
+
+    def __init__(self) -> None:
+        self._styles: dict[str, Style] = {}
+
+    def __getitem__(self, name: str) -> Style:
+        return self._styles.setdefault(name, Style(len(self._styles)))
+
+    def known(self, name: str) -> Style | None:
+        """The style of a name that some chart of the page draws, else None."""
+        return self._styles.get(name)
+
+
+def _outline(shape: str, x: float, y: float, r: float) -> str:
+    if shape == "cross":
+        a = r * 0.8
+        return path([(x - a, y - a), (x + a, y + a)]) + path([(x - a, y + a), (x + a, y - a)])
+    if shape == "square":
+        a = r * 0.88
+        corners = [(x - a, y - a), (x + a, y - a), (x + a, y + a), (x - a, y + a)]
+    elif shape == "triangle":
+        turns = (-90, 30, 150)
+        reach = r * 1.2
+        corners = [
+            (x + reach * math.cos(math.radians(t)), y + reach * math.sin(math.radians(t)))
+            for t in turns
+        ]
+    else:
+        a = r * 1.2
+        corners = [(x, y - a), (x + a, y), (x, y + a), (x - a, y)]
+    return path(corners, closed=True)

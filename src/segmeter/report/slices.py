@@ -23,8 +23,8 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sections import Frame, Illustration, Outline, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
+from segmeter.report.elements import data_address
 from segmeter.report.images import Album, image_svg
-from segmeter.report.templates import data_address
 from segmeter.report.wording import amount
 
 __all__ = ["SlicesView", "Stack", "slices_view"]

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
 from segmeter.report.elements import element
-from segmeter.report.marks import Palette, Style
-from segmeter.report.scales import Scale, fitted
+from segmeter.report.plot_frames import Palette, Scale, Style, fitted
 from segmeter.report.wording import amount, spread
 
 __all__ = ["CellView", "HeadView", "TableView", "table_view"]
@@ -143,7 +141,7 @@ def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
     if cell is None:
         return CellView("–", column.digits is not None)
     if isinstance(cell, str):
-        return CellView(dataset_label(cell), column.digits is not None, order=dataset_label(cell))
+        return CellView(cell, column.digits is not None, order=cell)
     if isinstance(cell, Label):
         return CellView(cell.text, False, link=cell.link, protocol=cell.protocol, order=cell.text)
     value = cell if isinstance(cell, Value) else Value(float(cell))

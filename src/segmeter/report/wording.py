@@ -7,7 +7,6 @@ import re
 
 from markupsafe import Markup, escape
 
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
 __all__ = ["amount", "cell_text", "marked", "paragraphs", "protocol_note", "spread", "told"]
@@ -62,7 +61,7 @@ def cell_text(cell: Cell, column: Column, interval: bool = True) -> str:
         case None:
             return "–"
         case str():
-            return dataset_label(cell)
+            return cell
         case Label(text, _, protocol):
             return f"{text} ({protocol})" if protocol else text
         case Value():

@@ -11,13 +11,12 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names
+from segmeter.core.dataset_names import display_names, with_titles
 from segmeter.core.plans import Plan
 from segmeter.core.received import received
 from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
-from segmeter.report.exports import exported
-from segmeter.report.objects import objects_csv
+from segmeter.report.exports import exported, objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.provenance import missing, provenance
 from segmeter.store import Run
@@ -59,18 +58,16 @@ def write_sections(
 
 
 def answer_of(sections: Sequence[Section]) -> str:
-    """The first answer in plain words; empty where a page begins without one.
+    """The first section's answers in plain words, a line per data set; empty without any.
 
     >>> from segmeter.core.sections import Answer
     >>> answer_of([Section("Which", blocks=[Answer("**a** is ahead.")])])
     'a is ahead.'
     """
-    answers = (b for section in sections for b in section.blocks if isinstance(b, Answer))
-    first = next(answers, None)
-    if first is None:
-        return ""
-    words = "".join(map(str, first.parts))
-    return re.sub(r"\*\*|`", "", re.sub(r"\s", " ", words))  # a terminal breaks lines itself
+    answers = ([b for b in section.blocks if isinstance(b, Answer)] for section in sections)
+    first = next(filter(None, answers), [])
+    # A terminal breaks lines itself.
+    return "\n".join(re.sub(r"\*\*|`", "", re.sub(r"\s", " ", b.text)) for b in first)
 
 
 def _written(run: Run, name: str, text: str, to: Path | None) -> str:
@@ -84,8 +81,9 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
 
 def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
-    own = run.sections()
-    return [*own, *more, missing(run), provenance(run)]
+    titles = display_names(run.plan.datasets)
+    made = [with_titles(section, titles) for section in (*run.sections(), *more)]
+    return [*made, missing(run), provenance(run)]
 
 
 def page_of(run: Run, sections: Sequence[Section]) -> Page:

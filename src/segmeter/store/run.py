@@ -183,12 +183,12 @@ class Run:
 
     def summary(self) -> list[SummaryRow]:
         """The benchmark's own summary: every number with its interval; computed once."""
-        rows = self._computed("summary", SummaryRow, lambda: self.benchmark.summary(self))
+        rows = self._guarded(lambda: self.benchmark.summary(self))
         return sorted(rows, key=lambda row: self._place(row.model)) if self._several else rows
 
     def differences(self) -> list[Difference]:
         """The benchmark's paired comparisons; computed once."""
-        found = self._computed("differences", Difference, lambda: self.benchmark.differences(self))
+        found = self._guarded(lambda: self.benchmark.differences(self))
         if not self._several:
             return found
         return [d if self._place(d.first) <= self._place(d.second) else d.turned for d in found]
@@ -209,6 +209,10 @@ class Run:
             lambda: self._connected(view).sql(query, params=given or None).to_arrow_table()
         )
 
+    def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
+        """Lines of numbers that an earlier command computed, or that are computed now."""
+        return cached_lines(self.state(), what, kind, compute)
+
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         """All rows of one job, masks included, without reading any other."""
         for source in self._labelled:
@@ -228,7 +232,7 @@ class Run:
 
     def scenes(self, dataset: str) -> list[str]:
         """All scenes the plan asks for; NotFound where the data is not at hand."""
-        return self._guarded(lambda: list(self._dataset(dataset).scenes()[: self.plan.limit]))
+        return self._guarded(lambda: self.plan.scenes_of(dataset, self._dataset(dataset).scenes()))
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
         """One entry per session or object: its key, number of rounds, and every measure at the end.
@@ -308,9 +312,6 @@ class Run:
         labels = [sorted(source.labels.items()) for source in self._labelled]
         folders = [source.folder for source in self._sources]
         return state_of(folders, self.settings if of_settings else {}, [targets, labels])
-
-    def _computed(self, what: str, kind: type[Any], compute: Callable[[], list[Any]]) -> list[Any]:
-        return self._guarded(lambda: cached_lines(self.state(), what, kind, compute))
 
     @property
     def _several(self) -> bool:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.volumes.averages import DatasetDice, corrected_row, published_row
-from segmeter.benchmarks.volumes.instances import (
+from segmeter.benchmarks.volumes.paper import DatasetDice, corrected_row, published_row
+from segmeter.benchmarks.volumes.simulation import (
     case_dice,
     published_case_dice,
     published_entries,

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.volumes import Volumes
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.volumes import PROMPTERS, Volumes
 from segmeter.benchmarks.volumes.cases import lost_prompts
-from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
-from segmeter.benchmarks.volumes.judging import judge_volume
+from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
@@ -209,7 +209,7 @@ def test_the_papers_rows_are_those_of_the_golden_tables(golden: Path) -> None:
 
 def test_an_empty_mask_scores_what_the_cards_say() -> None:
     target = Target("t", Mask.box((6, 6, 6), (1, 1, 1), (4, 4, 4)))
-    judge = judge_volume(("dice", "nsd", "hd95"), (2.0, 1.0, 1.0))
+    judge = judge_by(("dice", "nsd", "hd95"), (2.0, 1.0, 1.0))
     assert judge(target, Mask.empty((6, 6, 6))) == {"dice": 0.0, "nsd": 0.0, "hd95": float("inf")}
     half = Mask.box((6, 6, 6), (1, 1, 1), (3, 4, 4))
     found = judge(target, half)
@@ -217,7 +217,7 @@ def test_an_empty_mask_scores_what_the_cards_say() -> None:
 
 
 def test_default_users_fit_some_model_of_each_kind() -> None:
-    made = [catalogue.users.make(name) for name in DEFAULT_USERS]
+    made = [catalogue.users.make(name) for name in PROMPTERS]
     whole = replace(Filler.card, abilities=frozenset({"click", "box", "volume"}))
 
     @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def test_default_users_fit_some_model_of_each_kind() -> None:
         ({"kind": "method"}, "tests models, not methods"),
         ({"measures": ("boundary-iou",)}, "does not score volumes"),
         ({"rounds": -1}, "at least 1"),
-        ({"options": {"stride": 3}}, "no setting"),
+        ({"options": {"stride": 3}}, "no option"),
     ],
 )
 def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
@@ -252,24 +252,28 @@ def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> 
         run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
 
 
-def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None:
+def test_challenge_scores_leave_out_the_box_and_cases_of_low_dice(
+    tmp_path: Path,
+) -> None:
     plan = replace(
         PLAN,
         segmenters=(Spec("disc", {"radius": 6}),),
         users=(Spec("cvpr25-clicks"),),
-        protocols=("corrected",),
         rounds=6,
         limit=1,
     )
     run_plan(plan, tmp_path / "run", workers=0)
     opened = Run.open(tmp_path / "run")
-    (group,) = groups(opened)
+    published, group = groups(opened)
     cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
     expected = [click_curve_area(row.tolist()) for row in dsc]
     np.testing.assert_allclose(cards["dsc-auc"].compared(group), expected)
-    kept = np.where(dsc[:, -1] > 0.2, group.others["nsd"][:, -1], 0)
-    np.testing.assert_allclose(cards["nsd-final"].compared(group), kept)
+    np.testing.assert_allclose(cards["nsd-final"].compared(group), group.others["nsd"][:, -1])
+    poor = replace(published, dice=np.full(dsc.shape, [[0.1], [0.25]]))
+    np.testing.assert_allclose(cards["nsd-final"].compared(poor), 0)
+    rich = replace(published, dice=np.full(dsc.shape, [[0.1], [0.35]]))
+    np.testing.assert_allclose(cards["nsd-final"].compared(rich), rich.others["nsd"][:, -1])
 
 
 def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.zeroshot.model_options import with_own_rules
+from segmeter.benchmarks.zeroshot import with_own_rules
 from segmeter.benchmarks.zeroshot.points.sections import baseline_of, sections
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
@@ -181,7 +181,7 @@ def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
 
 
 def test_a_wrong_setting_is_refused():
-    with pytest.raises(BadInput, match="has no setting 'base'"):
+    with pytest.raises(BadInput, match="has no option 'base'"):
         catalogue.benchmarks.make("points").plan(
             Plan("points", (Spec("disc"),), (), options={"base": "x"})
         )
@@ -198,5 +198,5 @@ def test_the_baseline_is_one_of_the_models_by_name_or_with_its_options():
     ):
         plan = benchmark.plan(Plan("points", models, (), options={"baseline": asked}))
         assert baseline_of(SimpleNamespace(plan=plan)) == found
-    with pytest.raises(BadInput, match="baseline 'ritm' is none of the models that play"):
+    with pytest.raises(BadInput, match="baseline 'ritm' is not among the models"):
         benchmark.plan(Plan("points", models, (), options={"baseline": "ritm"}))

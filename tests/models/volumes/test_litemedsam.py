@@ -24,6 +24,7 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.plans import Plan  # noqa: E402
 from segmeter.core.prompts import Box, Click, Scribble  # noqa: E402
+from segmeter.engine.jobs import Built  # noqa: E402
 from segmeter.engine.validation import complete  # noqa: E402
 from segmeter.models.conformance import drawn_scene  # noqa: E402
 from segmeter.models.volumes.preparation import PreparedSlices, preparation_of  # noqa: E402
@@ -81,7 +82,7 @@ def test_a_click_is_refused_by_a_model_that_takes_boxes_only(model):
 
 def test_a_user_who_clicks_after_a_box_is_refused_before_the_run(real_weights):
     plan = Plan("noc", (Spec("litemedsam"),), (Spec("mini"),), users=(Spec("box"),), rounds=3)
-    roots = Roots(weights=real_weights)
+    built = Built(Roots(weights=real_weights))
     with pytest.raises(BadInput, match="gives from round 2 on; use --rounds 1"):
-        complete(plan, roots)
-    assert complete(replace(plan, rounds=1), roots)[0].rounds == 1
+        complete(plan, built)
+    assert complete(replace(plan, rounds=1), built)[0].rounds == 1

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import Defaults, fill, simulate_scene
+from segmeter.benchmarks.sessions import simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
-from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Schema
@@ -22,8 +21,6 @@ from segmeter.stats.statistics import Statistic
 
 __all__ = ["Noc"]
 
-_DEFAULTS = Defaults(users=("centre-click",), rounds=20)
-
 
 @catalogue.benchmarks.add("noc", summary="clicks to quality (NoC, NoF, AuC, IoU@k, seconds)")
 @dataclass(frozen=True, slots=True)
@@ -33,11 +30,14 @@ class Noc(Declared):
 
     name: str = "noc"
     schema: ClassVar[Schema] = SESSION_ROWS
+    users: ClassVar[tuple[str, ...]] = ("centre-click",)
+    rounds: ClassVar[int] = 20
+    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "noc@90", "seconds-to-90")
     options: ClassVar[tuple[RunOption, ...]] = (
-        RunOption("--until", "until", "End a session at a goal, as 90 or 'iou>=0.9'."),
+        RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
     )
     citations: ClassVar[Mapping[str, str]] = {
         "benchmark noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask "
@@ -47,14 +47,9 @@ class Noc(Declared):
     }
 
     def plan(self, plan: Plan) -> Plan:
-        other = [name for name in plan.options if name != "until"]
-        if other:
-            raise BadInput(f"benchmark 'noc' has no setting '{other[0]}'; it has until")
-        filled = fill(plan, _DEFAULTS)
-        goal = _until(filled)
-        if goal is None or goal.measure in filled.measures:
-            return filled
-        return fill(replace(filled, measures=(*filled.measures, goal.measure)), _DEFAULTS)
+        goal = _until(plan)
+        measured = () if goal is None else (goal.measure,)
+        return self.filled(replace(plan, measures=(*plan.measures, *measured)))
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
@@ -79,7 +74,7 @@ class Noc(Declared):
         return paper_layout(run)
 
     def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
-        from segmeter.benchmarks.noc.project import project_section
+        from segmeter.benchmarks.noc.comparison import project_section
 
         return project_section(run, objects, rate)
 

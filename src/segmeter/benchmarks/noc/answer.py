@@ -6,19 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.noc.comparison import Comparison
+from segmeter.benchmarks.noc.comparison import TIED, Comparison, drawn_by_hand
 from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.benchmarks.response_section import followed_sentence
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Answer, Phrase, Quantity, phrase
 from segmeter.core.wording import counted, signed
-from segmeter.stats.effort import CostModel
-from segmeter.stats.goals import Goals
-from segmeter.stats.rounds import area_under, rounds_to
+from segmeter.stats.goals import Goals, area_under, rounds_to
 
-__all__ = ["answer", "drawn_by_hand"]
-
-_TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit
+__all__ = ["answer"]
 
 
 def answer(comparison: Comparison, many: bool) -> Answer:
@@ -116,7 +112,7 @@ def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quant
         return Quantity(f"– {unit}", value, measure=measure)
     low, high = f"{value.low:.{digits}f}", f"{value.high:.{digits}f}"
     limits = "" if np.isnan(value.low) or low == high else f"({low}–{high})"
-    return Quantity(f"{value.value:.{digits}f}{_TIED}{unit}", value, limits, measure)
+    return Quantity(f"{value.value:.{digits}f}{TIED}{unit}", value, limits, measure)
 
 
 def _runner_up(comparison: Comparison) -> str:
@@ -145,7 +141,7 @@ def _longer(other: str, seconds: Difference) -> str:
     if round(abs(seconds.value), 1) == 0:
         return f"The next, **{other}**, takes as long to a tenth of a second per object."
     longer = "longer" if seconds.value > 0 else "less"
-    gap = f"{abs(seconds.value):.1f}{_TIED}s {longer} per object"
+    gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object"
     return f"The next, **{other}**, takes {gap}, {_sure(seconds, 1)}."
 
 
@@ -157,7 +153,7 @@ def _sure(d: Difference, digits: int) -> str:
     low, high = signed(d.low, digits), signed(d.high, digits)
     if np.isnan(d.low) or low == high:
         return conclusion
-    return f"{conclusion} (95{_TIED}% interval {low} to {high})"
+    return f"{conclusion} (95{TIED}% interval {low} to {high})"
 
 
 def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
@@ -172,7 +168,7 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
         return (
             "An interval that leaves out 0 is for its pair and measure alone; the exchange test, "
             f"exact for {scenes} images and corrected for every pair (Holm), does not reach "
-            f"5{_TIED}%."
+            f"5{TIED}%."
         )
     return "What is not significant could turn with other images."
 
@@ -192,10 +188,5 @@ def _extent(comparison: Comparison) -> str:
     )
 
 
-def drawn_by_hand(cost: CostModel) -> str:
-    length = f" and {cost.by_hand_px:g}{_TIED}s per pixel of outline" if cost.by_hand_px else ""
-    return f"{cost.by_hand:g}{_TIED}s per object{length}"
-
-
 def _tied(text: str) -> str:
-    return text.replace(" ", _TIED)
+    return text.replace(" ", TIED)

@@ -10,7 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks.noc.comparison import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions
-from segmeter.benchmarks.shown_cases import (
+from segmeter.benchmarks.report_parts import (
     NO_MASKS,
     Case,
     Key,
@@ -22,8 +22,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
 from segmeter.core.wording import counted
-from segmeter.stats.goals import Goal
-from segmeter.stats.rounds import area_under, first_round
+from segmeter.stats.goals import Goal, area_under, first_round
 
 __all__ = ["cases_of", "hardest", "replays"]
 

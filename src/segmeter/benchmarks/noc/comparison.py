@@ -1,13 +1,12 @@
-"""Models compared: played on the same data by the same user, with their statistics at hand."""
+"""Models compared on the same data with the same user: leaderboard, differences, project costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.statistics import (
     ClickSessions,
@@ -17,16 +16,29 @@ from segmeter.benchmarks.noc.statistics import (
     seconds_until,
     waiting_until,
 )
+from segmeter.benchmarks.report_parts import P_VALUE, cost_of
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
-from segmeter.core.sections import Value
+from segmeter.core.dataset_names import display_names
+from segmeter.core.errors import BadInput
+from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
+from segmeter.core.wording import counted
+from segmeter.stats.comparisons import difference, first_shares
 from segmeter.stats.effort import CostModel
-from segmeter.stats.goals import Goals
+from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
-from segmeter.stats.rounds import area_under
-from segmeter.stats.statistics import Statistic, cards_by_name
+from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
-__all__ = ["Comparison", "comparisons", "comparisons_in"]
+__all__ = [
+    "HARDEST",
+    "TIED",
+    "Comparison",
+    "comparison_table",
+    "comparisons",
+    "comparisons_in",
+    "drawn_by_hand",
+    "leaderboard",
+    "project_section",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +129,7 @@ def comparisons(run: Results) -> list[Comparison]:
 
 
 def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
-    """One comparison per data set and user, the cheapest model first in each."""
+    """One comparison per data set and user, in the plan's order; the cheapest model first."""
     found = [
         g for g in Noc().groups(run) if isinstance(g, ClickSessions) and g.protocol == protocol
     ]
@@ -125,9 +137,10 @@ def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
     for group in found:
         places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
-    made = []
-    for (dataset, user), members in places.items():
-        where = dataset_label(dataset)
+    made, titles = [], display_names(run.plan.datasets)
+    order = [str(spec) for spec in run.plan.datasets]
+    for (dataset, user), members in sorted(places.items(), key=lambda p: order.index(p[0][0])):
+        where = titles.get(dataset, dataset)
         made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
     return made
 
@@ -160,3 +173,207 @@ def _ranked(members: Sequence[ClickSessions], goals: Goals) -> list[ClickSession
         return round(float(seconds.mean()), 9), -float(area.mean()), group.model
 
     return sorted(members, key=rank)
+
+
+TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit
+HARDEST = "hardest-objects"  # the section's anchor
+
+
+def leaderboard(comparison: Comparison, name: str) -> Table:
+    """All models of a comparison, the cheapest first."""
+    goal, group = comparison.goals.lead, comparison.groups[0]
+    shown = {
+        comparison.seconds: Column(
+            f"a person's time to {goal.text}", "seconds per object", 1, better="lower", plot=True
+        ),
+        comparison.clicks: Column(
+            f"{comparison.prompts} to {goal.short}", f"NoC@{goal.tag}", 2, better="lower"
+        ),
+        comparison.never: Column("never reach it", f"of {len(group.keys)} objects", 0),
+        "auc": Column("quality over all clicks", "IoU AuC, %", 1, better="higher"),
+        "iou@1": Column("after one click", "IoU@1, %", 1, better="higher"),
+    }
+    measures = {m: c for m, c in shown.items() if (comparison.models[0], m) in comparison.rows}
+    columns = [Column("model"), *measures.values()]
+    firsts = _first_shares(comparison)
+    if firsts:
+        columns.append(Column("comes first", "% of resamples", 0, percent=True))
+    rows: list[list[Cell]] = [
+        [model, *(_cell(comparison, model, m) for m in measures), *firsts.get(model, [])]
+        for model in comparison.models
+    ]
+    return Table(
+        name,
+        columns,
+        rows,
+        caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
+        f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
+        f"protocol {comparison.protocol}",
+        note="95 % intervals from resampling images. Strong: better than every other model, "
+        "and that is significant. An object that never reaches the goal costs its rounds and "
+        f"{drawn_by_hand(comparison.cost)} by hand.",
+    )
+
+
+def _cell(comparison: Comparison, model: str, measure: str) -> Value:
+    """A number of the leaderboard; failures lead to the objects behind them."""
+    value = replace(comparison.value(model, measure), best=comparison.stands_out(model, measure))
+    return replace(value, link=HARDEST) if measure == comparison.never and value.value else value
+
+
+def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
+    """How often each model costs least under resampling.
+
+    Empty when models cannot be paired, when there is but one image to draw, and when
+    the first fails on more than half: a place among failures is no merit.
+    """
+    groups = comparison.groups
+    if len(groups) < 2 or any(g.keys != groups[0].keys for g in groups):
+        return {}
+    if len(set(groups[0].clusters)) < 2 or any(map(comparison.fails_most, comparison.models)):
+        return {}
+    values = np.stack([comparison.per_object(g, comparison.seconds) for g in groups])
+    shares = first_shares(values, resampling(groups[0]), "lower")
+    return {g.model: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
+
+
+def comparison_table(comparison: Comparison, name: str) -> Table | None:
+    """The first model against every other one, as far as it is significant."""
+    best = comparison.models[0]
+    found = [
+        d
+        for other in comparison.models[1:]
+        for measure in comparison.tested
+        if (d := comparison.behind(other, best, measure)) is not None
+    ]
+    if not found:
+        return None
+    pairs = len(comparison.models) * (len(comparison.models) - 1) // 2
+    better = {name: card.better for name, card in comparison.statistics.items()}
+    return Table.of(
+        name,
+        found,
+        {
+            Column("first"): lambda d: d.first,
+            Column("second"): lambda d: d.second,
+            Column("statistic"): lambda d: _named(d.measure, comparison),
+            Column("difference", "first − second", 2): Value.of,
+            P_VALUE: lambda d: d.p_holm,
+            Column("conclusion"): lambda d: _conclusion(d, pairs, better[d.measure]),
+        },
+        caption=comparison.title,
+        note="Paired on the same objects, with 95 % intervals from resampling images; p by "
+        "exchanging the two models within images, corrected for the number of pairs.",
+    )
+
+
+def _named(measure: str, comparison: Comparison) -> str:
+    goal = comparison.goals.lead
+    names = {
+        comparison.seconds: f"a person's seconds to {goal.short}",
+        comparison.clicks: f"{comparison.prompts} to {goal.short}",
+        "auc": "IoU AuC, % points",
+        "iou@1": "IoU after one click, % points",
+    }
+    return names.get(measure, measure)
+
+
+def _conclusion(d: Difference, pairs: int, direction: str) -> str:
+    if not d.significant:
+        return f"not significant{_at_odds(d, pairs)}"
+    if not direction:
+        return f"significant: they differ{_at_odds(d, pairs)}"
+    lower = d.first if d.value < 0 else d.second
+    higher = d.second if lower == d.first else d.first
+    better = lower if direction == "lower" else higher
+    return f"significant: {better} is better{_at_odds(d, pairs)}"
+
+
+def _at_odds(d: Difference, pairs: int) -> str:
+    """Why interval and p value seem to disagree, where they do."""
+    apart = d.low > 0 or d.high < 0
+    if apart and not d.significant:
+        if d.p < 0.05:
+            return (
+                f" (the interval leaves out 0 but is for this pair alone; p is for {pairs} pairs)"
+            )
+        return (
+            " (the interval leaves out 0; the exchange test, exact for few images, does not"
+            " reach 5 %)"
+        )
+    if d.significant and not apart and np.isfinite(d.low):
+        return (
+            " (the interval touches 0: it is wider than the exchange test where values are skewed)"
+        )
+    return ""
+
+
+_HOUR = 3600.0
+
+
+def project_section(run: Results, objects: int, rate: float | None = None) -> Section:
+    """Hours, and money at a rate per hour, for so many objects like those of the run."""
+    if objects < 1:
+        raise BadInput(f"--objects is a number of objects, not {objects}")
+    if rate is not None and not 0 <= rate < float("inf"):
+        raise BadInput(f"--rate is money per hour, not {rate:g}")
+    found = comparisons(run)
+    blocks: list[Block] = [_table(c, objects, rate, len(found) > 1) for c in found]
+    text = (
+        "Time of a person, if all objects are like those measured; objects that fail are drawn by "
+        "hand. Waiting is for the machine that ran this benchmark, and is not paid here. 95 % "
+        "intervals are of the mean over images: other kinds of objects cost something else."
+    )
+    return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
+
+
+def _table(comparison: Comparison, objects: int, rate: float | None, many: bool) -> Table:
+    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1)]
+    if rate is not None:
+        columns.append(Column("money", f"at {rate:g} per hour", 0))
+    columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
+    rows = [_row(comparison, k, objects, rate) for k in range(len(comparison.groups))]
+    hand = _by_hand(comparison) * objects / _HOUR
+    money: list[Cell] = [] if rate is None else [Value(hand * rate)]
+    rows.append(["all by hand", Value(hand), Value(0.0), *money, None, "the alternative"])
+    where = f" like those of {comparison.title}" if many else ""
+    return Table(f"project-{comparison.title}", columns, rows, f"{objects} objects{where}")
+
+
+def _by_hand(comparison: Comparison) -> float:
+    """Mean seconds to find, draw and review an object."""
+    group = comparison.groups[0]
+    return float(comparison.cost.per_object + comparison.cost.drawing(group.outline_px).mean())
+
+
+def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> list[Cell]:
+    group = comparison.groups[k]
+    mean = comparison.value(group.model, comparison.seconds)
+    hours = _scaled(mean, objects / _HOUR)
+    seconds = comparison.per_object(group, comparison.seconds)
+    hand = comparison.cost.per_object + comparison.cost.drawing(group.outline_px) + 0 * seconds
+    paired = difference(seconds, hand, group.clusters, seed=group.dataset)
+    saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
+                    100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
+    money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]
+    waiting = _scaled(comparison.value(group.model, comparison.waiting), objects / _HOUR)
+    conclusion = _pays(paired.interval.value, paired.p)
+    return [group.model, hours, waiting, *money, saved, conclusion]
+
+
+def _pays(gap: float, p: float) -> str:
+    if p >= 0.05:
+        return "no significant difference from drawing by hand"
+    return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
+
+
+def _scaled(value: Value, factor: float) -> Value:
+    def times(part: float | None) -> float | None:
+        return None if part is None else part * factor
+
+    return Value(times(value.value), times(value.low), times(value.high))
+
+
+def drawn_by_hand(cost: CostModel) -> str:
+    length = f" and {cost.by_hand_px:g}{TIED}s per pixel of outline" if cost.by_hand_px else ""
+    return f"{cost.by_hand:g}{TIED}s per object{length}"

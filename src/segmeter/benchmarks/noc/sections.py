@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import uneven
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
-from segmeter.benchmarks.noc.comparison import Comparison, comparisons, comparisons_in
-from segmeter.benchmarks.noc.leaderboard import comparison_table, leaderboard
+from segmeter.benchmarks.noc.comparison import (
+    Comparison,
+    comparison_table,
+    comparisons,
+    comparisons_in,
+    leaderboard,
+)
 from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
@@ -21,8 +25,8 @@ from segmeter.benchmarks.noc.statistics import (
     failures_at,
     quality_after,
 )
+from segmeter.benchmarks.report_parts import QUALITY, curve_with_band, rounds_axis, uneven
 from segmeter.benchmarks.response_section import response_sections
-from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
     Axis,
@@ -40,9 +44,8 @@ from segmeter.core.sections import (
     Table,
 )
 from segmeter.stats.effort import CostModel
-from segmeter.stats.goals import Goals
+from segmeter.stats.goals import Goals, first_round, success
 from segmeter.stats.intervals import Floats, share_interval
-from segmeter.stats.rounds import first_round, success
 from segmeter.stats.statistics import Statistic, resampling
 
 __all__ = ["sections"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of
+from segmeter.benchmarks.report_parts import cost_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
@@ -21,9 +21,8 @@ from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
 from segmeter.core.tables import Tables, columns_in, load_tables, spread
 from segmeter.stats.effort import CostModel, seconds_to, waiting_to
-from segmeter.stats.goals import Goal, Goals
+from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
-from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.statistics import Statistic, count_interval
 
 __all__ = [

@@ -8,13 +8,11 @@ file of recorded clicks, real first clicks are played too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import Defaults, fill
-from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
@@ -28,50 +26,7 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Rclicks", "Settings"]
-
-_OWN = ("digest",)  # written by the benchmark itself
-_DEFAULTS = Defaults(users=("clicking-group",), rounds=20, measures=("iou",))
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings by `--option name=value` and `--clicks FILE`.
-
-    Attributes
-    ----------
-    draws
-        How often each group plays in the protocol `corrected`: twice or more tells chance from
-        groups. `published` plays once, as the original did.
-    samples
-        First clicks from the whole map, where no recorded clicks say how many people there
-        were.
-    clicks
-        The file of recorded clicks; empty for none.
-    absent
-        What to do with recorded clicks on images that the data set lacks: `refuse` or
-        `skip`.
-    digest
-        Fingerprint of the clicks file, so that a run is resumed only with the same one.
-    """
-
-    draws: int = 2
-    samples: int = 20
-    clicks: str = ""
-    absent: str = "refuse"
-    digest: str = ""
-
-    def __post_init__(self) -> None:
-        for name, least in (("draws", 1), ("samples", 2)):
-            value = getattr(self, name)
-            if value < least:
-                raise BadInput(f"setting '{name}' is a number from {least} up, not '{value}'")
-        if self.absent not in ("refuse", "skip"):
-            raise BadInput(f"setting 'absent' is refuse or skip, not '{self.absent}'")
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Settings:
-        return settings_of(cls, options, "rclicks", _OWN)
+__all__ = ["Rclicks"]
 
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
@@ -82,6 +37,9 @@ class Rclicks(Declared):
 
     name: str = "rclicks"
     schema: ClassVar[Schema] = SESSION_ROWS
+    users: ClassVar[tuple[str, ...]] = ("clicking-group",)
+    rounds: ClassVar[int] = 20
+    measures: ClassVar[tuple[str, ...]] = ("iou",)
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",
@@ -92,10 +50,22 @@ class Rclicks(Declared):
         "std@1",
         "nsr@1",
     )
-    settings: ClassVar[Mapping[str, Any]] = offered(Settings, _OWN)
     options: ClassVar[tuple[RunOption, ...]] = (
-        RunOption("--clicks", "clicks", "People's recorded clicks.", "<path>"),
-    )
+        RunOption(
+            "draws", int, 2, "Draws per group in 'corrected'; two or more separate chance from "
+            "groups ('published' draws once).", least=1,
+        ),
+        RunOption(
+            "samples", int, 20, "First clicks drawn from the whole map, without recorded clicks.",
+            least=2,
+        ),
+        RunOption("clicks", Path, "", "People's recorded clicks."),
+        RunOption(
+            "absent", str, "refuse", "Recorded clicks on images that the data set lacks.",
+            choices=("refuse", "skip"),
+        ),
+        RunOption("digest", str, ""),
+    )  # fmt: skip
     citations: ClassVar[Mapping[str, str]] = {
         "benchmark rclicks": "Antonov, Moskalenko, Shepelev, Krapukhin, Soshin, Konushin, "
         "Shakhuro. RClicks: realistic click simulation for benchmarking interactive "
@@ -103,31 +73,30 @@ class Rclicks(Declared):
     }
 
     def plan(self, plan: Plan) -> Plan:
-        filled = fill(plan, _DEFAULTS)
-        settings = Settings.of(plan.options)
-        if settings.clicks:
-            path = Path(settings.clicks).resolve()
-            settings = replace(settings, clicks=str(path), digest=_digest(path))
-        users = _simulated_sessions(filled.users, settings.draws)
-        return replace(filled, users=users, options=asdict(settings))
+        filled = self.filled(plan)
+        options = dict(filled.options)
+        if options["clicks"]:
+            path = Path(options["clicks"]).resolve()
+            # The digest lets a run be resumed only with the same clicks.
+            options |= {"clicks": str(path), "digest": _digest(path)}
+        users = _simulated_sessions(filled.users, options["draws"])
+        return replace(filled, users=users, options=options)
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         """Read the recorded clicks before anything is written; a wrong row stops the run."""
-        settings = Settings.of(plan.options)
-        if settings.clicks:
+        if plan.options["clicks"]:
             from segmeter.users.replay import check_clicks
 
             scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
-            check_clicks(Path(settings.clicks), scenes, settings.absent)
+            check_clicks(Path(plan.options["clicks"]), scenes, plan.options["absent"])
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.rclicks.simulation import simulate_people
 
-        return simulate_people(segmenter, scene, plan, Settings.of(plan.options))
+        return simulate_people(segmenter, scene, plan)
 
     def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.rclicks.group_curves import group_curves
-        from segmeter.benchmarks.rclicks.real_clicks import first_clicks
+        from segmeter.benchmarks.rclicks.groups import first_clicks, group_curves
         from segmeter.benchmarks.responses import response_groups
 
         return [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from segmeter.benchmarks.sessions import judge_by, kernel_threads, rows_of, timed_encode
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import kernel_threads, rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import RepeatsDraws
@@ -18,13 +18,10 @@ from segmeter.core.users import User
 from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded
 
-if TYPE_CHECKING:
-    from segmeter.benchmarks.rclicks import Settings
-
 __all__ = ["simulate_people", "simulated_sessions_of", "singles_of"]
 
 
-def simulate_people(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
+def simulate_people(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of a scene: whole sessions, and first clicks that go no further."""
     encoded, seconds_encode = timed_encode(model, scene)
     judge = judge_by(plan.measures)
@@ -32,7 +29,7 @@ def simulate_people(model: Model, scene: Scene, plan: Plan, settings: Settings) 
     with kernel_threads(plan) as pool:
         for simulated_sessions, rounds in (
             (simulated_sessions_of(scene, plan), plan.rounds),
-            (singles_of(scene, plan, settings), 1),
+            (singles_of(scene, plan), 1),
         ):
             records += simulate(
                 scene, encoded, simulated_sessions, rounds, judge, seed=plan.seed, pool=pool
@@ -53,7 +50,7 @@ def simulated_sessions_of(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     ]
 
 
-def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[SimulatedSession]:
+def singles_of(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     """First clicks: every recorded one, and as many drawn from the whole map."""
     template = next(
         user for spec in plan.users if isinstance(user := catalogue.users.make(spec), ClickingGroup)
@@ -61,8 +58,8 @@ def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[SimulatedSe
     simulated_sessions: list[SimulatedSession] = []
     before = 0
     for target in scene.targets:
-        people = _people(scene, target.id, settings)
-        samples = len(people) if settings.clicks else settings.samples
+        people = _people(scene, target.id, plan.options["clicks"])
+        samples = len(people) if plan.options["clicks"] else plan.options["samples"]
         drawn = [
             MapSample(i + 1, before, template.map, template.checkpoint) for i in range(samples)
         ]
@@ -74,9 +71,9 @@ def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[SimulatedSe
     return simulated_sessions
 
 
-def _people(scene: Scene, target: str, settings: Settings) -> Sequence[ReplayUser]:
-    if not settings.clicks:
+def _people(scene: Scene, target: str, clicks: str) -> Sequence[ReplayUser]:
+    if not clicks:
         return []
-    _, first_rounds = open_clicks(Path(settings.clicks))
+    _, first_rounds = open_clicks(Path(clicks))
     found = recorded(first_rounds, scene.dataset, scene.id, target)
-    return [ReplayUser(settings.clicks, i + 1) for i in range(len(found))]
+    return [ReplayUser(clicks, i + 1) for i in range(len(found))]

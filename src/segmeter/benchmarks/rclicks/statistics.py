@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect
-from segmeter.benchmarks.rclicks.group_curves import GroupCurves
-from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
+from segmeter.benchmarks.rclicks.groups import FirstClicks, GroupCurves
+from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.nulls import Null
-from segmeter.stats.rounds import at_round
 from segmeter.stats.statistics import Better, Statistic, cards_by_name
 
 __all__ = ["CARDS", "STATISTICS", "effect_title"]

@@ -10,7 +10,7 @@ from typing import ClassVar
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
@@ -69,6 +69,7 @@ class Seism(Declared):
     """
 
     name: str = "seism"
+    evaluates: ClassVar[tuple[str, ...]] = ("method",)
     schema: ClassVar[Schema] = SEISM_ROWS
     headline: ClassVar[tuple[str, ...]] = (
         "fb-ods",
@@ -76,9 +77,6 @@ class Seism(Declared):
         "covering-ods",
         "pri-ods",
         "voi-ods",
-    )
-    options: ClassVar[tuple[RunOption, ...]] = (
-        RunOption("--method", "", "Method, or a folder of its results."),
     )
     citations: ClassVar[Mapping[str, str]] = {
         "benchmark seism": "Pont-Tuset, Marques. Supervised evaluation of image segmentation and "
@@ -93,7 +91,14 @@ class Seism(Declared):
         segmenters = [segmenter_spec(spec) for spec in plan.segmenters]
         if not any(spec.name == PEOPLE for spec in segmenters):
             segmenters.append(Spec(PEOPLE))
-        return replace(plan, segmenters=tuple(segmenters), kind="method", users=(), rounds=1)
+        return replace(
+            plan,
+            segmenters=tuple(segmenters),
+            kind="method",
+            users=(),
+            rounds=1,
+            options=self.options_of(plan),
+        )
 
     def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.seism.work import rows_of

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.published_tables import published_rows
+from segmeter.benchmarks.report_parts import published_rows
 from segmeter.core.errors import BadInput
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.outlines import Grid, Outline, outline

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.report_parts import difference_section, summary_table
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.statistics import STATISTICS, MethodTables, human_points
-from segmeter.benchmarks.summary_tables import summary_table
 from segmeter.core.benchmarks import Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -106,7 +104,7 @@ def _overview(
     drawn = [chart for chart in charts if chart is not None]
     caption = "Boundaries and regions together: a method may be good at one and not the other."
     return Section(
-        f"Results: {dataset_label(dataset)}",
+        f"Results: {dataset}",
         blocks=[
             _answer(rows, people),
             Multiples(drawn, caption),
@@ -141,7 +139,7 @@ def _answer(rows: Sequence[SummaryRow], people: dict[str, Point]) -> Answer:
 def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> Table:
     names = ("fb-ods", "fb-ois", "fb-ap", "fop-ods", "fop-ois", "fop-ap")
     table = _ranked(
-        f"{dataset_label(dataset)}-curves",
+        f"{dataset}-curves",
         rows,
         names,
         "F over settings, with 95 % intervals; people are each judged by the others",
@@ -158,7 +156,7 @@ def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:
     wanted = [f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")]
     names = [name for name in wanted if name in _CARDS]
     caption = "The region benchmark of BSDS500 (VoI in bits, lower is better)"
-    return _ranked(f"{dataset_label(dataset)}-regions", rows, names, caption)
+    return _ranked(f"{dataset}-regions", rows, names, caption)
 
 
 def _ranked(name: str, rows: Sequence[SummaryRow], names: Sequence[str], caption: str) -> Table:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import Defaults, fill
-from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -22,7 +20,7 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["TETRIS_ROWS", "Attacked", "Settings", "Tetris"]
+__all__ = ["TETRIS_ROWS", "Attacked", "Tetris"]
 
 TETRIS_ROWS = SESSION_ROWS.plus(
     (
@@ -40,41 +38,6 @@ TETRIS_ROWS = SESSION_ROWS.plus(
 )
 """Rows of sessions with what the attacks did."""
 
-_DEFAULTS = Defaults(users=("centre-click", "worst-click", "best-click"), rounds=10)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings by `--option`.
-
-    Attributes
-    ----------
-    exhaustive
-        Share of scenes whose objects are also clicked at every `stride`-th pixel, to know
-        how far the attack stays from the true extremes of the first click.
-    stride
-        Pixels between such clicks.
-    clicks
-        A file of real people's clicks, whose range the attack should cover.
-    """
-
-    exhaustive: float = 0.2
-    stride: int = 4
-    clicks: str = ""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.exhaustive <= 1:
-            raise BadInput(f"exhaustive is a share of scenes, 0 to 1, not {self.exhaustive}")
-        if self.stride < 1:
-            raise BadInput(f"stride is at least 1 pixel, not {self.stride}")
-        if self.clicks and not Path(self.clicks).is_file():
-            raise BadInput(f"there is no clicks file '{self.clicks}'")
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Settings:
-        return settings_of(cls, options, "tetris")
-
-
 _CITATION = (
     "Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, Soshin. TETRIS: "
     "towards exploring the robustness of interactive segmentation. AAAI, 2024"
@@ -86,11 +49,12 @@ class Attacked(Declared):
 
     __slots__ = ()
     schema: ClassVar[Schema] = TETRIS_ROWS
+    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": _CITATION}
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.tetris.groups import groups
+        from segmeter.benchmarks.tetris.statistics import groups
 
         return [*groups(run), *response_groups(run, lambda user: "")]
 
@@ -121,35 +85,38 @@ class Tetris(Attacked):
         "iou-d",
         "first-spread",
     )
-    settings: ClassVar[Mapping[str, Any]] = offered(Settings)
+    users: ClassVar[tuple[str, ...]] = ("centre-click", "worst-click", "best-click")
+    rounds: ClassVar[int] = 10
     options: ClassVar[tuple[RunOption, ...]] = (
-        RunOption("--clicks", "clicks", "People's clicks, whose range the attack should cover.",
-                  "<path>"),
+        RunOption(
+            "exhaustive", float, 0.2, "Share of scenes whose objects are also clicked at every "
+            "stride-th pixel, to bound the attack.", least=0, most=1,
+        ),
+        RunOption("stride", int, 4, "Pixels between such clicks.", least=1),
+        RunOption("clicks", Path, "", "People's clicks, whose range the attack should cover."),
     )  # fmt: skip
 
     def plan(self, plan: Plan) -> Plan:
-        filled = fill(plan, _DEFAULTS)
-        users = filled.users
-        if "centre-click" not in [spec.name for spec in users]:
-            users = (Spec("centre-click"), *users)
-        for needed in ("iou", "boundary-iou"):
-            if needed not in filled.measures:
-                filled = replace(filled, measures=(*filled.measures, needed))
-        return replace(filled, users=users, options=asdict(Settings.of(plan.options)))
+        filled = self.filled(plan)
+        clicks = filled.options["clicks"]
+        if clicks and not Path(clicks).is_file():
+            raise BadInput(f"there is no clicks file '{clicks}'")
+        if "centre-click" in [spec.name for spec in filled.users]:
+            return filled
+        return replace(filled, users=(Spec("centre-click"), *filled.users))
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         """Read the recorded clicks before anything is written; a wrong row stops the run."""
-        settings = Settings.of(plan.options)
-        if settings.clicks:
+        if plan.options["clicks"]:
             from segmeter.users.replay import check_clicks
 
             scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
-            check_clicks(Path(settings.clicks), scenes, absent="skip")
+            check_clicks(Path(plan.options["clicks"]), scenes, absent="skip")
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.tetris.simulation import simulate_scene
 
-        return simulate_scene(segmenter, scene, plan, Settings.of(plan.options))
+        return simulate_scene(segmenter, scene, plan)
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.tetris.sections import sections

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of, timed_encode
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.benchmarks.tetris import Attacked
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Bound, SimulatedSession, simulate
 from segmeter.core.models import EncodedScene, Model
@@ -29,7 +29,6 @@ from segmeter.users.boxes import jitter_reach, tight_box
 
 __all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
 
-_USERS = ("box", "worst-box", "best-box")
 STEPS = 11
 
 
@@ -73,15 +72,14 @@ class TetrisBoxes(Attacked):
     """The tight, the worst and the best box of one round."""
 
     name: str = "tetris-boxes"
+    users: ClassVar[tuple[str, ...]] = ("box", "worst-box", "best-box")
     headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:
-        if plan.options:
-            raise BadInput("benchmark 'tetris-boxes' has no settings of its own; drop --option")
-        if plan.users:
+        if plan.users and tuple(map(str, plan.users)) != self.users:
             raise BadInput("benchmark 'tetris-boxes' brings its own users; drop --user")
-        filled = fill(plan, Defaults(_USERS, rounds=1))
-        if set(filled.measures) != {"iou", "boundary-iou"}:
+        filled = self.filled(plan)
+        if filled.measures != self.measures:
             raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
         return filled
 
@@ -110,14 +108,14 @@ class TetrisBoxes(Attacked):
         return rows
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.tetris.box_sections import sections
+        from segmeter.benchmarks.tetris.sections import box_sections
 
-        return sections(run)
+        return box_sections(run)
 
 
 def _simulated_sessions(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     """The tight box leads; the others may not end on the wrong side of it."""
-    tight, worst, best = (catalogue.users.make(Spec(name)) for name in _USERS)
+    tight, worst, best = (catalogue.users.make(spec) for spec in plan.users)
     made: list[SimulatedSession] = []
     for target in scene.targets:
         for protocol in plan.protocols:

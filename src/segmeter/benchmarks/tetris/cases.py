@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import cv2
 import numpy as np
+import numpy.typing as npt
 
-from segmeter.benchmarks.sessions import mask_of, prompt_of
-from segmeter.benchmarks.shown_cases import (
+from segmeter.benchmarks.report_parts import (
     NO_MASKS,
     Case,
     Key,
@@ -18,16 +20,16 @@ from segmeter.benchmarks.shown_cases import (
     rows_played,
     title,
 )
-from segmeter.benchmarks.tetris.extremes import map_of
-from segmeter.benchmarks.tetris.groups import AttackedSessions, roles_of
-from segmeter.benchmarks.tetris.heat import colours, heat_image
+from segmeter.benchmarks.sessions import mask_of, prompt_of
+from segmeter.benchmarks.tetris.simulation import map_of
+from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
 
-__all__ = ["fragile", "heat_maps", "replays", "shift_maps"]
+__all__ = ["enlarged", "fragile", "heat_image", "heat_maps", "replays", "shift_maps"]
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
 _SAID = {"min": "worst clicks", "max": "best clicks"}
@@ -42,9 +44,7 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         try:
             case = case_at_hand(run, group.dataset, key)
         except SegmeterError as error:
-            return Note(
-                f"Images of {dataset_label(group.dataset)} cannot be shown: {error}", "warning"
-            )
+            return Note(f"Images of {group.dataset} cannot be shown: {error}", "warning")
         firsts = {role: rows[0] for role, rows in _rows(run, group, key).items()}
         if firsts["min"]["mask"] is None:
             return NO_MASKS
@@ -206,3 +206,46 @@ def _rows(run: Results, group: AttackedSessions, key: Key) -> dict[str, list[Row
 def _frame(row: Row, shape: tuple[int, ...]) -> Frame:
     note = "fell behind: took over the centre clicks' session" if row["inherited"] else ""
     return frame_of(row, shape, note)
+
+
+Image = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+
+
+def colours(values: Floats) -> Image:
+    """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
+    levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
+    mapped: Any = cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)
+    return np.asarray(mapped[..., ::-1], dtype=np.uint8)
+
+
+def enlarged(
+    values: Floats, low: tuple[int, int], stride: int, shape: tuple[int, ...]
+) -> npt.NDArray[np.float64]:
+    """A map at the image's size: each value fills the square of its stride; NaN elsewhere."""
+    whole = np.full(shape[:2], np.nan)
+    blocks = np.repeat(np.repeat(values, stride, axis=0), stride, axis=1)
+    top, left = (a - stride // 2 for a in low)
+    blocks = blocks[max(0, -top) :, max(0, -left) :]
+    top, left = max(0, top), max(0, left)
+    blocks = blocks[: shape[0] - top, : shape[1] - left]
+    whole[top : top + blocks.shape[0], left : left + blocks.shape[1]] = blocks
+    return whole
+
+
+def heat_image(
+    pixels: npt.NDArray[Any],
+    values: Floats,
+    low: tuple[int, int],
+    stride: int,
+    inside: Mask | None = None,
+) -> Image:
+    """The image in grey with the map in colour on the object."""
+    whole = enlarged(values, low, stride, pixels.shape)
+    if inside is not None and stride > 1:
+        whole[~inside.dense()] = np.nan
+    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    base = np.repeat((grey.astype(np.float64) * 0.6 + 90)[..., None], 3, axis=2)
+    known = ~np.isnan(whole)
+    base[known] = 0.15 * base[known] + 0.85 * colours(whole)[known]
+    return base.astype(np.uint8)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.grouping import uneven
+from segmeter.benchmarks.report_parts import (
+    QUALITY,
+    curve_with_band,
+    difference_section,
+    rounds_axis,
+    uneven,
+)
 from segmeter.benchmarks.response_section import response_sections
-from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.tetris import Tetris
-from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
-from segmeter.benchmarks.tetris.groups import AttackedSessions, attacks_of, roles_of
-from segmeter.benchmarks.tetris.statistics import CARDS
+from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
+from segmeter.benchmarks.tetris.statistics import CARDS, AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
     TARGETS,
@@ -26,7 +29,6 @@ from segmeter.benchmarks.tetris.tables import (
     people_table,
 )
 from segmeter.core.benchmarks import Results
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -42,7 +44,7 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.statistics import resampling
 
-__all__ = ["sections", "span_sentence"]
+__all__ = ["box_sections", "sections"]
 
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
@@ -71,7 +73,7 @@ def _results(run: Results, summary: Summary, lead: str) -> Section:
         for attack in dict.fromkeys(group.user for group in members):
             alike = [group for group in members if group.user == attack]
             blocks.append(_answer(run, summary, alike))
-        warning = uneven(dataset_label(dataset), members)
+        warning = uneven(dataset, members)
         blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
@@ -94,7 +96,7 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
     sentence = phrase(
-        f"On {dataset_label(least.dataset)}{_by(least)}, the worst and the best {what} lie ",
+        f"On {least.dataset}{_by(least)}, the worst and the best {what} lie ",
         _span(summary, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
     )
@@ -183,7 +185,7 @@ def _not_beside(summary: Summary) -> Section | None:
         if group.complete and paper_rows(group.dataset, model, "iou") is not None:
             targets, rounds = group.role("base").shape
             text = (
-                f"The paper's numbers for {dataset_label(group.dataset)} are of "
+                f"The paper's numbers for {group.dataset} are of "
                 f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
                 f"and {rounds}: they are not set side by side."
             )
@@ -206,7 +208,7 @@ def _chart(group: AttackedSessions, many: bool) -> Chart:
     drawn = resampling(group)
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
     return Chart(
-        group.model + (f", {dataset_label(group.dataset)}" if many else ""),
+        group.model + (f", {group.dataset}" if many else ""),
         rounds_axis(group.role("base").shape[1], "click"),
         QUALITY,
         [curve_with_band(name, group.role(role), drawn) for role, name in _NAMES.items()],
@@ -224,14 +226,13 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
     if extremes is None and lead == "corrected":
         blocks.append(
             Note(
-                "No scene of this run was clicked everywhere; `--option exhaustive=1` does so "
+                "No scene of this run was clicked everywhere; `--exhaustive 1` does so "
                 "and tells how far the attack stays from the true extremes."
             )
         )
     marks = [
         Points(
-            group.model
-            + (f", {dataset_label(group.dataset)}" if len(summary.datasets) > 1 else ""),
+            group.model + (f", {group.dataset}" if len(summary.datasets) > 1 else ""),
             group.each("distance-min") / 100,
             (group.each("first-base") - group.each("first-min")) / 100,
         )
@@ -289,3 +290,52 @@ def _cases(run: Results, summary: Summary, lead: str) -> list[Section]:
         text = "The worst and the best clicks of the most fragile objects, round by round."
         made.append(Section("Sessions", text, sessions))
     return made
+
+
+def box_sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    summary, lead = Summary.of_run(run), run.plan.leading_protocol
+    blocks: list[Block] = [
+        _box_answer(summary, lead, dataset)
+        for dataset in summary.datasets
+        if summary.of(lead, dataset)
+    ]
+    blocks += [area_table(summary, "iou", "box"), area_table(summary, "biou", "box")]
+    apart = difference_section([d for d in summary.differences if d.protocol == lead], CARDS)
+    text = (
+        "Each side of the tight box is moved by at most a tenth of the box, and never by more "
+        "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
+        "and best are found by trying, coarse to fine, from the tight box on."
+    )
+    cases: list[Block] = []
+    shifts: list[Block] = []
+    for dataset in summary.datasets:
+        members = summary.of(lead, dataset)
+        if members:
+            cases.append(fragile(run, members, "box"))
+            shifts += shift_maps(run, members)
+    return [
+        Section("Results", text, blocks),
+        *apart,
+        Section("Hardest objects", "Objects with the widest span between boxes.", cases),
+        Section(
+            "Moving the whole box",
+            "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
+            "the middle is no move.",
+            shifts,
+        ),
+    ]
+
+
+def _box_answer(summary: Summary, lead: str, dataset: str) -> Answer:
+    members = summary.of(lead, dataset)
+    kept = all(
+        bool((g.role("min") <= g.role("base")).all() and (g.role("base") <= g.role("max")).all())
+        for g in members
+    )
+    cases = sum(len(g.keys) for g in members)
+    return Answer(
+        span_sentence(summary, members, "box"),
+        f"Min ≤ Base ≤ Max {'holds' if kept else 'does not hold'} in all {cases} cases, each "
+        "object with each model.",
+    )

@@ -8,30 +8,37 @@ code does, and needs a gradient; models without one are attacked in `corrected` 
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import judge_by, rows_of, timed_encode
-from segmeter.benchmarks.tetris import Settings
-from segmeter.benchmarks.tetris.extremes import extreme_rows, people_rows, probed
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import rows_of, target_columns, timed_encode
+from segmeter.benchmarks.tetris.clickmap import ScoreMap, click_map, score_prompts
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
+from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Bound, SimulatedSession, simulate
-from segmeter.core.models import EncodedScene, Model, ProtocolName
+from segmeter.core.masks import Mask
+from segmeter.core.models import EncodedScene, Model, ProtocolName, Request, render
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Prompt
-from segmeter.core.scenes import Scene
+from segmeter.core.prompts import Click, Prompt, to_json
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation, User
-from segmeter.users.adversary import Adversary, attempts_of
-from segmeter.users.gradient_attack import Attempt
+from segmeter.users.adversary import Adversary, attempts_of, search
+from segmeter.users.gradient_attack import Attempt, Direction
 
-__all__ = ["AttackRecorder", "simulate_scene", "simulated_sessions"]
+__all__ = ["AttackRecorder", "map_of", "simulate_scene", "simulated_sessions"]
 
 BASE = "centre-click"
 
@@ -71,7 +78,7 @@ class _Member:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-def simulate_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
+def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Look once; play base and attacks together, then what is known of the first click."""
     encoded, seconds_encode = timed_encode(model, scene)
     team = AttackRecorder()
@@ -88,12 +95,10 @@ def simulate_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -
             attempt = team.attempts.get(key)
             rows.append(row | {"inherited": happened.inherited} | _tried(attempt))
     blank = {"inherited": False, **_tried(None)}
-    if probed(scene, settings):
-        rows += [
-            blank | row for row in extreme_rows(encoded, scene, plan, settings, seconds_encode)
-        ]
-    if settings.clicks:
-        rows += [blank | row for row in people_rows(encoded, scene, plan, settings, seconds_encode)]
+    if probed(scene, plan.options["exhaustive"]):
+        rows += [blank | row for row in extreme_rows(encoded, scene, plan, seconds_encode)]
+    if plan.options["clicks"]:
+        rows += [blank | row for row in people_rows(encoded, scene, plan, seconds_encode)]
     sizes = {target.id: math.hypot(*target.mask.bits.shape) for target in scene.targets}
     return [row | {"diagonal_px": sizes[row["target"]]} for row in rows]
 
@@ -138,4 +143,119 @@ def _tried(attempt: Attempt | None) -> dict[str, Any]:
         "start_x": float(first.point[1]),
         "start_iou": first.iou,
         "trials": json.dumps(trials, separators=(",", ":")),
+    }
+
+
+DIRECTIONS: tuple[Direction, ...] = ("worst", "best")
+
+
+def probed(scene: Scene, exhaustive: float) -> bool:
+    """Whether a scene is among those clicked everywhere; by its name, so the same always."""
+    draw = int(fingerprint("probed", scene.name, size=4), 16) / 16**8
+    return draw < exhaustive
+
+
+def extreme_rows(
+    encoded: EncodedScene, scene: Scene, plan: Plan, seconds_encode: float
+) -> Iterator[Row]:
+    """The worst and the best of every `stride`-th first click, and what a search finds.
+
+    For a model without a gradient the attack is the search already.
+    """
+    for target in scene.targets:
+        found = click_map(encoded, target, plan.options["stride"])
+        for direction in DIRECTIONS:
+            point, _ = found.extreme(worst=direction == "worst")
+            kept = {"map": packed(found)} if direction == "worst" else {"map": None}
+            user = f"{direction}-of-all"
+            yield _row(encoded, scene, target, plan, user, point, seconds_encode) | kept
+        if isinstance(encoded, Differentiable):
+            nothing = Mask.empty(scene.shape)
+            observation = Observation(scene, target, nothing, (), "corrected", encoded)
+            for attempt, direction in zip(
+                search([observation] * 2, DIRECTIONS), DIRECTIONS, strict=True
+            ):
+                assert attempt is not None  # an empty mask leaves something to click
+                user = f"{direction}-click-search"
+                row = _row(encoded, scene, target, plan, user, attempt.click.point, seconds_encode)
+                yield row | {"tries": len(attempt.trials)}
+
+
+def people_rows(
+    encoded: EncodedScene, scene: Scene, plan: Plan, seconds_encode: float
+) -> Iterator[Row]:
+    """Scores of each recorded first click; all of a target in one row."""
+    from segmeter.users.replay import open_clicks, recorded
+
+    file, first_rounds = open_clicks(Path(plan.options["clicks"]))
+    shape = (scene.shape[0], scene.shape[1])
+    for target in scene.targets:
+        places = recorded(first_rounds, scene.dataset, scene.id, target.id)
+        if not len(places):
+            continue
+        points = np.clip(file.scaled(places, shape), 0, np.array(shape) - 1)
+        prompts: list[Prompt] = [Click((float(y), float(x))) for y, x in points]
+        scores = score_prompts(encoded, target, prompts)
+        people = np.column_stack([points, scores]).round(5).tolist()
+        middle = int(np.argsort(scores[:, 0], kind="stable")[len(scores) // 2])
+        point = (float(points[middle, 0]), float(points[middle, 1]))
+        row = _row(encoded, scene, target, plan, "people", point, seconds_encode)
+        yield row | {"people": json.dumps(people)}
+
+
+def packed(found: ScoreMap) -> bytes:
+    """A map in few bytes: IoU in half precision, where it begins, and its stride."""
+    file = io.BytesIO()
+    np.savez_compressed(
+        file, iou=found.iou.astype(np.float16), low=np.array(found.low), stride=found.stride
+    )
+    return file.getvalue()
+
+
+_LARGEST_MAP = 1 << 28
+_DAMAGED = (ValueError, KeyError, IndexError, TypeError, OSError, EOFError, OverflowError,
+            MemoryError, SyntaxError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
+            zlib.error)  # fmt: skip
+
+
+def map_of(data: bytes) -> tuple[Any, tuple[int, int], int]:
+    """Unpack a map: IoU `(rows, columns)`, the first pixel, the stride."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            if sum(entry.file_size for entry in packed.infolist()) > _LARGEST_MAP:
+                raise ValueError("it is too large for an image")
+        with np.load(io.BytesIO(data), allow_pickle=False) as held:
+            low, iou = held["low"], held["iou"].astype(np.float64)
+            if iou.ndim != 2:
+                raise ValueError("a map has rows and columns")
+            return iou, (int(low[0]), int(low[1])), int(held["stride"])
+    except _DAMAGED as error:
+        raise BadInput(f"column 'map' cannot be unpacked ({error})") from error
+
+
+def _row(
+    encoded: EncodedScene,
+    scene: Scene,
+    target: Target,
+    plan: Plan,
+    user: str,
+    point: tuple[float, ...],
+    seconds_encode: float,
+) -> Row:
+    """A session of one positive click."""
+    click = Click(point)
+    mask = render(encoded, encoded.predict([Request((click,))]))[0]
+    return {
+        "user": user,
+        "protocol": "corrected",
+        **target_columns(scene, target),
+        "seconds_encode": seconds_encode,
+        "round": 1,
+        "kinds": "click",
+        "prompt": to_json(click),
+        "y": float(point[0]),
+        "x": float(point[1]),
+        "positive": True,
+        **judge_by(plan.measures)(target, mask),
+        "mask": mask.encoded() if plan.keep_masks else None,
     }

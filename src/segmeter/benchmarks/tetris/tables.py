@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.published_tables import published_rows
-from segmeter.benchmarks.summary_tables import matrix_table
+from segmeter.benchmarks.report_parts import matrix_table, published_rows
 from segmeter.benchmarks.tetris import Attacked
-from segmeter.benchmarks.tetris.groups import AttackedSessions
-from segmeter.benchmarks.tetris.statistics import AREAS
+from segmeter.benchmarks.tetris.statistics import AREAS, AttackedSessions
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
-from segmeter.stats.rankings import spearman
+from segmeter.stats.comparisons import spearman
 
 __all__ = [
     "PAPER_ROUNDS",
@@ -127,7 +124,7 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
     columns = [Column("model")]
     for dataset in summary.datasets:
         for role in _ROLES:
-            name = f"{dataset_label(dataset)} {_TITLES[role]}" if several else _TITLES[role]
+            name = f"{dataset} {_TITLES[role]}" if several else _TITLES[role]
             better = "lower" if role == "d" else "higher"
             unit = "AuC, %" if prompt == "click" else "%"
             columns.append(Column(name, unit, 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
@@ -282,10 +279,10 @@ def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None
         return None
     table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
     return matrix_table(
-        f"spearman-metrics-{dataset_label(dataset)}",
+        f"spearman-metrics-{dataset}",
         [m.replace("biou", "BIoU").replace("iou", "IoU") for m in AREAS],
         spearman(table),
-        f"{dataset_label(dataset)}: rank correlation of metrics over {len(members)} models",
+        f"{dataset}: rank correlation of metrics over {len(members)} models",
     )
 
 
@@ -301,7 +298,7 @@ def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | Non
     said = measure.replace("biou", "BIoU").replace("iou", "IoU")
     return matrix_table(
         f"spearman-datasets-{measure}",
-        list(map(dataset_label, summary.datasets)),
+        summary.datasets,
         spearman(table),
         f"{said}: rank correlation of data sets over {len(models)} models",
     )

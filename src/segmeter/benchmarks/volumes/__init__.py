@@ -3,34 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
+from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row
+from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
     ShowsVolumes,
     capable,
 )
-from segmeter.core.catalogue import Spec
+from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import Schema
+from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Volumes"]
+__all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
 
-_ROUNDS = 6
-_MEASURES = ("dice", "nsd")
-_DRAWS = 5
+MEASURES = ("dice", "iou", "precision", "recall", *SURFACE_MEASURES)
+"""Measures of volumes."""
+
+PROMPTERS = (
+    "point-interpolation?n=3",
+    "point-interpolation?n=5",
+    "point-propagation",
+    "points-per-slice?n=1",
+    "points-per-slice?n=5",
+    "box-propagation",
+    "boxes-from-3d-box",
+    "box-interpolation?n=3",
+    "box-interpolation?n=5",
+    "box-per-slice",
+    "scribble-refinement?start=point-interpolation&n=5",
+    "scribble-refinement?start=box-interpolation&n=3",
+    "centre-points-per-volume?n=1",
+    "box-3d",
+    "point-per-volume-refinement?start=centre-points-per-volume",
+)
+"""Prompters for slices and for the whole; each model gets those that fit it."""
+
+
+VOLUME_ROWS = SESSION_ROWS.plus(
+    [
+        Column("target_slices", "integer", "slices that hold the target"),
+        Column("volume_ml", "number", "volume of the target"),
+        Column("predicted_ml", "number", "volume of the round's mask"),
+        Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
+        Column("window_low", "number", "darkest value shown; null where each slice has its own"),
+        Column("window_high", "number", "brightest value shown"),
+        Column("prompter", "text", "the user without the number of its draw"),
+        Column("prompter_label", "text", "the paper's name of the prompter, or its own"),
+        Column("paper_table", "integer", "the paper's table of such prompters; 0 for none"),
+        Column("paper_interactions", "text", "interactions as the paper prints them"),
+        Column("interactions", "number", "interactions by the end of the round"),
+        Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
+        *(
+            Column(f"effort_{f.name}", "number", f"{f.name} by the end of the round")
+            for f in fields(Effort)
+        ),
+        Column("case_dice_published", "number", "Dice of the case, instances re-matched"),
+        Column(
+            "prompts_outside_input", "integer", "prompts of the round that the network did not get"
+        ),
+        Column("target_vanished", "flag", "nothing of the target is on the network's grid"),
+    ]
+)
+"""One row for each round; measures have columns of their own."""
 
 
 @catalogue.benchmarks.add(
@@ -43,6 +89,17 @@ class Volumes(Declared):
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
+    users: ClassVar[tuple[str, ...]] = PROMPTERS
+    rounds: ClassVar[int] = 6
+    measures: ClassVar[tuple[str, ...]] = ("dice",)
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("draws", int, 5, "Draws of random users in 'corrected'.", least=1),
+        RunOption("nsd_mm", str, "2", "Tolerance of NSD: 2, or by organ 2,spleen=1,liver=3."),
+        RunOption(
+            "convention", str, "surface", "How surfaces are measured: weighed by area, or "
+            "outermost voxels as MONAI counts them.", choices=("surface", "monai"),
+        ),
+    )  # fmt: skip
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
     split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice", "seconds")
@@ -52,23 +109,18 @@ class Volumes(Declared):
     }
 
     def plan(self, plan: Plan) -> Plan:
-        from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS
-        from segmeter.benchmarks.volumes.judging import check_measures
-
-        if plan.kind != "model":
-            raise BadInput("benchmark 'volumes' tests models, not methods; use --model")
-        if plan.rounds < 0:
-            raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
-        check_measures(plan.measures)
-        measures = plan.measures or _MEASURES
-        return replace(
-            plan,
-            users=plan.users or tuple(Spec.parse(name) for name in DEFAULT_USERS),
-            rounds=plan.rounds or _ROUNDS,
-            protocols=plan.protocols or ("published", "corrected"),
-            measures=measures if "dice" in measures else ("dice", *measures),
-            options=_options(plan.options),
-        )
+        if "until" in plan.options:
+            raise BadInput(
+                "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
+                " --user 'scribble-refinement?until_dice=0.9'"
+            )
+        for name in plan.measures:
+            if name not in MEASURES:
+                catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion
+                raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
+        filled = self.filled(replace(plan, measures=plan.measures or ("nsd",)))
+        Surfaces.of(filled.options)
+        return filled
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
         """The users whose prompts a model takes; the others are left out for it, and named."""
@@ -81,7 +133,7 @@ class Volumes(Declared):
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """As in every benchmark; no limits and no p value below six patients or scans."""
-        from segmeter.benchmarks.volumes.recommendations import without_limits
+        from segmeter.benchmarks.volumes.sections import without_limits
         from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
 
         many: dict[str, set[str]] = {}
@@ -109,10 +161,10 @@ class Volumes(Declared):
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.volumes.fitting import one_name
-        from segmeter.benchmarks.volumes.statistics import groups
+        from segmeter.benchmarks.volumes.statistics import groups, prompters
 
-        return [*groups(run), *response_groups(run, one_name)]
+        names = prompters(run)
+        return [*groups(run), *response_groups(run, lambda user: names.get(user) or user)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.responses import STATISTICS
@@ -131,24 +183,3 @@ class Volumes(Declared):
         from segmeter.benchmarks.volumes.sections import sections
 
         return sections(run)
-
-
-def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings: draws of random users in `corrected`, and how surfaces are measured."""
-    from segmeter.benchmarks.volumes.judging import Surfaces
-
-    if "until" in options:
-        raise BadInput(
-            "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
-            " --user 'scribble-refinement?until_dice=0.9'"
-        )
-    other = [name for name in options if name not in ("draws", "nsd_mm", "convention")]
-    if other:
-        raise BadInput(
-            f"benchmark 'volumes' has no setting '{other[0]}'; it has draws, nsd_mm, convention"
-        )
-    draws = options.get("draws", _DRAWS)
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise BadInput(f"--option draws={draws}: draws are a number from 1 on")
-    surfaces = Surfaces.of(options)
-    return {"draws": draws, "nsd_mm": surfaces.nsd_mm, "convention": surfaces.convention}

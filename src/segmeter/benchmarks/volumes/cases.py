@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.report_parts import Key, rows_played
 from segmeter.benchmarks.sessions import mask_of
-from segmeter.benchmarks.shown_cases import Key, rows_played
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
-from segmeter.benchmarks.volumes.tables import label_of
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.prompts import round_from_json
@@ -22,7 +21,6 @@ from segmeter.models.volumes.preparation import prepared
 __all__ = ["failures", "grey_values", "lost_prompts", "sessions_to_scroll"]
 
 _LISTED, _SHOWN = 15, 3
-_ANY_REPEAT = """regexp_replace("user", '[?&]repeat=\\d+', '')"""
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
@@ -51,10 +49,8 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
 
 def lost_prompts(run: Results) -> list[Block]:
     """Prompts and targets that never reached a network, by model, protocol and user."""
-    if "prompts_outside_input" not in run.sql("select * from rows limit 0").column_names:
-        return []  # a run of an earlier version
     found = run.sql(
-        f'select model, protocol, {_ANY_REPEAT} as "user", sum(prompts_outside_input) as lost,'
+        "select model, protocol, prompter, sum(prompts_outside_input) as lost,"
         " sum(case when prompt is null then 0 else 1 end) as rounds,"
         " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
         " from rows group by all having lost > 0 or gone > 0 order by all"
@@ -91,7 +87,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
 
 
 def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
-    model, dataset, user, protocol = group.key
+    model, dataset, _, protocol = group.key
     scene = run.scene(dataset, key[0])
     target = next((t for t in scene.targets if t.id == key[1]), None)
     steps = _steps(run, group, key, scene)
@@ -101,7 +97,7 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
     grey, seen = grey_values(scene)
     return Slices(
         re.sub(r"\W+", "-", f"slices-{dataset}-{key[0]}-{key[1]}"),
-        f"{key[0]}, {target.label or key[1]}: {model}, {label_of(user)}",
+        f"{key[0]}, {target.label or key[1]}: {model}, {group.prompter_label}",
         grey,
         steps,
         target.mask,
@@ -151,7 +147,7 @@ def _last(group: VolumeSessions, key: Key) -> float:
 def _extremes(groups: Sequence[VolumeSessions], key: Key) -> tuple[list[Cell], list[Cell]]:
     order = sorted(groups, key=lambda g: (_last(g, key), g.key))
     return tuple(  # type: ignore[return-value]  # two of them
-        [_last(g, key), f"{g.model}, {label_of(g.user)}"] for g in (order[-1], order[0])
+        [_last(g, key), f"{g.model}, {g.prompter_label}"] for g in (order[-1], order[0])
     )
 
 

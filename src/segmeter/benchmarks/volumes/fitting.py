@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from segmeter.benchmarks.volumes import PROMPTERS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.capabilities import prompts_given_by
@@ -20,35 +20,14 @@ from segmeter.users.volumes.intrabench_refiners import Refiner
 from segmeter.users.volumes.intrabench_slice_prompters import BoxInterpolation
 
 __all__ = [
-    "DEFAULT_USERS",
     "fits",
     "fitting",
     "left_out",
     "needs",
-    "one_name",
-    "repeated",
+    "repeats",
     "sees_slices",
     "takes_none",
 ]
-
-DEFAULT_USERS = (
-    "point-interpolation?n=3",
-    "point-interpolation?n=5",
-    "point-propagation",
-    "points-per-slice?n=1",
-    "points-per-slice?n=5",
-    "box-propagation",
-    "boxes-from-3d-box",
-    "box-interpolation?n=3",
-    "box-interpolation?n=5",
-    "box-per-slice",
-    "scribble-refinement?start=point-interpolation&n=5",
-    "scribble-refinement?start=box-interpolation&n=3",
-    "centre-points-per-volume?n=1",
-    "box-3d",
-    "point-per-volume-refinement?start=centre-points-per-volume",
-)
-"""Prompters for slices and for the whole; each model gets those that fit it."""
 
 
 def needs(user: User) -> frozenset[str]:
@@ -84,7 +63,7 @@ def fitting(model: Model, users: Sequence[User]) -> list[User]:
 def takes_none(model: Model) -> str:
     """Why no user fits a model, and which would."""
     kinds = sorted(model.card.abilities & {"click", "box", "scribble", "mask"})
-    made = [catalogue.users.make(name) for name in DEFAULT_USERS]
+    made = [catalogue.users.make(name) for name in PROMPTERS]
     fit = ", ".join(user.name for user in fitting(model, made)) or "none of those listed"
     return (
         f"model '{model.card.name}' takes {' and '.join(kinds)} prompts only, and no --user that"
@@ -92,16 +71,11 @@ def takes_none(model: Model) -> str:
     )
 
 
-def repeated(users: Sequence[User], protocol: ProtocolName, draws: int) -> list[User]:
-    """The users, those that draw at random several times; `published` has one fixed draw."""
-    count = 1 if protocol == "published" else draws
-    return [one for user in users for one in _repeats(user, count)]
-
-
-def _repeats(user: Any, count: int) -> list[User]:
-    if count == 1 or not _is_random(user):
+def repeats(user: Any, protocol: ProtocolName, draws: int) -> list[User]:
+    """The draws of a user that prompts at random; `published` has one fixed draw."""
+    if protocol == "published" or draws == 1 or not _is_random(user):
         return [user]
-    return [replace(user, repeat=number) for number in range(1, count + 1)]
+    return [replace(user, repeat=number) for number in range(1, draws + 1)]
 
 
 def _is_random(user: Any) -> bool:
@@ -110,22 +84,11 @@ def _is_random(user: Any) -> bool:
     return is_dataclass(user) and "repeat" in {field.name for field in fields(user)}
 
 
-def one_name(user: str) -> str:
-    """The name that all draws of a user share.
-
-    >>> one_name("points-per-slice?n=1&repeat=3"), one_name("points-per-slice?repeat=2&n=1")
-    ('points-per-slice?n=1', 'points-per-slice?n=1')
-    """
-    bare = re.sub(r"(?<=[?&])repeat=\d+&?", "", user)
-    return bare.rstrip("?&")
-
-
 def left_out(run: Results) -> list[str]:
     """Users that were not run for a model because it does not take their prompts."""
-    rows = run.sql('select distinct model, "user" from rows order by all').to_pylist()
     ran: dict[str, set[str]] = {}
-    for row in rows:
-        ran.setdefault(row["model"], set()).add(one_name(row["user"]))
+    for row in run.sql("select distinct model, prompter from rows order by all").to_pylist():
+        ran.setdefault(row["model"], set()).add(row["prompter"])
     asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
     said = []
     for model, users in ran.items():

@@ -8,12 +8,27 @@ shown, and should not be chased.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from segmeter.benchmarks.published_tables import published_rows
+import numpy as np
 
-__all__ = ["CAVEATS", "PAPER_DATASETS", "TITLES", "PaperRow", "paper_rows", "table_of"]
+from segmeter.benchmarks.report_parts import published_rows
+from segmeter.users.volumes.intrabench_prompters import Prompter
+from segmeter.users.volumes.intrabench_refiners import Refiner
+
+__all__ = [
+    "CAVEATS",
+    "PAPER_DATASETS",
+    "TITLES",
+    "DatasetDice",
+    "PaperRow",
+    "corrected_row",
+    "paper_rows",
+    "published_row",
+    "table_of",
+]
 
 PAPER_DATASETS = tuple(f"D{i}" for i in range(1, 9))
 TITLES = {
@@ -60,17 +75,13 @@ def paper_rows(table: int) -> tuple[PaperRow, ...]:
     return tuple(_row(row) for row in rows if int(row["table"]) == table)
 
 
-def table_of(label: str, whole: bool, refines: bool) -> int:
-    """Which of the paper's tables a prompter belongs to.
-
-    >>> table_of("3B Inter", whole=False, refines=False)
-    3
-    """
-    if refines:
-        return 6 if whole else 5
-    if whole:
+def table_of(user: Prompter | Refiner) -> int:
+    """Which of the paper's tables a prompter belongs to."""
+    if isinstance(user, Refiner):
+        return 6 if user.whole else 5
+    if user.whole:
         return 4
-    return 2 if "PS" in label or "Center P" in label else 3
+    return 2 if "PS" in user.label or "Center P" in user.label else 3
 
 
 def _row(row: dict[str, str]) -> PaperRow:
@@ -87,3 +98,56 @@ def _row(row: dict[str, str]) -> PaperRow:
 
 def _number(text: str) -> float | None:
     return float(text) if text else None
+
+
+# Two folders of one data set: the liver, and the lesions in it.
+_ONE_IN_THE_PAPER = {"D11": "D8", "D12": "D8"}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetDice:
+    """Mean Dice over the cases of one class of one data set, 0 to 1."""
+
+    dataset: str
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a table in percent: one value per data set, NaN where there is none, and a mean.
+
+    `complete` tells whether every data set of the table has a value.
+    """
+
+    values: Mapping[str, float]
+    average: float
+    complete: bool
+
+
+def published_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> TableRow:
+    """The paper's: the average skips data sets that are missing; rounded last, to two digits."""
+    values = _of_datasets(given, datasets)
+    there = [v for v in values.values() if not np.isnan(v)]
+    average = round(float(np.mean(there)), 2) if there else float("nan")
+    rounded = {name: round(v, 2) for name, v in values.items()}
+    return TableRow(rounded, average, len(there) == len(values))
+
+
+def corrected_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> TableRow:
+    """The average only where every data set has a value, so that rows compare like with like."""
+    values = _of_datasets(given, datasets)
+    complete = not any(np.isnan(v) for v in values.values())
+    average = float(np.mean(list(values.values()))) if complete and values else float("nan")
+    return TableRow(values, average, complete)
+
+
+def _of_datasets(given: Sequence[DatasetDice], datasets: Sequence[str]) -> dict[str, float]:
+    """Percent of each data set: the plain mean over its classes."""
+    wanted = dict.fromkeys(_ONE_IN_THE_PAPER.get(name, name) for name in datasets)
+    found: dict[str, list[float]] = {name: [] for name in wanted}
+    for one in given:
+        name = _ONE_IN_THE_PAPER.get(one.dataset, one.dataset)
+        if name in found and not np.isnan(one.value):
+            found[name].append(one.value)
+    return {n: 100 * float(np.mean(v)) if v else float("nan") for n, v in found.items()}

@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.difference_table import difference_section, difference_table
+from segmeter.benchmarks.judging import Surfaces
+from segmeter.benchmarks.report_parts import difference_section, difference_table
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
-from segmeter.benchmarks.volumes.judging import Surfaces
-from segmeter.benchmarks.volumes.recommendations import against_best, recommendation, seen_as
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     FEWEST,
+    FEWEST_PAIRS,
     VolumeSessions,
     dice_within,
     goals_of,
@@ -29,14 +29,12 @@ from segmeter.benchmarks.volumes.statistics import (
 from segmeter.benchmarks.volumes.tables import (
     by_organ,
     instances,
-    label_of,
     leaderboard,
     paper_tables,
     typed,
     units_of,
 )
-from segmeter.core.benchmarks import Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -56,9 +54,9 @@ from segmeter.core.sections import (
     phrase,
 )
 from segmeter.stats.intervals import Resampling
-from segmeter.stats.statistics import Statistic, cards_by_name
+from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
-__all__ = ["sections"]
+__all__ = ["against_best", "recommendation", "sections"]
 
 
 def sections(run: Results) -> list[Section]:
@@ -107,9 +105,9 @@ def _results(
     blocks: list[Block] = []
     blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
     for dataset, members in leading.items():
-        name, title = _stem("volumes", dataset), dataset_label(dataset)
+        name, title = _stem("volumes", dataset), dataset
         blocks += [
-            recommendation(members, dataset_label(dataset), goal),
+            recommendation(members, dataset, goal),
             _answer(members, dataset, numbers),
             leaderboard(members, numbers, cards, name, title, goal),
         ]
@@ -123,13 +121,11 @@ def _results(
 def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -> Answer:
     """The best user within ten interactions, and the best overall."""
     few, most = (_best(members, numbers, name) for name in (dice_within(10).name, "dice"))
-    best = (
-        f"Highest mean Dice within ten interactions on {dataset_label(dataset)}: {few.model} with "
-    )
+    best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
     cheap = (
         phrase(f"{best}{typed(few.user)}, ", _percent(few), ".")
         if few.value > 0
-        else phrase(f"No prompter costs ten interactions or fewer on {dataset_label(dataset)}.")
+        else phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     )
     spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
     mean = float(spent.interactions[:, -1].mean())
@@ -170,7 +166,7 @@ def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
         marks += [mark for g in mine if g not in once for mark in _staircase(g)]
     high = max(float(g.interactions[:, -1].mean()) for g in members)
     x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
-    return Chart(dataset_label(dataset), x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
+    return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
 def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
@@ -185,7 +181,7 @@ def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
         model,
         [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
         [float(v.mean()) for v, _ in values],
-        [label_of(g.user) for g in once],
+        [g.prompter_label for g in once],
         [float(low[0]) for low, _ in limits] if known else None,
         [float(high[0]) for _, high in limits] if known else None,
     )
@@ -196,7 +192,7 @@ def _staircase(group: VolumeSessions) -> tuple[Line, Points]:
     spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
     dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
     line = Line(group.model, spent, dice, role="step")
-    return line, Points(group.model, spent[-1:], dice[-1:], [label_of(group.user)])
+    return line, Points(group.model, spent[-1:], dice[-1:], [group.prompter_label])
 
 
 def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Statistic]) -> Section:
@@ -249,7 +245,7 @@ def _equal_effort(
             "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
             "add drawing by hand, slice by slice, where the goal is never reached."
         )
-        caption = f"{dataset_label(dataset)}: {told}"
+        caption = f"{dataset}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
     text = "What every prompter has reached once so many interactions are spent."
     return Section("Dice at equal effort", text, blocks)
@@ -290,3 +286,98 @@ def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSession
 
 def _stem(kind: str, dataset: str) -> str:
     return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', dataset).strip('-').lower()}"
+
+
+_WANTED = 0.9
+"""Share of objects that must reach the goal."""
+
+
+def recommendation(groups: Sequence[VolumeSessions], dataset: str, goal: float) -> Answer:
+    """Fewest interactions that reach a Dice in nine of ten objects, over all and by organ."""
+    text = f"{dataset}: {_sentence(groups, goal)}"
+    organs = sorted({label for group in groups for label in group.labels if label})
+    by_organ = [f"{organ}: {_sentence(groups, goal, organ)}" for organ in organs]
+    return Answer(phrase(text), " ".join(by_organ[:12]) if len(organs) > 1 else "")
+
+
+def _sentence(groups: Sequence[VolumeSessions], goal: float, organ: str | None = None) -> str:
+    found = [(*_reached(group, goal, organ), group) for group in groups]
+    enough = [one for one in found if one[0] >= _WANTED]
+    if not enough:
+        share, spent, best = max(found, key=lambda one: (one[0], -one[1], one[2].key))
+        if share == 0:
+            return f"no prompter reaches Dice {goal:g} % in any object."
+        return (
+            f"no prompter reaches Dice {goal:g} % in 90 % of objects; closest is {_named(best)} "
+            f"with {100 * share:.0f} % for {spent:.1f} interactions per object."
+        )
+    share, spent, best = min(enough, key=lambda one: (one[1], -one[0], one[2].key))
+    return (
+        f"fewest interactions that reach Dice {goal:g} % in 90 % of objects: {_named(best)}, "
+        f"{spent:.1f} per object, {100 * share:.0f} % of objects."
+    )
+
+
+def _named(group: VolumeSessions) -> str:
+    return f"{group.model} with --user '{typed(group.user)}'"
+
+
+def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float]:
+    """Share of objects whose last mask reaches a Dice, and interactions spent on each."""
+    mine = np.array([organ is None or label == organ for label in group.labels])
+    if not mine.any():
+        return 0.0, float("inf")
+    draws = group.repeats or (group,)
+    share = np.mean([(one.dice[mine, -1] >= goal / 100).mean() for one in draws])
+    return float(share), float(group.interactions[mine, -1].mean())
+
+
+def against_best(
+    groups: Sequence[VolumeSessions], statistics: Sequence[Statistic]
+) -> list[Difference]:
+    """Each model's prompter with the highest Dice against its others, paired on objects."""
+    found: list[Difference] = []
+    for model in dict.fromkeys(group.model for group in groups):
+        mine = [group for group in groups if group.model == model]
+        best = max(mine, key=lambda group: (float(group.dice[:, -1].mean()), group.user))
+        swapped = [replace(group, model=group.user, user=model) for group in mine]
+        pairs = differences_of(swapped, statistics)
+        found += [_first(d, best.user) for d in pairs if best.user in (d.first, d.second)]
+    few = len({c for group in groups for c in group.clusters}) < FEWEST_PAIRS
+    return [without_limits(d) if few else d for d in corrected_together(found)]
+
+
+def _first(difference: Difference, user: str) -> Difference:
+    """The difference with a user named first."""
+    if difference.first == user:
+        return difference
+    d = difference
+    names = d.second, d.first
+    return replace(d, first=names[0], second=names[1], value=-d.value, low=-d.high, high=-d.low)
+
+
+def without_limits(difference: Difference) -> Difference:
+    """A difference of too few patients: neither limits nor a p value."""
+    nan = float("nan")
+    return replace(difference, low=nan, high=nan, p=1.0, p_holm=1.0)
+
+
+def seen_as(run: Results) -> str:
+    """Modality, window and orientation of what networks for slices saw."""
+    rows = run.sql(
+        "select distinct dataset, protocol, modality, window_low, window_high from rows"
+        " where window_low is not null order by all"
+    ).to_pylist()
+    windows = sorted(
+        {
+            f"{row['modality'] or 'unknown modality'} from {row['window_low']:g} to"
+            f" {row['window_high']:g}"
+            for row in rows
+            if row["protocol"] == run.plan.leading_protocol
+        }
+    )
+    shown = windows[0] if len(windows) == 1 else f"{len(windows)} windows, one per volume"
+    upright = "upright, the patient's right on the left"
+    turned = "rotated by 180 degrees, as in the paper"
+    way = turned if run.plan.leading_protocol == "published" else upright
+    return f"Networks for slices saw {shown}; slices were shown {way}." if windows else ""

@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+import numpy as np
+
+from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, timed_encode
-from segmeter.benchmarks.volumes.fitting import fitting, repeated, takes_none
-from segmeter.benchmarks.volumes.instances import published_case_dice
-from segmeter.benchmarks.volumes.judging import Surfaces, judge_volume
+from segmeter.benchmarks.volumes.fitting import fitting, repeats, takes_none
+from segmeter.benchmarks.volumes.paper import table_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
@@ -21,13 +23,16 @@ from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
+from segmeter.measures.objects import dice
 from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
+from segmeter.users.volumes.intrabench_prompters import Prompter
+from segmeter.users.volumes.intrabench_refiners import Refiner
 
-__all__ = ["simulate_volume"]
+__all__ = ["case_dice", "published_case_dice", "published_entries", "simulate_volume"]
 
 
 def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-    """Look once, then play every target with every user that fits, in every protocol."""
+    """Encode once, then simulate every target with every user that fits, in every protocol."""
     if not isinstance(scene, Volume):
         raise BadInput(f"{scene.name} is an image; benchmark 'volumes' needs volumes")
     model = on_volumes(segmenter)
@@ -38,10 +43,13 @@ def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     rows: list[Row] = []
     for protocol in plan.protocols:
         seen = in_protocol(encoded, protocol)
-        drawn = repeated(users, protocol, plan.options["draws"])
-        records = _played(scene, seen, drawn, protocol, plan)
+        draws = plan.options["draws"]
+        drawn = [(one, user) for user in users for one in repeats(user, protocol, draws)]
+        records = _simulated(scene, seen, [one for one, _ in drawn], protocol, plan)
+        told = {one.name: _prompter_columns(user) for one, user in drawn}
         shown = _shown(scene, seen)
-        made = [row | shown for row in _rows(scene, records, seconds_encode, plan.keep_masks)]
+        found = _rows(scene, records, seconds_encode, plan.keep_masks)
+        made = [row | shown | told[row["user"]] for row in found]
         rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made
     return rows
 
@@ -52,6 +60,16 @@ def _shown(scene: Volume, encoded: EncodedScene) -> Row:
     low, high = window or (None, None)
     modality = scene.modality if isinstance(scene, KnowsItsScan) else ""
     return {"modality": modality, "window_low": low, "window_high": high}
+
+
+def _prompter_columns(user: User) -> Row:
+    """The user that all draws are of, with its name and table in the paper."""
+    label, table = user.name, 0
+    if isinstance(user, Prompter | Refiner):
+        label, table = user.label, table_of(user)
+    count = user.paper_interactions if isinstance(user, CountsEffort) else ""
+    columns = ("prompter", "prompter_label", "paper_table", "paper_interactions")
+    return dict(zip(columns, (user.name, label, table, count), strict=True))
 
 
 def _told_lost(
@@ -66,13 +84,13 @@ def _told_lost(
         yield row | {"prompts_outside_input": count, "target_vanished": gone}
 
 
-def _played(
+def _simulated(
     scene: Volume, seen: EncodedScene, users: Sequence[User], protocol: ProtocolName, plan: Plan
 ) -> list[Trajectory]:
     simulated_sessions = [
         SimulatedSession(target, user, protocol) for user in users for target in scene.targets
     ]
-    judge = judge_volume(plan.measures, scene.spacing_mm, Surfaces.of(plan.options))
+    judge = judge_by(plan.measures, scene.spacing_mm, plan.options)
     return simulate(scene, seen, simulated_sessions, plan.rounds, judge, seed=plan.seed)
 
 
@@ -84,9 +102,6 @@ def _rows(
     for record in records:
         simulated = record.simulated
         spent = _efforts(record)
-        paper_interactions = (
-            simulated.user.paper_interactions if isinstance(simulated.user, CountsEffort) else ""
-        )
         rows = rows_of(scene, record, seconds_encode, keep_masks)
         for row, made, work in zip(rows, record.rounds, spent, strict=True):
             yield row | {
@@ -94,7 +109,6 @@ def _rows(
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
                 "predicted_ml": made.mask.area * voxel_ml,
-                "paper_interactions": paper_interactions,
                 "interactions": float(work.interactions),
                 "degrees_of_freedom": float(work.degrees_of_freedom),
                 **{f"effort_{name}": float(count) for name, count in asdict(work).items()},
@@ -129,3 +143,45 @@ def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]
             ground_truths.append(simulated.target.mask)
             predictions.append(made.mask)
     return {key: published_case_dice(*pair) for key, pair in groups.items()}
+
+
+def case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:
+    """Mean Dice of pairs; an empty prediction scores 0, a pair of empty masks is not counted."""
+    pairs = [(t, g) for t, g in zip(ground_truths, predictions, strict=True) if t or g]
+    return float(np.mean([dice(t, g) for t, g in pairs])) if pairs else float("nan")
+
+
+def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:
+    """The original's `lw_dice` of a case: the mean of its entries.
+
+    >>> one, two = Mask.box((9,), (0,), (3,)), Mask.box((9,), (4,), (7,))
+    >>> published_case_dice([one, two], [one, Mask.box((9,), (7,), (9,))])
+    0.333...
+    >>> case_dice([one, two], [two, one]), published_case_dice([one, two], [two, one])
+    (0.0, 1.0)
+    """
+    entries = published_entries(ground_truths, predictions)
+    return float(np.mean(entries)) if entries else float("nan")
+
+
+def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> list[float]:
+    """Dice of predictions and ground truths after re-matching, best first.
+
+    Which prompt made which mask is forgotten: the assignment with the largest sum of Dice
+    counts. An unmatched prediction is an entry of 0, and so is a ground truth, so that a miss
+    costs two. An empty prediction for the first instance is dropped, a later one is not.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    kept = [g for i, g in enumerate(predictions) if g or i > 0]
+    table = np.array([[_dice(t, g) for t in ground_truths] for g in kept]).reshape(
+        len(kept), len(ground_truths)
+    )
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    matched = [float(table[r, c]) for r, c in zip(rows, columns, strict=True) if table[r, c] > 0]
+    left = len(kept) + len(ground_truths) - 2 * len(matched)
+    return sorted(matched, reverse=True) + [0.0] * left
+
+
+def _dice(ground_truth: Mask, prediction: Mask) -> float:
+    return dice(ground_truth, prediction) if ground_truth and prediction else 0.0

@@ -10,39 +10,37 @@ many interactions for it, and the seconds of drawing it by hand on top of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of
-from segmeter.benchmarks.volumes.judging import MEASURES
-from segmeter.benchmarks.volumes.repeats import merged_repeats
+from segmeter.benchmarks.report_parts import cost_of
+from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Bits
 from segmeter.core.tables import Tables, columns_in, load_tables
-from segmeter.stats.effort import CostModel
-from segmeter.stats.effort_curves import area_to, effort_to, never_reached, quality_at
+from segmeter.measures.challenges import GATE
+from segmeter.stats.effort import CostModel, area_to, effort_to, never_reached, quality_at
 from segmeter.stats.goals import Goal
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
 
 __all__ = [
-    "AREA",
     "BUDGETS",
     "FEWEST",
     "FEWEST_PAIRS",
-    "GOALS",
     "VolumeSessions",
     "dice_within",
     "effort_until",
     "goals_of",
     "groups",
-    "measures_besides_dice",
     "never",
     "per_case",
+    "prompters",
     "seconds_until",
     "statistics",
 ]
@@ -56,8 +54,8 @@ FEWEST_PAIRS = 6
 """Patients that a difference needs: exchanging the models in five cannot reach p = 0.05."""
 _RESAMPLED = 10
 AREA = 50
-_CHALLENGE_DICE = 0.2
 _CHALLENGE_USER = "cvpr25-clicks"
+_PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,9 @@ class VolumeSessions(Group):
 
     dice: Floats
     labels: tuple[str, ...]
+    prompter: str
+    prompter_label: str
+    paper_table: int
     paper_interactions: str
     interactions: Floats
     degrees_of_freedom: Floats
@@ -97,19 +98,29 @@ def groups(run: Results) -> list[VolumeSessions]:
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
     columns += ["volume_ml", "predicted_ml", "target_slices"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
-    found = load_tables(run, columns, facts=["label", "paper_interactions"])
+    found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
 
 
+def prompters(run: Results) -> dict[str, str]:
+    """The prompter that each user of the run is a draw of."""
+    found = run.sql('select distinct "user", prompter from rows order by all')
+    return {row["user"]: row["prompter"] for row in found.to_pylist()}
+
+
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
+    prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
     return VolumeSessions(
         *tables.key,
         tables.keys,
         tables.clusters,
         tables.table("dice"),
         tuple(label or "" for label in tables.fact("label")),
-        tables.fact("paper_interactions")[0] or "",
+        prompter or tables.user,
+        label or tables.user,
+        table or 0,
+        count or "",
         tables.table("interactions"),
         tables.table("degrees_of_freedom"),
         _seconds(tables, cost),
@@ -367,14 +378,52 @@ def _challenge(kind: str, *, final: bool) -> Statistic:
 
 
 def _challenge_values(group: VolumeSessions, surface: bool, final: bool) -> Floats:
-    """Fractions, as the challenge prints them; NSD counts 0 unless Dice is above 0.2.
+    """Fractions, as the challenge prints them.
 
-    The area is by trapezoids over the clicks, the box's round left out.
+    In `published` NSD counts 0 for all classes of a case whose mean Dice is at most 0.2. The
+    area is by trapezoids over the clicks, the box's round left out.
     """
     table = group.dice
     if surface:
-        table = np.where(table > _CHALLENGE_DICE, group.others["nsd"], 0.0)
+        table = np.where(_gated(group), 0.0, group.others["nsd"])
     if final:
         return table[:, -1]
     clicks = table if "box=false" in group.user else table[:, 1:]
     return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
+
+
+def _gated(group: VolumeSessions) -> Bits:
+    """Whether the challenge's script leaves NSD at 0: by the mean Dice of the case."""
+    if group.protocol == "corrected":
+        return np.zeros(group.dice.shape, bool)
+    _, cases = np.unique(np.array(group.scenes), return_inverse=True)
+    sums = np.zeros((cases.max() + 1, group.dice.shape[1]))
+    np.add.at(sums, cases, group.dice)
+    return np.asarray((sums / np.bincount(cases)[:, None] <= GATE)[cases])
+
+
+def merged_repeats(groups: Sequence[VolumeSessions]) -> list[VolumeSessions]:
+    """One group for all draws of a user; its tables are the means over the draws.
+
+    A statistic is computed for each draw in `repeats` and averaged, so that an object counts
+    once whatever the number of draws, and how much draws vary is part of its variance.
+    """
+    found: dict[tuple[str, ...], list[VolumeSessions]] = {}
+    for group in groups:
+        key = (group.model, group.dataset, group.prompter, group.protocol)
+        found.setdefault(key, []).append(group)
+    return [_merged(members) if len(members) > 1 else members[0] for members in found.values()]
+
+
+def _merged(members: Sequence[VolumeSessions]) -> VolumeSessions:
+    first = min(members, key=lambda group: (len(group.user), group.user))
+    same = tuple(group for group in members if group.keys == first.keys)
+    tables: dict[str, Any] = {
+        f.name: np.mean([getattr(group, f.name) for group in same], axis=0)
+        for f in fields(first)
+        if isinstance(getattr(first, f.name), np.ndarray)
+    }
+    others = {
+        name: np.mean([group.others[name] for group in same], axis=0) for name in first.others
+    }
+    return replace(first, **tables, others=others, repeats=same, user=first.prompter)

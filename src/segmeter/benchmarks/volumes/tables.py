@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.volumes.averages import DatasetDice, corrected_row, published_row
 from segmeter.benchmarks.volumes.paper import (
     CAVEATS,
     PAPER_DATASETS,
     TITLES,
+    DatasetDice,
     PaperRow,
+    corrected_row,
     paper_rows,
-    table_of,
+    published_row,
 )
 from segmeter.benchmarks.volumes.statistics import (
     FEWEST,
@@ -24,40 +25,19 @@ from segmeter.benchmarks.volumes.statistics import (
     effort_until,
     never,
 )
-from segmeter.core import catalogue
-from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.statistics import Statistic
-from segmeter.users.volumes.intrabench_prompters import Prompter
-from segmeter.users.volumes.intrabench_refiners import Refiner
 
 __all__ = [
     "by_organ",
     "few",
     "instances",
-    "label_of",
     "leaderboard",
     "paper_tables",
     "typed",
     "units_of",
 ]
-
-
-def label_of(user: str) -> str:
-    """The paper's name of a user, or the user's own."""
-    made = _made(user)
-    return made.label if isinstance(made, Prompter | Refiner) else user
-
-
-def _made(user: str) -> Any:
-    """The user of a name; None for one from a Python file: a report executes nothing."""
-    if ".py:" in user:
-        return None
-    try:
-        return catalogue.users.make(user)
-    except SegmeterError:  # one that this version does not know
-        return None
 
 
 def leaderboard(
@@ -89,7 +69,7 @@ def leaderboard(
         [
             Label(typed(group.user), protocol=group.protocol),
             group.model,
-            label_of(group.user),
+            group.prompter_label,
             *(Value.of(numbers.get((group.key, s.name))) for s in shown),
         ]
         for group in found
@@ -137,19 +117,12 @@ def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]
     """Our rows in the shape of the paper's tables, with the paper's own beneath."""
     blocks: list[Block] = []
     for number, title in TITLES.items():
-        mine = [g for g in groups if g.protocol == protocol and _table(g) == number]
+        mine = [g for g in groups if g.protocol == protocol and g.paper_table == number]
         if mine:
             blocks.append(_paper_table(number, title, mine, protocol))
             if CAVEATS[number]:
                 blocks.append(Note(CAVEATS[number], "warning"))
     return blocks
-
-
-def _table(group: VolumeSessions) -> int:
-    made = _made(group.user)
-    if not isinstance(made, Prompter | Refiner):
-        return 0
-    return table_of(made.label, made.whole, isinstance(made, Refiner))
 
 
 def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], protocol: str) -> Table:
@@ -176,7 +149,7 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
 
 
 def _shown_beside(row: PaperRow, groups: Sequence[VolumeSessions]) -> bool:
-    labels = {_plain(label_of(g.user)) for g in groups}
+    labels = {_plain(g.prompter_label) for g in groups}
     return _plain(row.prompter) in labels
 
 
@@ -192,24 +165,21 @@ def _own_rows(
     sessions: dict[tuple[str, str], list[VolumeSessions]] = {}
     for group in groups:
         sessions.setdefault((group.user, group.model), []).append(group)
-    for (user, model), members in sessions.items():
-        for step in range(max(g.rounds for g in members) if _refines(user) else 1):
+    for (_, model), members in sessions.items():
+        refines = members[0].paper_table in (5, 6)
+        for step in range(max(g.rounds for g in members) if refines else 1):
             given = [d for g in members for d in _class_dice(g, step, protocol)]
             row = (published_row if protocol == "published" else corrected_row)(given, datasets)
             values = [row.values.get(name) for name in names]
             whole = not any(v is None or np.isnan(v) for v in values)
             yield [
                 step,
-                label_of(user),
+                members[0].prompter_label,
                 model,
                 members[0].paper_interactions,
                 *(None if v is None or np.isnan(v) else v for v in values),
                 row.average if whole else None,
             ]
-
-
-def _refines(user: str) -> bool:
-    return isinstance(_made(user), Refiner)
 
 
 def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[DatasetDice]:
@@ -309,7 +279,7 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> 
     rows: list[list[Cell]] = []
     for group in shared:
         values = [Value.of(numbers[group.key, name]) for name in ("dice", "dice-published")]
-        rows.append([Label(label_of(group.user), protocol=group.protocol), group.model, *values])
+        rows.append([Label(group.prompter_label, protocol=group.protocol), group.model, *values])
     return Table(
         name,
         columns,

@@ -1,1 +1,62 @@
 """Segment Anything's zero-shot evaluation: points, boxes, edges and proposals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import NotFound
+
+__all__ = ["CITATION", "NOT_REPRODUCIBLE", "OWN_RULES", "named", "told", "with_own_rules"]
+
+CITATION = "Kirillov et al. Segment anything. ICCV, 2023"
+
+NOT_REPRODUCIBLE = (
+    "Not reproducible from what was published: faces were blurred in all images, the parts "
+    "of large data sets that were played, the skin tones, the text model and ViTDet's boxes "
+    "are not public, and the weights that made SA-1B's masks were never released."
+)
+
+OWN_RULES = (
+    "SAM kinds answer by Segment Anything's own rules (`masks=zeroshot`) where nothing else was "
+    "asked for; names leave that out."
+)
+
+
+def told(model: str) -> str:
+    """A model's name as tables tell it.
+
+    >>> told("mobile-sam?device=cpu&masks=zeroshot")
+    'mobile-sam?device=cpu'
+    """
+    spec = Spec.parse(model)
+    options = {k: v for k, v in spec.options.items() if (k, v) != ("masks", "zeroshot")}
+    return str(Spec(spec.name, options))
+
+
+def named(asked: str, segmenters: Sequence[Spec]) -> Spec | None:
+    """The subject that is asked for, by its name alone or with its options; the first of several.
+
+    >>> str(named("disc?radius=9", [Spec("disc", {"radius": 5}), Spec("disc", {"radius": 9})]))
+    'disc?radius=9'
+    """
+    told_names = {told(str(spec)): spec for spec in reversed(segmenters)}
+    by_name = {spec.name: spec for spec in reversed(segmenters)}
+    return told_names.get(str(Spec.parse(asked))) or by_name.get(asked)
+
+
+def with_own_rules(spec: Spec) -> Spec:
+    """The model with Segment Anything's own rules for masks, where it has them to choose.
+
+    Three masks for one point and the one it trusts most, then the single mask, its logits fed
+    back every round: `masks=zeroshot`. What was asked for stays.
+    """
+    try:
+        taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
+    except NotFound:
+        return spec  # an object of the caller's own
+    if "masks" not in taken or "masks" in spec.options:
+        return spec
+    return Spec(spec.name, {**spec.options, "masks": "zeroshot"})

@@ -157,8 +157,8 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
     note = Note(
         "The centre click is the point farthest from the target's edge; the spread is the farthest "
         "minus the nearest click of a target, on average. Intervals resample images. TETRIS found "
-        "a mean above 15 %, and up to half of the diagonal. `segmeter run tetris --clicks "
-        "clicks.csv` reports how much a model's IoU differs between these clicks."
+        "a mean above 15 %, and up to half of the diagonal. Benchmarks with the option `--clicks` "
+        "report how much a model's IoU differs between these clicks."
     )
     return Section("Distance to the centre", "", [table, note])
 

@@ -11,10 +11,15 @@ import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
-from segmeter.benchmarks.zeroshot.edges.methods import AutomaticEdges, Canny, Sobel, thinned
+from segmeter.benchmarks.zeroshot.edges.methods import (
+    AutomaticEdges,
+    Canny,
+    Sobel,
+    rows_of,
+    thinned,
+)
 from segmeter.benchmarks.zeroshot.edges.sections import paper_rows
 from segmeter.benchmarks.zeroshot.edges.statistics import EdgeTables
-from segmeter.benchmarks.zeroshot.edges.work import rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName, Segmentation

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.settings import offered, settings_of
-from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
+from segmeter.benchmarks.zeroshot import CITATION, with_own_rules
 from segmeter.benchmarks.zeroshot.boxes.sources import (
     GROUND_TRUTH,
     boxes_for,
     check_file,
     digest_of,
     is_file,
+    masks_of_boxes,
     source_name,
 )
-from segmeter.benchmarks.zeroshot.model_options import CITATION, with_own_rules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput
@@ -31,27 +30,24 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["BOX_ROWS", "Boxes", "Settings"]
+__all__ = ["BOX_ROWS", "Boxes"]
 
-BOX_ROWS: Schema = DETECTION_ROWS.plus(
-    [
-        Column("box_source", "text", "where the boxes come from"),
-        Column("category", "integer", "the class as the data set numbers it"),
-        Column("box", "text", "left, top, width, height as JSON"),
-        Column("model_score", "number", "the model's own score of the mask"),
-        Column("refined", "flag", "whether logits were fed back in a second step"),
-        Column("ground_truth", "text", "the image's ground truth as JSON, in rank 0"),
-        Column("seconds_encode", "number"),
-    ]
+BOX_ROWS = replace(
+    DETECTION_ROWS.plus(
+        [
+            Column("holds", "text", "'ground truth' of the image, or the 'mask' of a box"),
+            Column("box_source", "text", "where the boxes come from"),
+            Column("category", "integer", "the class as the data set numbers it"),
+            Column("box", "text", "left, top, width, height as JSON"),
+            Column("model_score", "number", "the model's own score of the mask"),
+            Column("refined", "flag", "whether logits were fed back in a second step"),
+            Column("ground_truth", "text", "objects of the image as JSON; null for a mask"),
+            Column("seconds_encode", "number"),
+        ]
+    ),
+    key=(*DETECTION_ROWS.key[:-1], "holds", "rank"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """`boxes`: ground truth, a detector such as picodet, or a detector's COCO results in .json."""
-
-    boxes: str = GROUND_TRUTH
-    digest: str = ""
+"""One row for the ground truth of an image (rank 0) and one for each box."""
 
 
 @catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
@@ -62,30 +58,33 @@ class Boxes(Declared):
 
     name: str = "boxes"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
-    settings: ClassVar[dict[str, object]] = offered(Settings, ("digest",))
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption(
+            "boxes", str, GROUND_TRUTH, "Whose boxes: the ground truth's, those of a detector such "
+            "as picodet, or a detector's COCO results in a .json file.",
+        ),
+        RunOption("digest", str, ""),
+    )  # fmt: skip
     schema: ClassVar[Schema] = BOX_ROWS
     split_by: ClassVar[tuple[str, ...]] = ("object-iou",)
     citations: ClassVar[Mapping[str, str]] = {"benchmark boxes": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
-        if plan.kind != "model":
-            raise BadInput("benchmark 'boxes' tests models, not methods; use --model")
         if plan.users:
-            raise BadInput("benchmark 'boxes' has no users; --option boxes=... says whose boxes")
-        chosen = settings_of(Settings, plan.options, self.name, ("digest",))
-        if chosen.boxes != GROUND_TRUTH and not is_file(chosen.boxes):
-            catalogue.detectors.check(chosen.boxes)
-        options = asdict(replace(chosen, digest=digest_of(chosen.boxes)))
+            raise BadInput("benchmark 'boxes' has no users; --boxes chooses whose boxes")
+        filled = self.filled(plan)
+        boxes = filled.options["boxes"]
+        if boxes != GROUND_TRUTH and not is_file(boxes):
+            catalogue.detectors.check(boxes)
         return replace(
-            plan,
+            filled,
             segmenters=tuple(with_own_rules(spec) for spec in plan.segmenters),
             rounds=1,
-            protocols=plan.protocols or ("published", "corrected"),
-            options=options,
+            options={**filled.options, "digest": digest_of(boxes)},
         )
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
-        source = str(plan.options["boxes"])
+        source = plan.options["boxes"]
         if not is_file(source):
             return
         for name, dataset in datasets.items():
@@ -99,7 +98,7 @@ class Boxes(Declared):
             raise BadInput(f"model '{segmenter.card.name}' takes no boxes")
         if not isinstance(scene, WithDetectionGroundTruth):
             raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
-        return _rows(segmenter, scene, scene.detection_ground_truth, str(plan.options["boxes"]))
+        return _rows(segmenter, scene, scene.detection_ground_truth, plan.options["boxes"])
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.zeroshot.boxes.statistics import groups
@@ -118,7 +117,7 @@ class Boxes(Declared):
 
 
 def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source: str) -> list[Row]:
-    """The image's ground truth in rank 0, then a row for each box, best first."""
+    """The ground truth of the image, then a row for each box, best first."""
     found = sorted(boxes_for(source, scene, ground_truth, model), key=lambda box: -box.score)
     start = perf_counter()
     encoded = model.encode(scene)
@@ -133,11 +132,14 @@ def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source
         "shape": list(scene.shape),
         "seconds_encode": looked - start,
     }
-    rows: list[Row] = [head | {"rank": 0, "ground_truth": ground_truth.to_json()}]
+    rows: list[Row] = [
+        head | {"holds": "ground truth", "rank": 0, "ground_truth": ground_truth.to_json()}
+    ]
     for rank, (box, made) in enumerate(zip(found, masks, strict=True), start=1):
         rows.append(
             head
             | {
+                "holds": "mask",
                 "rank": rank,
                 "category": box.category,
                 "label": names.get(box.category, ""),

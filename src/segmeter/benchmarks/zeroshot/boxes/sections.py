@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.summary_tables import DATA, By, summary_table
+from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.benchmarks.zeroshot.boxes import Boxes
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Block,
@@ -68,8 +66,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
     limits = f"[{best.low:.1f}, {best.high:.1f}]"
     sentence = phrase(
-        f"**{best.model}** turns the boxes of {best.user} on {dataset_label(best.dataset)} into "
-        "masks of AP ",
+        f"**{best.model}** turns the boxes of {best.user} on {best.dataset} into masks of AP ",
         Quantity(f"{best.value:.1f}", Value.of(best), limits, "ap"),
         ".",
     )

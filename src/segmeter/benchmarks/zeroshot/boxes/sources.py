@@ -1,4 +1,4 @@
-"""Sources of boxes: the ground truth, a registered detector, a detector's JSON file."""
+"""Boxes and their masks: from the ground truth, a registered detector, or a JSON file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from segmeter.core.capabilities import WithWeights
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import DetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import EncodedScene, Prediction, Request, render
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
@@ -23,11 +25,11 @@ from segmeter.models.detectors import COCO_CATEGORIES, Detector
 
 __all__ = [
     "GROUND_TRUTH",
-    "Boxed",
     "boxes_for",
     "check_file",
     "digest_of",
     "is_file",
+    "masks_of_boxes",
     "source_name",
 ]
 
@@ -160,3 +162,35 @@ def _detector(source: str, near: str | None) -> Detector:
             raise
         made = catalogue.detectors.make(source, weights=near)
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMask:
+    """The mask for a box, the model's own score of it, and whether logits were fed back."""
+
+    mask: Mask
+    score: float
+    refined: bool
+
+
+def masks_of_boxes(encoded: EncodedScene, boxes: Sequence[Box]) -> list[BoxMask]:
+    """A mask for each box, all boxes of an image together."""
+    if not boxes:
+        return []
+    first = encoded.predict([Request((box,)) for box in boxes])
+    memories = [prediction.state for prediction in first]
+    again = [k for k, state in enumerate(memories) if state is not None]
+    last = list(first)
+    if again:
+        refined = encoded.predict([Request((boxes[k],), memories[k]) for k in again])
+        for k, prediction in zip(again, refined, strict=True):
+            last[k] = prediction
+    masks = render(encoded, last)
+    return [
+        BoxMask(mask, _score(prediction), memories[k] is not None)
+        for k, (mask, prediction) in enumerate(zip(masks, last, strict=True))
+    ]
+
+
+def _score(prediction: Prediction) -> float:
+    return float(prediction.scores[prediction.shown])

@@ -11,12 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
@@ -146,7 +148,7 @@ def groups(run: Results) -> list[Group]:
     made: list[Group] = []
     for tables in load_tables(
         run,
-        ["rank", "category", "score", "box", "mask", "ground_truth"],
+        ["holds", "category", "score", "box", "mask", "ground_truth"],
         by=("model", "dataset", "box_source"),
         user="box_source",
         unit=("scene",),
@@ -164,19 +166,33 @@ def _detections(dataset: str, images: Sequence[Mapping[str, Any]]) -> Detections
     ground_truths: list[DetectionGroundTruth] = []
     found = []
     for image in images:
-        ground_truth = DetectionGroundTruth.from_json(image["ground_truth"][0])
+        if "ground truth" not in image["holds"]:
+            raise BadInput(f"{dataset}/{image['scene']}: its rows hold no ground truth")
+        truth = image["holds"].index("ground truth")
+        ground_truth = DetectionGroundTruth.from_json(image["ground_truth"][truth])
         ground_truths.append(ground_truth)
         found += [
             {
                 "image_id": ground_truth.image,
                 "category_id": image["category"][place],
                 "score": image["score"][place],
-                "bbox": json.loads(image["box"][place]),
+                "bbox": _box(image["box"][place]),
                 "segmentation": {"size": list(ground_truth.shape), "counts": image["mask"][place]},
             }
-            for place in range(1, len(image["rank"]))
+            for place, holds in enumerate(image["holds"])
+            if holds == "mask"
         ]
     return Detections(dataset, tuple(ground_truths), tuple(found))
+
+
+def _box(text: str) -> list[float]:
+    try:
+        box = json.loads(text)
+        if len(box) == 4 and all(isfinite(side) for side in box):
+            return [float(side) for side in box]
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise BadInput(f"column 'box': {text!r:.80} cannot be read ({error})") from error
+    raise BadInput(f"column 'box': {text!r:.80} is not x, y, width and height")
 
 
 def statistics(found: Sequence[Scored]) -> list[Statistic]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.zeroshot import CITATION
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
-from segmeter.benchmarks.zeroshot.model_options import CITATION
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Column, Schema
@@ -53,29 +52,32 @@ class Edges(Declared):
     """Segment Anything's zero-shot edges (supplement E.2), compared with classical detectors.
 
     Models are turned into edge detectors by their automatic masks; methods bring their own
-    edge maps. Classical detectors are judged too, unless `--option baselines=false`.
+    edge maps.
     """
 
     name: str = "edges"
+    evaluates: ClassVar[tuple[str, ...]] = ("model", "method")
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
-    settings: ClassVar[dict[str, object]] = {"baselines": True}
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("baselines", bool, True, "Whether classical edge detectors are run too."),
+    )
     schema: ClassVar[Schema] = EDGE_ROWS
     citations: ClassVar[Mapping[str, str]] = {"benchmark edges": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
-        unknown = [name for name in plan.options if name not in self.settings]
-        if unknown:
-            raise BadInput(f"edges has no option '{unknown[0]}'; it has baselines")
+        options = self.options_of(plan)
         segmenters = list(plan.segmenters)
         if plan.kind == "model":
             segmenters = [Spec(AUTOMATIC_EDGES, {"model": s.name, **s.options}) for s in segmenters]
-        if plan.options.get("baselines", True):
+        if options["baselines"]:
             known = {spec.name for spec in segmenters}
             segmenters += [Spec(name) for name in BASELINES if name not in known]
-        return replace(plan, segmenters=tuple(segmenters), kind="method", users=(), rounds=1)
+        return replace(
+            plan, segmenters=tuple(segmenters), kind="method", users=(), rounds=1, options=options
+        )
 
     def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.zeroshot.edges.work import rows_of
+        from segmeter.benchmarks.zeroshot.edges.methods import rows_of
 
         return rows_of(segmenter, scene, plan.protocols, plan.threads)
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.published_tables import published_rows
+from segmeter.benchmarks.report_parts import difference_section, published_rows, summary_table
 from segmeter.benchmarks.seism.sections import precision_recall_chart
-from segmeter.benchmarks.summary_tables import summary_table
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
 from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, STATISTICS, EdgeTables
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Cell,
@@ -76,7 +73,7 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
     ]
     images = max(row.targets for row in rows)
     return Section(
-        f"Results: {dataset_label(dataset)}",
+        f"Results: {dataset}",
         blocks=[
             _answer(rows),
             Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
@@ -107,7 +104,7 @@ def _answer(rows: Sequence[SummaryRow]) -> Answer:
 
 def _table(dataset: str, rows: Sequence[SummaryRow], images: int) -> Table:
     return summary_table(
-        f"{dataset_label(dataset)}-edges",
+        f"{dataset}-edges",
         rows,
         {name: Column(name.upper(), digits=3, better="higher") for name in MEASURES},
         who="method",
@@ -128,7 +125,7 @@ def _paper(dataset: str) -> Table:
     ]
     numbers = [Column(name.upper(), digits=3) for name in MEASURES]
     return Table(
-        f"{dataset_label(dataset)}-table5",
+        f"{dataset}-table5",
         [Column("method"), Column("year"), Column("zero-shot"), *numbers],
         body,
         caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import Defaults, fill
-from segmeter.benchmarks.settings import offered, settings_of
-from segmeter.benchmarks.zeroshot.model_options import CITATION, named, told, with_own_rules
-from segmeter.benchmarks.zeroshot.points.simulation import simulate_points
+from segmeter.benchmarks.sessions import rows_of, simulate_all
+from segmeter.benchmarks.zeroshot import CITATION, named, told, with_own_rules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Trajectory
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["POINT_ROWS", "Points", "Settings"]
-
-_DEFAULTS = Defaults(users=("centre-point",), rounds=9)
+__all__ = ["Points"]
 
 POINT_ROWS = SESSION_ROWS.plus(
     [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """`baseline` is the model that others are set against in the figure; the first, if empty."""
-
-    baseline: str = ""
 
 
 @catalogue.benchmarks.add("points", summary="Segment Anything's points (mIoU@1 to 9, oracle@1)")
@@ -48,19 +39,23 @@ class Points(Declared):
     schema: ClassVar[Schema] = POINT_ROWS
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
-    settings: ClassVar[dict[str, object]] = offered(Settings)
+    users: ClassVar[tuple[str, ...]] = ("centre-point",)
+    rounds: ClassVar[int] = 9
+    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("baseline", str, "", "The model others are compared with; empty for the first."),
+    )
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
     citations: ClassVar[Mapping[str, str]] = {"benchmark points": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
-        chosen = settings_of(Settings, plan.options, self.name)
+        filled = self.filled(plan)
         segmenters = tuple(with_own_rules(spec) for spec in plan.segmenters)
-        if chosen.baseline and named(chosen.baseline, segmenters) is None:
+        baseline = filled.options["baseline"]
+        if baseline and named(baseline, segmenters) is None:
             known = ", ".join(told(str(spec)) for spec in segmenters)
-            raise BadInput(
-                f"the baseline '{chosen.baseline}' is none of the models that play: {known}"
-            )
-        return replace(fill(plan, _DEFAULTS), segmenters=segmenters, options=asdict(chosen))
+            raise BadInput(f"the baseline '{baseline}' is not among the models: {known}")
+        return replace(filled, segmenters=segmenters)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
@@ -82,3 +77,24 @@ class Points(Declared):
         from segmeter.benchmarks.zeroshot.points.sections import sections
 
         return sections(run)
+
+
+def simulate_points(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
+    """Look once, play every target with every user in every protocol, together.
+
+    Rows have one more column, `oracle_iou`: in the first round the IoU of the best mask that
+    the model offers, whichever it shows. It has no influence on later rounds.
+    """
+    records, seconds_encode = simulate_all(model, scene, plan, users, oracle_rounds=1)
+    return [row for record in records for row in _rows(scene, record, seconds_encode, plan)]
+
+
+def oracle_iou(record: Trajectory) -> float:
+    """IoU of the best candidate of the first round."""
+    first = record.rounds[0]
+    return max([first.scores["iou"], *(scores["iou"] for scores in first.candidate_scores)])
+
+
+def _rows(scene: Scene, record: Trajectory, seconds_encode: float, plan: Plan) -> Iterator[Row]:
+    for row in rows_of(scene, record, seconds_encode, plan.keep_masks):
+        yield row | {"oracle_iou": oracle_iou(record) if row["round"] == 1 else None}

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
 from segmeter.benchmarks.response_section import response_sections
-from segmeter.benchmarks.summary_tables import DATA, By, summary_table
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, named, told
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.benchmarks.zeroshot.points.statistics import ALL, POINTS, STATISTICS, Played
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -94,11 +92,11 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
         ".",
     )
     blocks: list[Block] = [
-        Answer(sentence, f"Over {dataset_label(best.dataset)}, {best.user}, protocol {lead}."),
+        Answer(sentence, f"Over {best.dataset}, {best.user}, protocol {lead}."),
         _table(
             "points",
             top,
-            f"mIoU after N points and the oracle's after one: {dataset_label(best.dataset)}",
+            f"mIoU after N points and the oracle's after one: {best.dataset}",
         ),
         Note(f"{_PROTOCOLS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
@@ -180,7 +178,7 @@ def _dots(shown: _Gaps) -> Chart:
         Axis("mIoU, % points"),
         [
             Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
-            Points("one point", places, values, list(map(dataset_label, shown.names)), low, high),
+            Points("one point", places, values, list(shown.names), low, high),
             Points("oracle", places, np.array(shown.oracle), ["oracle", *[""] * (many - 1)]),
         ],
     )
@@ -191,7 +189,7 @@ def _gap_table(shown: Sequence[_Gaps], baseline: str) -> Table:
     several = len(shown) > 1
     rows: list[list[Cell]] = [
         [
-            dataset_label(name),
+            name,
             *([one.model, one.user] if several else []),
             _difference(*gap),
             oracle,
@@ -231,7 +229,7 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
             lines.append(
                 Line(model, points, values, low if known else None, high if known else None)
             )
-        title = f"mIoU after N points: {dataset_label(dataset)}, {user}"
+        title = f"mIoU after N points: {dataset}, {user}"
         charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
     return Section("Quality by number of points", text, [Multiples(charts)])
@@ -241,7 +239,7 @@ def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
     blocks: list[Block] = []
     for dataset in dict.fromkeys(r.dataset for r in rows if r.dataset != ALL):
         mine = [r for r in rows if r.dataset == dataset]
-        caption = f"{dataset_label(dataset)}: {max(r.targets for r in mine)} masks"
+        caption = f"{dataset}: {max(r.targets for r in mine)} masks"
         blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
     text = "The numbers of the first table for each data set by itself."
     return Section("Data set by data set", text, blocks)

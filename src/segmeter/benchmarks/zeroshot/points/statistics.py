@@ -14,8 +14,8 @@ import numpy as np
 
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.tables import load_tables
+from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.rounds import at_round
 from segmeter.stats.statistics import Statistic, percentile_interval, percentiles, resampling
 
 __all__ = ["ALL", "POINTS", "STATISTICS", "OverDatasets", "Played", "played", "with_means"]

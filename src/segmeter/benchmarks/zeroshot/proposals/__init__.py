@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.settings import offered, settings_of
-from segmeter.benchmarks.zeroshot.model_options import CITATION
+from segmeter.benchmarks.zeroshot import CITATION
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row
+from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
@@ -23,7 +22,7 @@ from segmeter.core.sections import Section
 from segmeter.models.automatic.options import Output
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["PROPOSAL_ROWS", "Proposals", "Settings"]
+__all__ = ["PROPOSAL_ROWS", "Proposals"]
 
 PROPOSAL_ROWS = Schema(
     "proposals",
@@ -46,20 +45,6 @@ PROPOSAL_ROWS = Schema(
 """One row for each group of objects and number of proposals."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The grid's points on a side, how much boxes may overlap, how many masks are proposed.
-
-    `output=single` is the paper's ablation: one mask for each point, suppressed in an order
-    drawn at random; it goes with `points=128` and `nms=0.95`.
-    """
-
-    points: int = 64
-    nms: float = 0.9
-    most: int = 1000
-    output: Output = "three"
-
-
 @catalogue.benchmarks.add(
     "proposals", summary="objects among automatic masks (AR@1000, class-agnostic)"
 )
@@ -74,26 +59,21 @@ class Proposals(Declared):
         "ar@1000-medium",
         "ar@1000-large",
     )
-    settings: ClassVar[dict[str, object]] = offered(Settings)
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("points", int, 64, "Points on a side of the grid.", least=1),
+        RunOption("nms", float, 0.9, "IoU above which one of two boxes is suppressed.",
+                  least=0, most=1),
+        RunOption("most", int, 1000, "Most masks proposed.", least=1),
+        RunOption("output", str, "three", "Masks per point; 'single' is the paper's ablation, in "
+                  "an order drawn at random (with points 128 and nms 0.95).",
+                  choices=get_args(Output)),
+    )  # fmt: skip
     schema: ClassVar[Schema] = PROPOSAL_ROWS
     citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
-        if plan.kind != "model":
-            raise BadInput("benchmark 'proposals' tests models that take clicks; use --model")
-        chosen = settings_of(Settings, plan.options, self.name)
-        if chosen.points < 1 or chosen.most < 1 or not 0 <= chosen.nms <= 1:
-            raise BadInput("proposals need a grid of at least 1 point, 1 mask, and nms in 0..1")
-        if chosen.output not in get_args(Output):
-            raise BadInput(f"proposals: output is three or single, not {chosen.output!r}")
-        return replace(
-            plan,
-            segmenters=tuple(_resized(spec) for spec in plan.segmenters),
-            users=(),
-            rounds=1,
-            protocols=plan.protocols or ("published", "corrected"),
-            options=_written(chosen),
-        )
+        segmenters = tuple(_resized(spec) for spec in plan.segmenters)
+        return replace(self.filled(replace(plan, users=())), segmenters=segmenters, rounds=1)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.zeroshot.proposals.work import rows_of
@@ -102,10 +82,7 @@ class Proposals(Declared):
             raise BadInput(f"model '{segmenter.card.name}' takes no clicks")
         if not isinstance(scene, WithDetectionGroundTruth):
             raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
-        settings = Settings(**plan.options)
-        return rows_of(
-            segmenter, scene, scene.detection_ground_truth, settings, plan.protocols, plan.seed
-        )
+        return rows_of(segmenter, scene, scene.detection_ground_truth, plan)
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.zeroshot.proposals.statistics import groups
@@ -121,15 +98,6 @@ class Proposals(Declared):
         from segmeter.benchmarks.zeroshot.proposals.sections import sections
 
         return sections(run)
-
-
-def _written(chosen: Settings) -> dict[str, object]:
-    """Settings as a plan keeps them: those of plans from before the ablation stay theirs."""
-    return {
-        name: value
-        for name, value in asdict(chosen).items()
-        if name != "output" or value == "single"
-    }
 
 
 def _resized(spec: Spec) -> Spec:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.difference_table import difference_section
-from segmeter.benchmarks.published_tables import published_rows
-from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
+from segmeter.benchmarks.report_parts import difference_section, published_rows
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
 from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, recall_at
 from segmeter.core.benchmarks import Results
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -75,7 +73,7 @@ def _overview(dataset: str, here: Sequence[Proposed], numbers: Numbers) -> Secti
         _paper(dataset),
     ]
     notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
-    return Section(f"Results: {dataset_label(dataset)}", blocks=[*blocks, *notes])
+    return Section(f"Results: {dataset}", blocks=[*blocks, *notes])
 
 
 def _answer(here: Sequence[Proposed], numbers: Numbers, most: int) -> Answer:
@@ -105,7 +103,7 @@ def _table(dataset: str, here: Sequence[Proposed], numbers: Numbers, most: int) 
     columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
     images = max(len(g.keys) for g in here)
     return Table(
-        f"{dataset_label(dataset)}-proposals",
+        f"{dataset}-proposals",
         [Column("model"), *columns],
         body,
         caption=f"AR@{most} in percent, {images} images, 95 % intervals",
@@ -132,7 +130,7 @@ def _paper(dataset: str) -> Table:
         for row in paper_rows()
     ]
     return Table(
-        f"{dataset_label(dataset)}-table6",
+        f"{dataset}-table6",
         [Column("method"), *(Column(kind, digits=1) for kind in KINDS)],
         body,
         caption="As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",

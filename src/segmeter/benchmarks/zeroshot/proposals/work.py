@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from segmeter.core.benchmarks import Row
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, TrueObject
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ProtocolName
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 from segmeter.measures.detections import size_ranges
@@ -20,9 +20,6 @@ from segmeter.measures.proposals import Recalled, recalled
 from segmeter.models.automatic.candidates import Kept, crop_candidates
 from segmeter.models.automatic.options import Crop, Options
 from segmeter.models.automatic.regions import suppress_boxes
-
-if TYPE_CHECKING:
-    from segmeter.benchmarks.zeroshot.proposals import Settings
 
 __all__ = ["FREQUENCIES", "groups_of", "ranked", "rows_of"]
 
@@ -34,19 +31,18 @@ def rows_of(
     model: Model,
     scene: Scene,
     ground_truth: DetectionGroundTruth,
-    settings: Settings,
-    protocols: Sequence[ProtocolName],
-    seed: int = 0,
+    plan: Plan,
 ) -> list[Row]:
-    """All rows of an image, from one look; the seed draws the order of single outputs."""
+    """All rows of an image, encoded once; the plan's seed draws the order of single outputs."""
+    most, nms, output = (plan.options[name] for name in ("most", "nms", "output"))
     height, width = scene.shape
     options = Options(
-        points=settings.points,
+        points=plan.options["points"],
         score=0.0,
         stability=0.0,
-        box_nms=settings.nms,
+        box_nms=nms,
         covers=_EVERYTHING,
-        output=settings.output,
+        output=output,
     )
     started = time.perf_counter()
     crop = Crop(0, 0, width, height)
@@ -54,12 +50,12 @@ def rows_of(
     looked = time.perf_counter() - started
     rows: list[Row] = []
     drawn = None
-    if settings.output == "single":
-        drawn = generator(seed, scene.dataset, scene.id, "single output").random(len(kept))
-    for protocol in protocols:
-        best = kept.take(ranked(kept, settings.nms, settings.most, protocol, drawn))
+    if output == "single":
+        drawn = generator(plan.seed, scene.dataset, scene.id, "single output").random(len(kept))
+    for protocol in plan.protocols:
+        best = kept.take(ranked(kept, nms, most, protocol, drawn))
         masks = best.masks((height, width), options.threshold)
-        for group, found in groups_of(ground_truth, masks, settings.most, protocol).items():
+        for group, found in groups_of(ground_truth, masks, most, protocol).items():
             rows += _rows(scene, protocol, group, found, len(masks), looked)
     return rows
 

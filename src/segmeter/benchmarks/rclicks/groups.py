@@ -1,0 +1,330 @@
+"""Groups of a run: curves of the centre click and ten clicking groups, first clicks, effects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.declared import once_per_run
+from segmeter.benchmarks.rclicks import Rclicks
+from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, excess_of, interval_of, nulls
+from segmeter.clickability.groups import GROUPS
+from segmeter.core.benchmarks import Curves, Group, Results
+from segmeter.core.errors import BadInput
+from segmeter.core.models import ProtocolName
+from segmeter.core.tables import load_tables
+from segmeter.stats.goals import area_under, at_round, failed, rounds_to
+from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.nulls import Null
+from segmeter.stats.statistics import resampling
+from segmeter.stats.variance_components import Components, components
+
+__all__ = [
+    "EffectEstimate",
+    "Findings",
+    "FirstClicks",
+    "GroupCurves",
+    "findings",
+    "findings_of",
+    "first_clicks",
+    "group_curves",
+]
+
+GOAL = 0.9
+BASE = "centre-click"
+_GROUP = re.compile(r"clicking-group-(\d+)(?:-draw-(\d+))?")
+
+
+@dataclass(frozen=True)
+class GroupCurves(Group):
+    """One model, data set and reading, all users on the same targets.
+
+    Attributes
+    ----------
+    base
+        IoU of the centre click, `(targets, rounds)`.
+    groups
+        IoU of the clicking groups, `(draws, groups, targets, rounds)`, the least likely tenth
+        first.
+    """
+
+    base: Floats
+    groups: Floats
+
+    @property
+    def draws(self) -> int:
+        return len(self.groups)
+
+    @cached_property
+    def effects(self) -> dict[str, EffectEstimate]:
+        """Every effect with its interval, its null and the excess over it."""
+        return effects_of(self)
+
+    @cached_property
+    def components(self) -> dict[str, Components]:
+        """Variance between and within groups, of clicks and of quality."""
+        drawn = resampling(self)
+        found = {m: components(self.by_draw(m), drawn, self.dataset) for m in ("noc", "auc")}
+        return {measure: parts for measure, parts in found.items() if parts is not None}
+
+    def sampled(self, measure: str) -> Floats:
+        """One value per object: the mean over all groups and draws."""
+        found: Floats = self.clickers(measure)[:, 1:].mean(axis=1)
+        return found
+
+    def clickers(self, measure: str) -> Floats:
+        """One number per player, `(targets, 1 + draws * groups)`: the centre click comes first.
+
+        `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where
+        90 % is a failure in the trial's reading.
+        """
+        flat = self.groups.reshape(-1, *self.base.shape)
+        columns = [self._of(curves, measure) for curves in (self.base, *flat)]
+        return np.stack(columns, axis=1)
+
+    def by_draw(self, measure: str) -> Floats:
+        """The groups' numbers, `(targets, draws, groups)`."""
+        return self.clickers(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
+
+    def _of(self, curves: Floats, measure: str) -> Floats:
+        match measure:
+            case "noc":
+                return rounds_to(curves, GOAL)
+            case "auc":
+                return 100 * area_under(curves)
+            case "nof":
+                return failed(curves, GOAL, self.protocol).astype(float)
+        raise KeyError(measure)
+
+
+def group_name(group: int, draw: int = 1) -> str:
+    """The user's name in the rows of a run."""
+    return f"clicking-group-{group}" + (f"-draw-{draw}" if draw > 1 else "")
+
+
+def group_curves(run: Results) -> list[GroupCurves]:
+    """Every model on every data set in every protocol; incomplete ones are left out."""
+    found: dict[tuple[str, str, ProtocolName], dict[str, Curves]] = {}
+    for tables in load_tables(run, ["iou"]):
+        curves = Curves(*tables.key, tables.keys, tables.clusters, tables.table("iou"))
+        key = (curves.model, curves.dataset, curves.protocol)
+        found.setdefault(key, {})[curves.user] = curves
+    made = (_trial(*key, users) for key, users in found.items())
+    return [trial for trial in made if trial is not None]
+
+
+def _trial(
+    model: str, dataset: str, protocol: ProtocolName, users: Mapping[str, Curves]
+) -> GroupCurves | None:
+    draws = _draws(users)
+    names = [[group_name(g, d) for g in range(1, GROUPS + 1)] for d in range(1, draws + 1)]
+    wanted = [users.get(name) for name in (BASE, *(n for row in names for n in row))]
+    present = [curves for curves in wanted if curves is not None]
+    if not draws or len(present) < len(wanted):
+        return None
+    keys = _shared(present)
+    if not keys:
+        return None
+    tables = [_rows(curves, keys) for curves in present]
+    groups = np.stack(tables[1:]).reshape(draws, GROUPS, *tables[0].shape)
+    cluster = dict(zip(present[0].keys, present[0].clusters, strict=True))
+    clusters = tuple(cluster[key] for key in keys)
+    return GroupCurves(model, dataset, "groups", protocol, tuple(keys), clusters, tables[0], groups)
+
+
+def _draws(users: Iterable[str]) -> int:
+    """How many draws every group has."""
+    seen = [_GROUP.fullmatch(user) for user in users]
+    counts = [0] * (GROUPS + 1)
+    for match in seen:
+        if match:
+            counts[int(match[1])] += 1
+    return min(counts[1:])
+
+
+def _shared(curves: Sequence[Curves]) -> list[tuple[str, str]]:
+    """Targets that every player has, in the first one's order."""
+    known = set(curves[0].keys).intersection(*(c.keys for c in curves[1:]))
+    return [key for key in curves[0].keys if key in known]
+
+
+def _rows(curves: Curves, keys: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    place = {key: i for i, key in enumerate(curves.keys)}
+    return curves.values[[place[key] for key in keys]]
+
+
+Who = Literal["people", "samples"]
+Key = tuple[str, str]
+_KINDS: dict[Who, str] = {"people": "replay-%", "samples": "map-sample-%"}
+
+
+@dataclass(frozen=True, slots=True)
+class FirstClicks(Group):
+    """IoU after one click, of everybody who clicked; the group's user is `people` or `samples`."""
+
+    scores: Mapping[Key, Floats]
+
+    @property
+    def ddof(self) -> int:
+        """The paper divides by n, the corrected protocol by n - 1."""
+        return 1 if self.protocol == "corrected" else 0
+
+    def means(self) -> Floats:
+        return np.array([s.mean() for s in self.scores.values()])
+
+    def spreads(self) -> Floats:
+        """Standard deviation on each target; zero where only one person clicked."""
+        return np.array([_spread(s, self.ddof) for s in self.scores.values()])
+
+    def noise(self) -> Floats:
+        """Each target's noise-to-signal ratio, spread over mean."""
+        return np.array([target_nsr(s, self.ddof) for s in self.scores.values()])
+
+
+def target_nsr(scores: Floats, ddof: int = 0) -> float:
+    """Spread over mean; the 1e-9 is the original's guard against a mean of zero."""
+    return _spread(scores, ddof) / (float(scores.mean()) + 1e-9)
+
+
+def first_clicks(run: Results, who: Who) -> list[FirstClicks]:
+    """The first clicks of a run by model, data set and protocol; empty if there are none."""
+    table = run.sql(f"""
+        select model, dataset, protocol, scene, target, min(cluster) as cluster,
+               list(iou order by "user") as scores
+        from rows where round = 1 and "user" like '{_KINDS[who]}'
+        group by model, dataset, protocol, scene, target
+        order by model, dataset, protocol desc, scene, target
+    """)
+    found: dict[tuple[str, str, ProtocolName], dict[Key, tuple[Floats, str]]] = {}
+    for row in table.to_pylist():
+        place = (row["model"], row["dataset"], row["protocol"])
+        key = (row["scene"], row["target"])
+        scores = np.array(row["scores"], dtype=float)
+        found.setdefault(place, {})[key] = (scores, row["cluster"] or row["scene"])
+    return [
+        FirstClicks(
+            *place[:2],
+            who,
+            place[2],
+            tuple(targets),
+            tuple(cluster for _, cluster in targets.values()),
+            {key: scores for key, (scores, _) in targets.items()},
+        )
+        for place, targets in found.items()
+    ]
+
+
+def _spread(scores: Floats, ddof: int) -> float:
+    return float(scores.std(ddof=ddof)) if scores.size > ddof else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EffectEstimate:
+    """One effect: what was seen, what nothing gives, and the difference."""
+
+    effect: Effect
+    seen: Interval
+    null: Null | None
+    excess: Interval | None
+
+    @property
+    def shown(self) -> EffectEstimate:
+        """The same in the units in which it is printed: clicks, percent, points, counts."""
+        scale = 100.0 if self.effect.percent else 1.0
+        null = self.null and Null(
+            self.null.mean * scale, self.null.low * scale, self.null.high * scale, self.null.p
+        )
+        excess = self.excess and self.excess.times(scale)
+        return EffectEstimate(self.effect, self.seen.times(scale), null, excess)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that is known about one model on one data set in one protocol, in printed units."""
+
+    trial: GroupCurves
+    by_name: dict[str, EffectEstimate]
+    parts: dict[str, Components]
+    base_first: Interval
+    first: dict[Who, FirstClicks]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.trial.model, self.trial.dataset, self.trial.protocol
+
+    def seen(self, name: str) -> Interval:
+        return self.by_name[name].seen
+
+    @property
+    def drawn(self) -> Resampling:
+        return resampling(self.trial)
+
+
+def findings(run: Results) -> list[Findings]:
+    """One for every model, data set and reading."""
+    return once_per_run(run, "findings", lambda: _findings(Rclicks().groups(run)))
+
+
+def _findings(groups: Sequence[Group]) -> list[Findings]:
+    trials = [g for g in groups if isinstance(g, GroupCurves)]
+    if not trials:
+        raise BadInput("the run holds no target that the centre click and all groups played")
+    made = []
+    for trial in trials:
+        first: dict[Who, FirstClicks] = {
+            "people" if g.user == "people" else "samples": g
+            for g in groups
+            if isinstance(g, FirstClicks)
+            and (g.model, g.dataset, g.protocol) == (trial.model, trial.dataset, trial.protocol)
+        }
+        made.append(findings_of(trial, first))
+    return made
+
+
+def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
+    """Findings on one group of users, with its first clicks."""
+    shown = {name: found.shown for name, found in trial.effects.items()}
+    return Findings(trial, shown, trial.components, _base_first(trial, first), first)
+
+
+def effects_of(trial: GroupCurves) -> dict[str, EffectEstimate]:
+    """Every effect of a group with its interval and its null."""
+    drawn = resampling(trial)
+    made: dict[str, EffectEstimate] = {}
+    for measure in ("noc", "auc", "nof"):
+        clickers = trial.clickers(measure)
+        null = _nulls(clickers.tobytes(), clickers.shape, measure, trial.dataset)
+        for effect in EFFECTS.values():
+            if effect.measure == measure:
+                made[effect.name] = _estimate(effect, clickers, null.get(effect.name), drawn)
+    return made
+
+
+def _estimate(
+    effect: Effect, clickers: Floats, null: Null | None, drawn: Resampling
+) -> EffectEstimate:
+    seen = interval_of(effect, clickers, drawn)
+    if null is None:
+        return EffectEstimate(effect, seen, None, None)
+    return EffectEstimate(effect, seen, null, excess_of(effect, clickers, null, drawn))
+
+
+def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
+    """The centre click's first click, on the objects that people clicked where there are any."""
+    clicked = first["people"].scores if "people" in first else trial.keys
+    kept = [i for i, key in enumerate(trial.keys) if key in clicked]
+    drawn = Resampling([trial.clusters[i] for i in kept], seed=trial.dataset)
+    return drawn.interval(100 * at_round(trial.base, 1)[kept])
+
+
+@lru_cache(maxsize=64)
+def _nulls(raw: bytes, shape: tuple[int, int], measure: str, seed: str) -> dict[str, Null]:
+    """The nulls of a table of users, kept: a report and its tables ask more than once."""
+    clickers = np.frombuffer(raw).reshape(shape)
+    return nulls([e for e in EFFECTS.values() if e.measure == measure], clickers, seed=seed)
