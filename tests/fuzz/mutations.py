@@ -6,10 +6,11 @@ import json
 import random
 import re
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Mutate", "bytes_changed", "json_changed", "text_changed"]
+__all__ = ["Mutate", "bytes_changed", "json_changed", "png_changed", "text_changed"]
 
 Mutate = Callable[[random.Random, Sequence[bytes]], bytes]
 
@@ -115,3 +116,17 @@ def _with_change(rng: random.Random, value: Any) -> Any:
             return {rng.choice(("", "id", "\0", "size", "a", k)): v for k, v in value.items()}
         case _:
             return {**value, key: _with_change(rng, value[key])}
+
+
+def png_changed(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """As `bytes_changed`; half the time checksums are made to agree, so that decoders look."""
+    raw = bytearray(bytes_changed(rng, seeds))
+    place = 8
+    while rng.random() < 0.9 and place + 12 <= len(raw):
+        (length,) = struct.unpack_from(">I", raw, place)
+        end = place + 8 + length
+        if end + 4 > len(raw):
+            break
+        struct.pack_into(">I", raw, end, zlib.crc32(raw[place + 4 : end]))
+        place = end + 4
+    return bytes(raw)
