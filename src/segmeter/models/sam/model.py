@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, WithWeights, capable
-from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
@@ -177,6 +178,7 @@ class Sam:
     def _check(self) -> None:
         """Refuse other weights by names and shapes alone."""
         if self._by_transformers:
+            _check_transformers(self.kind)
             _check_config(self.weights_path, self.kind)
             _check_names(self.weights_path, weight_files.sizes(self.weights_path))
             return
@@ -278,6 +280,19 @@ def _kinds() -> list[Kind]:
     kinds.append(Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker"))
     kinds.append(Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)"))
     return kinds
+
+
+def _check_transformers(kind: Kind) -> None:
+    """Refuse a version of `transformers` that lacks the model's class, without importing it."""
+    needed = {"sam3": "5.0", "edgetam": "4.57"}.get(kind.family)
+    if needed is None or importlib.util.find_spec("transformers") is None:
+        return
+    here = importlib.metadata.version("transformers")
+    if [int(n) for n in here.split(".")[:2]] < [int(n) for n in needed.split(".")]:
+        raise NotFound(
+            f"model '{kind.name}' needs transformers {needed} or later, and {here} is installed: "
+            f"pip install 'transformers>={needed}'"
+        )
 
 
 def _check_config(path: Path, kind: Kind) -> None:
