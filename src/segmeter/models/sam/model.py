@@ -122,7 +122,7 @@ class Sam:
 
     @property
     def device(self) -> str:
-        """Where it runs, by name once it is loaded; until then what was asked for."""
+        """Name of the device; the requested one until the model is loaded."""
         from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
@@ -135,7 +135,6 @@ class Sam:
         """Embed images of one size in one pass of the encoder."""
         import torch
 
-        from segmeter.models.sam._batched_scenes import separated
         from segmeter.models.sam._encoded import SamEncodedScene
         from segmeter.models.sam._frames import Padded
         from segmeter.models.sam._prompts import Policy
@@ -154,7 +153,7 @@ class Sam:
         policy = Policy(self.masks, self.points)
         return [
             SamEncodedScene(self.network, frame, part, policy, position)
-            for part in separated(whole)
+            for part in whole.separated()
         ]
 
     def slice_policy(self, protocol: Choice) -> Policy:
@@ -244,7 +243,7 @@ _CONFIGS = {
     "sam3": ("sam3_tracker", "sam3_tracker_video", "sam3_video", "sam3"),
     "edgetam": ("edgetam", "edgetam_video"),
 }
-"""What `model_type` in `config.json` may say."""
+"""Valid values of `model_type` in `config.json`."""
 
 
 def _kinds() -> list[Kind]:
@@ -317,7 +316,7 @@ def _check_config(path: Path, kind: Kind) -> None:
 
 
 def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
-    """Refuse tensors of something else beside a config that is right."""
+    """Refuse tensors of another network next to a valid config."""
     if found is not None and not any("mask_decoder." in name for name in found):
         raise BadWeights(
             f"'{path}' holds weights of another architecture than its config.json says: "
