@@ -18,7 +18,7 @@ from PIL import Image
 import segmeter
 
 TO = Path(__file__).parent / "images" / "report.png"
-SIZE = (1280, 1490)  # to the end of the first two charts
+SIZE = (1280, 1660)  # to the end of the first two charts
 
 
 def main(run: str) -> None:

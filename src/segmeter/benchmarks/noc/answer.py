@@ -170,7 +170,7 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
             f"exact for {scenes} images and corrected for every pair (Holm), does not reach "
             f"5{TIED}%."
         )
-    return "What is not significant could turn with other images."
+    return "Such differences may reverse with other images."
 
 
 def _extent(comparison: Comparison) -> str:
