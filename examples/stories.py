@@ -123,7 +123,7 @@ def _without_waiting(table: str) -> str:
     lines = [line.split("|") for line in table.splitlines()]
     for cells in lines[2:]:
         if len(cells) > 4:
-            cells[3] = re.sub(r"[\d.]+", "·", cells[3])
+            cells[3] = " · "
     return "\n".join("|".join(cells) for cells in lines)
 
 
