@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from segmeter.core.masks import Mask
     from segmeter.core.measures import measure
     from segmeter.core.models import MaskPrediction, ModelCard, Request
-    from segmeter.core.prompts import Box, Click, MaskHint, Scribble
+    from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
     from segmeter.core.scenes import DatasetCard, Header, Image, Target, Volume
     from segmeter.core.sessions import Round, Session
     from segmeter.core.users import Observation
@@ -72,6 +72,7 @@ _HOMES = {
     "Session": "core.sessions",
     "SummaryRow": "core.benchmarks",
     "Target": "core.scenes",
+    "Text": "core.prompts",
     "Volume": "core.scenes",
     "check": "api.checking",
     "describe": "api.listing",
@@ -123,6 +124,7 @@ __all__ = [
     "Session",
     "SummaryRow",
     "Target",
+    "Text",
     "Volume",
     "__version__",
     "check",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
 
 __all__ = [
@@ -63,8 +63,8 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             count = min(STROKE_POINTS, len(points))
             picked = np.linspace(0, len(points) - 1, count).round().astype(int)
             return [(points[i], positive) for i in picked]
-        case Words():
-            raise BadInput("SAM kinds read no words; ask by clicks, boxes, strokes or masks")
+        case Text():
+            raise BadInput("SAM kinds take no text; prompt with clicks, boxes, strokes or masks")
         case _:
             return []
 
