@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 from scipy.io import savemat
 
+from segmeter.benchmarks.concepts.pairs import digest_of, read_phrases
 from segmeter.core.errors import BadWeights, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
@@ -735,6 +736,12 @@ READERS: dict[str, Reader] = {
     "plan": Reader(PLANS, _in_run(_plan), "plan.json", json_changed, _a_run),
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
     "groups": Reader(_groups, read_groups, "groups.csv", text_changed),
+    "phrases": Reader(
+        lambda: [b"image,phrase,objects\n0,cat,1 2\n1,the left dog,\n", b"image,phrase\na,b\n"],
+        lambda path: read_phrases(str(path), digest_of(str(path))),
+        "phrases.csv",
+        text_changed,
+    ),
     "annotation-logs": Reader(_logs, read_log, "log.csv", text_changed),
     "compacted-files": Reader(
         _compacted, _in_run(_summary), "a.parquet", bytes_changed, _a_compacted_run, share=50

@@ -51,6 +51,7 @@ NOT_FUZZED = {
     "training/decoder_training.py": "the training's own state and embeddings",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
     # Columns of rows: job files are mutated as a whole by the readers of runs.
+    "benchmarks/concepts/pairs.py:from_json": "a column of the rows",
     "benchmarks/by_group/target_groups.py:_mapping": "a column of the rows",
     "benchmarks/tetris/simulation.py:map_of": "a column of the rows",
     "benchmarks/tetris/statistics.py:_people": "a column of the rows",

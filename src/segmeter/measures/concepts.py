@@ -7,8 +7,8 @@ all, averaged over IoU thresholds 0.5 to 0.95.
 `published` is what the public evaluator computes, with the constants that it adds to
 denominators, one assignment of largest summed IoU for all thresholds, and crowd regions as
 background. `corrected` has no constants (0/0 is undefined), matches per threshold, ignores
-unmatched masks on crowd regions, takes macro F1 over all positive pairs, and calls cgF1 undefined where there
-are no negative pairs instead of 0.
+unmatched masks on crowd regions, takes macro F1 over all positive pairs, and calls cgF1 undefined
+where there are no negative pairs instead of 0.
 
     Carion et al. SAM 3: segment anything with concepts. 2025.
 """
