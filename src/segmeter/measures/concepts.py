@@ -121,6 +121,11 @@ def best_annotator(scores: Sequence[PairScore], protocol: ProtocolName) -> PairS
 
     Agreement that there is nothing wins, then the larger mean F1. Of equal ones `published` keeps
     the first, `corrected` the first for whom answering at all was right.
+
+    >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> scores = [score_pair([mask], Truths(t), "corrected", k) for k, t in enumerate([[], [mask]])]
+    >>> best_annotator(scores, "corrected").annotator
+    1
     """
     empty = [one for one in scores if one.outcome == "TN"]
     if empty:
@@ -135,7 +140,11 @@ def best_annotator(scores: Sequence[PairScore], protocol: ProtocolName) -> PairS
 
 
 def sums_of(scores: Sequence[PairScore]) -> Floats:
-    """The totals of pairs, `(pairs, 54)`; add them up over the pairs of interest."""
+    """The totals of pairs, `(pairs, 54)`; add them up over the pairs of interest.
+
+    >>> sums_of([score_pair([], Truths([]), "corrected")])[0, -1]
+    np.float64(1.0)
+    """
     return np.stack([one.sums for one in scores]) if scores else np.zeros((0, 54))
 
 
@@ -143,6 +152,11 @@ def concept_scores(sums: Floats, protocol: ProtocolName) -> dict[str, Floats]:
     """All numbers from summed totals `(..., 54)`, each of the leading shape; NaN is undefined.
 
     Averages over thresholds by plain names, those at one threshold as `cgf1@0.5`.
+
+    >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> pairs = [score_pair(p, Truths(p), "corrected") for p in ([mask], [])]
+    >>> float(concept_scores(sums_of(pairs).sum(axis=0), "corrected")["cgf1"])
+    1.0
     """
     parts = [sums[..., 10 * k : 10 * k + 10] for k in range(5)]
     tp, fp, fp_positive, fn, f1 = parts
@@ -186,6 +200,11 @@ def evaluate_coco(
 
     Pairs count that every annotator annotated exhaustively. Predictions of other pairs, below a
     score of 0.5 or of unknown categories are ignored.
+
+    >>> image = {"id": 1, "height": 4, "width": 4, "is_instance_exhaustive": 1}
+    >>> truth = {"images": [image], "annotations": [], "categories": [{"id": 1, "name": "dog"}]}
+    >>> evaluate_coco([truth], [])[1][1].outcome
+    'TN'
     """
     first, *others = ground_truths
     unsure = {i["id"] for g in others for i in g["images"] if not i["is_instance_exhaustive"]}
@@ -260,7 +279,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _in_crowd(prediction: Any, crowds: Sequence[Any]) -> bool:
-    """Whether more than half of a prediction lies in the union of crowd regions."""
+    """Whether crowd regions cover more than half of a prediction."""
     if isinstance(prediction, Mask):
         union = crowds[0]
         for crowd in crowds[1:]:
