@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.cli.browse import Server
 from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
+from segmeter.report.browse_server import BrowseServer
 from segmeter.report.browsing import Sessions
 from segmeter.store import Run
 from segmeter.store.folder import RunFolder
@@ -76,7 +76,7 @@ def timed(path: Path) -> None:
         start = time.perf_counter()
         sessions = Sessions(Run.open(path))
         print(f"opened {when}: {time.perf_counter() - start:.2f} s")
-    server = Server(sessions)
+    server = BrowseServer(sessions)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     asked = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.clickability.click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core.masks import Mask
 from segmeter.datasets.recorded_clicks import read_clicks
 
@@ -48,7 +48,7 @@ def main() -> None:
     wanted = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "clicks.csv"
-        rows = write_lifelike(path, things(wanted // A_TARGET + 12))
+        rows = write_simulated(path, things(wanted // A_TARGET + 12))
         seconds = []
         ways: tuple[Callable[[], int], ...] = (lambda: len(read_clicks(path)), lambda: plain(path))
         for read in ways:

@@ -1,6 +1,6 @@
 """Coverage and error rate of the rating statistics in simulated studies with known effects.
 
-    python perf/study_statistics.py [--studies 400] [--raters 12] [--targets 20] [--each 4]
+    python perf/study_statistics.py [--studies 400] [--raters 12] [--targets 20] [--workers 1]
 
 Scores of two models that differ by 0.8, with random raters, targets and their interactions, are
 analysed by the mixed-effects model and by intervals that resample images or raters. Printed are the
@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 
 import numpy as np
 
 from segmeter.stats.ratings import Ratings, fit_ratings, resampled_difference
 
 EFFECT = 0.8
+FALSE = "p < 0.05 without a difference"
 
 
 def study(seed: int, effect: float, raters: int, targets: int, each: int) -> Ratings:
@@ -36,25 +39,18 @@ def study(seed: int, effect: float, raters: int, targets: int, each: int) -> Rat
     return Ratings([row[0] for row in rows], names, names, people, [row[3] for row in rows])
 
 
-def coverage(studies: int, raters: int, targets: int, each: int) -> dict[str, Any]:
-    inside = {"mixed-effects model": 0, "resampling images": 0, "resampling raters": 0}
-    false = 0
-    for seed in range(studies):
-        given = study(seed, EFFECT, raters, targets, each)
-        contrast = fit_ratings(given).contrast("m1", "m0")
-        found = {"mixed-effects model": (contrast.low, contrast.high)}
-        for by in ("images", "raters"):
-            interval = resampled_difference(given, "m1", "m0", by, samples=500)
-            found[f"resampling {by}"] = (interval.low, interval.high)
-        for name, (low, high) in found.items():
-            inside[name] += low <= EFFECT <= high
-        null = study(10**6 + seed, 0.0, raters, targets, each)
-        false += fit_ratings(null).contrast("m1", "m0").p < 0.05
-    shares = {name: round(many / studies, 3) for name, many in inside.items()}
+def judged(seed: int, raters: int, targets: int, each: int) -> dict[str, bool]:
+    """Which intervals of one study contain the true difference; whether p < 0.05 without one."""
+    given = study(seed, EFFECT, raters, targets, each)
+    contrast = fit_ratings(given).contrast("m1", "m0")
+    found = {"mixed-effects model": (contrast.low, contrast.high)}
+    for by in ("images", "raters"):
+        interval = resampled_difference(given, "m1", "m0", by, samples=500)
+        found[f"resampling {by}"] = (interval.low, interval.high)
+    null = study(10**6 + seed, 0.0, raters, targets, each)
     return {
-        "studies": studies,
-        "coverage": shares,
-        "p < 0.05 without a difference": false / studies,
+        **{name: low <= EFFECT <= high for name, (low, high) in found.items()},
+        FALSE: bool(fit_ratings(null).contrast("m1", "m0").p < 0.05),
     }
 
 
@@ -64,8 +60,21 @@ def main() -> None:
     parser.add_argument("--raters", type=int, default=12)
     parser.add_argument("--targets", type=int, default=20)
     parser.add_argument("--each", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
-    print(json.dumps(coverage(given.studies, given.raters, given.targets, given.each), indent=1))
+    one = partial(judged, raters=given.raters, targets=given.targets, each=given.each)
+    with ProcessPoolExecutor(given.workers, get_context("spawn")) as pool:
+        studies = list(pool.map(one, range(given.studies), chunksize=5))
+    print(
+        json.dumps(
+            {"studies": len(studies)}
+            | {
+                name: round(float(np.mean([each[name] for each in studies])), 4)
+                for name in studies[0]
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

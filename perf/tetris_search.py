@@ -4,7 +4,7 @@
 
 For each object every `--stride`-th pixel is clicked, which tells the true worst and best IoU,
 and the search looks for them with some two hundred clicks. `--smallest` takes the objects of
-smallest area, for a machine without a GPU. `segmeter run tetris --option exhaustive=1` does
+smallest area, for a machine without a GPU. `segmeter run tetris --exhaustive 1` does
 the same within a run.
 """
 

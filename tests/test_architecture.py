@@ -41,14 +41,11 @@ MAY_IMPORT = {
     "report": {"core", "store", "datasets", "stats"},
     # The public API: what `import segmeter` offers.
     "api": {
-        *("core", "runtime", "models", "benchmarks", "engine", "store", "report"),
-        *("model_parity", "training"),
+        *("core", "runtime", "kernels", *SCIENCE, "benchmarks", "engine", "store", "report"),
+        *("evaluation", "model_parity", "training"),
     },
-    "cli": {
-        *("core", "runtime", "kernels", *SCIENCE),
-        *("benchmarks", "store", "engine", "report", "study", "api", "serving"),
-        *("model_parity", "training"),
-    },
+    # The command line parses options, calls the public API and prints.
+    "cli": {"api", "study"},
     "study": {
         *("core", "runtime", *SCIENCE - {"models"}),
         *("benchmarks", "store", "engine", "report"),
@@ -59,8 +56,9 @@ MAY_IMPORT = {
     },
     "evaluation.py": {"api", "core", "runtime", "engine"},
     "metrics.py": {"core"},
-    "model_parity.py": {"core", "measures", "stats", "report", "evaluation"},
-    "serving.py": {"core"},
+    "model_parity.py": {"api", "core", "measures", "report", "stats", "store"},
+    # Images that are sent are read with the checks of data sets.
+    "serving.py": {"api", "core", "datasets"},
     "__main__.py": {"cli"},
 }
 # What a room may look up in the catalogue beyond what it may import, and why.
@@ -70,9 +68,8 @@ MAY_LOOK_UP = {
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
     "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
     "api": {*SCIENCE, "benchmarks"},  # loads and lists everything that has a name
-    "evaluation.py": {"users"},
+    "evaluation.py": {"users", "datasets"},
     "model_parity.py": {"models", "datasets", "users"},
-    "serving.py": {"models"},
     "study": {"models"},  # the model that people segment with
 }
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")

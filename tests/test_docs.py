@@ -133,6 +133,8 @@ def test_commands_that_are_shown_exist_and_have_these_options() -> None:
 def test_the_page_of_commands_says_of_each_what_its_help_says() -> None:
     page = (DOCS / "commands.md").read_text()
     for name, command in leaves(typer.main.get_command(commands())):
+        if name.startswith("run ") and name != "run noc":
+            continue  # the page shows the options of one, and those that others declare
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert section, f"docs/commands.md has no section '## {name}'"
         assert f"<!-- options of {name} -->" in section

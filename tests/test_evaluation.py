@@ -101,7 +101,7 @@ def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_misspelt_protocol_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="not 'sond'"):
+    with pytest.raises(BadInput, match="no protocol 'sond'"):
         segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", protocols="sond")
 
 

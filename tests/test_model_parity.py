@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import segmeter
 from segmeter.core.errors import BadInput
-from segmeter.model_parity import first_clicks, parity
+from segmeter.core.prompts import round_from_json
+from segmeter.model_parity import _recorded, first_clicks, parity
 
 
 def test_a_model_agrees_with_itself() -> None:
@@ -34,12 +39,50 @@ def test_another_model_differs_from_the_first_round_on(tmp_path: Path) -> None:
 
 def test_prompts_of_a_run_are_given_to_both(tmp_path: Path) -> None:
     run = segmeter.evaluate("oracle", "drawn", out=tmp_path / "run", limit=2, rounds=2)
-    recorded = run.sql("select count(distinct (scene, target, round)) as n from rows "
-                       "where prompt is not null").to_pylist()[0]["n"]  # fmt: skip
+    recorded = run.sql("select count(*) as n from rows where prompt is not null "
+                       "and protocol = 'corrected'").to_pylist()[0]["n"]  # fmt: skip
     found = parity("disc?radius=6", "disc?radius=7", run=tmp_path / "run", limit=2)
     assert len(found.rounds) == recorded
     assert found.noc_difference is None
     assert found.prompts_from.startswith("those recorded in")
+
+
+def test_prompts_of_a_run_come_from_one_session_per_object(tmp_path: Path) -> None:
+    """Sessions of other users or protocols end in other rounds; theirs are not appended."""
+    users = ["centre-click", "clicking-group?group=3"]
+    run = segmeter.evaluate(
+        ["oracle", "disc?radius=4"],
+        "drawn",
+        out=tmp_path / "run",
+        limit=1,
+        rounds=3,
+        users=users,
+    )
+    sessions: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
+    for row in run.sql("select * from rows where prompt is not null order by round").to_pylist():
+        session = sessions.setdefault((row["model"], row["user"], row["protocol"]), {})
+        session.setdefault(row["target"], []).append(round_from_json(row["prompt"]))
+    assert len({len(held) for session in sessions.values() for held in session.values()}) > 1
+    for (_, _, target), prompts in _recorded(run).items():
+        assert prompts in [session.get(target) for session in sessions.values()]
+
+
+def test_runs_on_folders_are_compared(tmp_path: Path) -> None:
+    mask = np.zeros((24, 32), np.uint8)
+    mask[6:18, 8:24] = 255
+    for part in ("images", "masks"):
+        (tmp_path / "data" / part).mkdir(parents=True)
+        Image.fromarray(mask).save(tmp_path / "data" / part / "one.png")
+    segmeter.evaluate("oracle", tmp_path / "data", out=tmp_path / "run", rounds=1)
+    assert parity("disc", "disc", run=tmp_path / "run").mean_iou == 1
+
+
+def test_a_run_without_prompts_is_refused(tmp_path: Path) -> None:
+    segmeter.evaluate("disc", "drawn", out=tmp_path / "run", limit=1, rounds=1)
+    plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+    (tmp_path / "run" / "plan.json").write_text(json.dumps(plan | {"benchmark": "seism"}))
+    with pytest.raises(BadInput, match="records no prompts by round"):
+        parity("disc", "disc", run=tmp_path / "run")
 
 
 def test_objects_of_your_own_are_compared(tmp_path: Path) -> None:

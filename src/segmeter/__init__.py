@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from segmeter import measures, metrics
+    from segmeter.api.automatic import auto_masks
     from segmeter.api.checking import check
+    from segmeter.api.click_files import simulate_clicks
+    from segmeter.api.click_maps import click_map
     from segmeter.api.fetching import fetch, list_weights
     from segmeter.api.listing import (
         describe,
@@ -26,7 +29,11 @@ if TYPE_CHECKING:
         list_users,
     )
     from segmeter.api.loading import Dataset, load_dataset, load_model
+    from segmeter.api.machine import doctor
+    from segmeter.api.measuring import measure_files
+    from segmeter.api.meta import meta_measures
     from segmeter.api.predictor import Predictor
+    from segmeter.api.run_folders import list_runs, merge
     from segmeter.api.runs import Run, open_run
     from segmeter.api.simulation import next_click, simulate
     from segmeter.api.training import train_decoder
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
     from segmeter.core.scenes import DatasetCard, Header, Image, Target, Volume
     from segmeter.core.sessions import Round, Session
     from segmeter.core.users import Observation
-    from segmeter.evaluation import evaluate
+    from segmeter.evaluation import estimate, evaluate
     from segmeter.model_parity import parity
     from segmeter.serving import serve
 
@@ -74,8 +81,12 @@ _HOMES = {
     "Target": "core.scenes",
     "Text": "core.prompts",
     "Volume": "core.scenes",
+    "auto_masks": "api.automatic",
     "check": "api.checking",
+    "click_map": "api.click_maps",
     "describe": "api.listing",
+    "doctor": "api.machine",
+    "estimate": "evaluation",
     "evaluate": "evaluation",
     "fetch": "api.fetching",
     "list_benchmarks": "api.listing",
@@ -84,18 +95,23 @@ _HOMES = {
     "list_measures": "api.listing",
     "list_methods": "api.listing",
     "list_models": "api.listing",
+    "list_runs": "api.run_folders",
     "list_users": "api.listing",
     "list_weights": "api.fetching",
     "load_dataset": "api.loading",
     "load_model": "api.loading",
     "measure": "core.measures",
+    "measure_files": "api.measuring",
     "measures": "",
+    "merge": "api.run_folders",
+    "meta_measures": "api.meta",
     "metrics": "",
     "next_click": "api.simulation",
     "open_run": "api.runs",
     "parity": "model_parity",
     "serve": "serving",
     "simulate": "api.simulation",
+    "simulate_clicks": "api.click_files",
     "train_decoder": "api.training",
 }
 __all__ = [
@@ -127,8 +143,12 @@ __all__ = [
     "Text",
     "Volume",
     "__version__",
+    "auto_masks",
     "check",
+    "click_map",
     "describe",
+    "doctor",
+    "estimate",
     "evaluate",
     "fetch",
     "list_benchmarks",
@@ -137,18 +157,23 @@ __all__ = [
     "list_measures",
     "list_methods",
     "list_models",
+    "list_runs",
     "list_users",
     "list_weights",
     "load_dataset",
     "load_model",
     "measure",
+    "measure_files",
     "measures",
+    "merge",
+    "meta_measures",
     "metrics",
     "next_click",
     "open_run",
     "parity",
     "serve",
     "simulate",
+    "simulate_clicks",
     "train_decoder",
 ]
 

@@ -1,53 +1,106 @@
-"""Evaluation in one call, for notebooks and scripts: a benchmark with names or objects."""
+"""Evaluation in one call: run a benchmark with names or objects, or estimate what it takes."""
 
 from __future__ import annotations
 
 import multiprocessing
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
-from segmeter.api.runs import Run
+from segmeter.api.loading import dataset_spec, parsed_options, protocol_names, roots_of
 from segmeter.core import catalogue
-from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.models import ProtocolName
+from segmeter.core.catalogue import Spec, short
+from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import Plan
-from segmeter.core.wording import counted
-from segmeter.engine import run_plan
-from segmeter.engine.arithmetic import caller_state_kept
-from segmeter.engine.estimates import free_folder
-from segmeter.engine.jobs import Objects
+from segmeter.core.received import received
+from segmeter.core.wording import counted, printable, size_text, time_text
+from segmeter.runtime.processes import check_devices, prewarming
 from segmeter.runtime.remote_files import Roots, is_address
 
-__all__ = ["Run", "evaluate"]
+if TYPE_CHECKING:
+    from segmeter.api.runs import Run
+    from segmeter.engine.estimates import Cost, Estimate
+    from segmeter.engine.jobs import Objects
+
+__all__ = ["Execution", "RunEstimate", "estimate", "evaluate"]
+
+
+class Progress(Protocol):
+    """Shows how far a run is (`segmeter.api.progress.Bar`)."""
+
+    first: str
+    reason: str
+
+    def begin(self, total: int, done: int) -> None: ...
+    def step(self, outcome: Any) -> None: ...
+    def end(self) -> None: ...
+    def say(self, sentence: str) -> None: ...
+
+
+class Execution(TypedDict, total=False):
+    """How the jobs of a run are executed; results do not depend on it.
+
+    Attributes
+    ----------
+    workers
+        Processes; 0 runs in this one and needs no `if __name__ == "__main__":`, None takes as
+        many as fit.
+    threads
+        Threads per worker.
+    executor, address
+        `"inline"`, `"local"` or `"ray"`; the address of the Ray cluster.
+    shard
+        Run one shard of the jobs, as `"1/4"`; `merge` joins them.
+    again
+        Re-run jobs in `out` whose model has changed since; otherwise a changed model is refused.
+    add, trust
+        Add these models, data sets or users to the run in `out`; let that run name Python files.
+    progress
+        Show progress on stderr; by default on a terminal. Or an object that shows it.
+    failures
+        `"warn"` warns if some jobs fail and raises if all do; `"keep"` does neither.
+    first_scenes
+        Scenes to run before all others.
+    """
+
+    workers: int | None
+    threads: int
+    executor: str | None
+    address: str | None
+    shard: str
+    again: bool
+    add: bool
+    trust: bool
+    progress: bool | Progress | None
+    failures: Literal["warn", "keep"]
+    first_scenes: Sequence[str]
 
 
 def evaluate(
-    models: Any,
+    models: Any = (),
     datasets: Any = "mini",
     *,
     out: str | Path | None = None,
     benchmark: str = "noc",
+    methods: Any = (),
     users: Any = (),
     measures: Any = (),
     rounds: int = 0,
     protocols: str | Sequence[str] = ("published", "corrected"),
     seed: int = 0,
     limit: int | None = None,
+    sample: int | None = None,
     data: str | Path | None = None,
     weights: str | Path | None = None,
-    workers: int = 0,
     until: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    progress: bool | None = None,
-    again: bool = False,
+    options: Mapping[str, Any] | Sequence[str] | None = None,
+    **execution: Unpack[Execution],
 ) -> Run:
-    """Run a benchmark and return the run.
-
-    Warns if some scenes fail (see `run.errors()`), raises SegmeterError if all do.
+    """Run a benchmark and return the run; resumes a run in `out` that was interrupted.
 
     Parameters
     ----------
@@ -56,17 +109,17 @@ def evaluate(
         function `predict(image, clicks)` or a predictor with `set_image`. Objects of your own
         run in this process.
     out
-        Run folder, `runs/<benchmark>-<n>` by default; an interrupted run is resumed.
+        Run folder or address, `runs/<benchmark>-<n>` by default.
+    methods
+        Methods instead of models, for benchmarks of methods.
     protocols
         `"corrected"`, `"published"`, `"both"` or a list of them.
-    workers
-        Processes; 0 plays in this one and needs no `if __name__ == "__main__":`.
+    limit, sample
+        Only the first scenes of each data set, or a random sample of so many.
     until, options
-        A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark's own.
-    progress
-        Show progress on stderr; by default on a terminal.
-    again
-        Re-run jobs in `out` whose model has changed since; otherwise a changed model is refused.
+        A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark.
+    **execution
+        Workers, progress and so on; see `Execution`.
 
     Examples
     --------
@@ -75,100 +128,193 @@ def evaluate(
     >>> run.sql("select round(avg(iou), 2) as iou from rows").to_pylist()
     [{'iou': 1.0}]
     """
+    plan, objects = _requested(
+        models, datasets, methods=methods, benchmark=benchmark, users=users, measures=measures,
+        rounds=rounds, protocols=protocols, seed=seed, limit=limit, sample=sample,
+        until=until, options=options,
+    )  # fmt: skip
+    return _run(plan, objects, out, roots_of(data, weights), execution)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEstimate:
+    """Time and space that a run takes: `cost` of all, and a row per model and data set."""
+
+    cost: Cost
+    rows: Sequence[Estimate]
+
+    def facts(self) -> dict[str, Any]:
+        """The estimate as JSON can hold it."""
+        return {
+            "cost": asdict(self.cost),
+            "rows": [asdict(e) | {"each": e.each} for e in self.rows],
+        }
+
+    def lines(self) -> list[str]:
+        """The estimate in sentences."""
+        said = []
+        for e in self.rows:
+            seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
+            what = f"{short(e.segmenter)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
+            size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
+            said.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
+        cost = self.cost
+        said.append(f"{cost.jobs} jobs, {cost.encodings} encodings, {cost.predictions} predictions")
+        time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
+        size = f"{size_text(cost.bytes)} on the disk"
+        return [*said, f"about {time} with {hands} like this machine, {size}; nothing was written"]
+
+
+def estimate(
+    models: Any = (),
+    datasets: Any = "mini",
+    *,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+    workers: int | None = 0,
+    executor: str | None = None,
+    progress: bool | Progress | None = None,
+    **request: Any,
+) -> RunEstimate:
+    """Run two scenes of each model and data set, keep nothing, and estimate what all would take.
+
+    Takes what `evaluate` takes. A worker of a cluster counts as fast as this machine; without a
+    number of workers the estimate for a cluster is that of one.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.estimate("disc", "mini", rounds=2).cost.jobs
+    11
+    """
+    from segmeter.engine.arithmetic import caller_state_kept
+    from segmeter.engine.estimates import cost_of, run_some
+
+    plan, objects = _requested(models, datasets, **request)
+    roots, shown = roots_of(data, weights), _progress(progress, "")
+    _check(plan, roots, objects, shown.say)
+    with caller_state_kept():
+        rows = run_some(plan, roots, objects or None, tell=shown.say)
+    asked = 1 if executor == "ray" and workers is None else workers
+    return RunEstimate(cost_of(rows, plan, asked), rows)
+
+
+def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how: Execution) -> Run:
+    """Run a plan, or resume it, and open the run."""
+    workers, executor = how.get("workers", 0), how.get("executor")
     if workers and multiprocessing.parent_process() is not None:
-        raise BadInput("evaluate(workers=...) in a script stands under: if __name__ == '__main__':")
-    settings = {"rounds": rounds, "protocols": _protocols(protocols), "seed": seed, "limit": limit}
-    options = {**(options or {}), **({} if until is None else {"until": until})}
-    plan, objects = _requested(benchmark, models, datasets, users, measures, options, settings)
-    roots = Roots(_path(data), _path(weights))
-    place = _path(out) or free_folder(plan, roots, objects)
-    return _played(plan, place, roots, workers, objects, progress, again)
+        raise BadInput("put evaluate(workers=...) of a script under: if __name__ == '__main__':")
+    shard, add, trust = _shard(how.get("shard", "1/1")), how.get("add", False), how.get("trust")
+    if trust and not add:
+        raise BadInput("--trust is about the run that --add widens; leave it out")
+    if add and out is None:
+        raise BadInput("--add needs --out: which run to add to")
+    plan = replace(plan, threads=how.get("threads", 1))
+    ours = plan.kind == "model" and executor in (None, "local") and not objects
+    # Workers start before anything heavy is imported here.
+    with prewarming(workers if ours else 0) as prewarmed:
+        from segmeter.api.runs import Run
+        from segmeter.engine import run_plan
+        from segmeter.engine.arithmetic import caller_state_kept
+        from segmeter.engine.estimates import free_folder
+        from segmeter.engine.executors import executor_names
+
+        if executor is not None:
+            check_choice("executor", executor, executor_names())
+        place = _path(out) or free_folder(plan, roots, objects)
+        progress = _progress(how.get("progress"), "" if out else f"run folder: {place}")
+        _check(plan, roots, objects, progress.say)
+        with caller_state_kept(), received(active=False) if trust else nullcontext():
+            tally = run_plan(
+                plan, place, roots=roots, workers=workers, objects=objects or None,
+                progress=progress, again=how.get("again", False), add=add, trust=bool(trust),
+                executor=executor, prewarmed=prewarmed, shard=shard, address=how.get("address"),
+                tell=progress.say, soonest=how.get("first_scenes", ()),
+            )  # fmt: skip
+    run = Run.open(place, roots, trust=True)
+    run.tally = tally
+    if tally.failed and how.get("failures", "warn") == "warn":
+        _warn(tally.failed, tally.done + tally.before, progress.reason)
+    return run
 
 
 def _requested(
-    benchmark: str,
     models: Any,
     datasets: Any,
-    users: Any,
-    measures: Any,
-    options: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    *,
+    benchmark: str = "noc",
+    methods: Any = (),
+    users: Any = (),
+    measures: Any = (),
+    protocols: str | Sequence[str] = ("published", "corrected"),
+    until: str | None = None,
+    options: Mapping[str, Any] | Sequence[str] | None = None,
+    **settings: Any,
 ) -> tuple[Plan, Objects]:
     """The plan of what was named or handed over, and the objects that it names."""
     objects: Objects = {}
+    if _listed(models) and _listed(methods):
+        raise BadInput("a run is of models or of methods; give --model or --method, not both")
+    given = dict(options) if isinstance(options, Mapping) else parsed_options(options or ())
     plan = Plan(
         benchmark,
-        tuple(_model(thing, objects) for thing in _listed(models)),
+        tuple(_model(thing, objects) for thing in _listed(models) or _listed(methods)),
         tuple(_data(thing, objects) for thing in _listed(datasets)),
+        kind="method" if _listed(methods) else "model",
         users=tuple(_user(thing) for thing in _listed(users)),
         measures=tuple(_measure(thing) for thing in _listed(measures)),
-        options=options,
+        protocols=protocol_names(protocols),
+        options=given if until is None else {**given, "until": until},
         **settings,
     )
     return plan, objects
 
 
-def _played(
-    plan: Plan,
-    place: Path | str,
-    roots: Roots,
-    workers: int,
-    objects: Objects,
-    progress: bool | None,
-    again: bool,
-) -> Run:
-    """The run of a plan, played or gone on with here."""
-    lines = _Lines(str(place), sys.stderr.isatty() if progress is None else progress)
-    with caller_state_kept():
-        tally = run_plan(
-            plan,
-            place,
-            roots=roots,
-            workers=workers,
-            objects=objects or None,
-            progress=lines,
-            again=again,
-        )
-    run = Run.open(place, roots, trust=True)
-    if tally.failed:
-        _tell(tally.failed, tally.done + tally.before, lines.first)
-    return run
+def _check(plan: Plan, roots: Roots, objects: Objects, say: Callable[[str], None]) -> None:
+    """Refuse devices that are not there; print what is known about the data."""
+    check_devices(plan.segmenters)
+    for spec in plan.datasets:
+        if spec.name in objects:
+            continue
+        data = catalogue.datasets.make(spec, **roots.options())
+        # What was recognised in a folder, or what of a set is not at hand.
+        said = getattr(data, "recognised", "") or data.card.missing
+        if said:
+            say(f"{data.card.name}: {said}")
+    if plan.options.get("clicks"):
+        from segmeter.api.click_files import warn_of_skipped
+
+        warn_of_skipped(plan, roots, say)
 
 
-class _Lines:
-    """Progress as one line on stderr that is written over; remembers the first failure."""
+def _progress(asked: bool | Progress | None, first: str) -> Progress:
+    """The object that shows progress: as given, else a bar, which may be quiet."""
+    from segmeter.api.progress import Bar
 
-    def __init__(self, place: str, aloud: bool) -> None:
-        self.place, self.aloud, self.first = place, aloud, ""
-
-    def begin(self, total: int, done: int) -> None:
-        self.total, self.done, self.failed = total, done, 0
-        self._say()
-
-    def step(self, outcome: Any) -> None:
-        self.done += 1
-        self.failed += bool(outcome.error)
-        self.first = self.first or outcome.error or ""
-        self._say()
-
-    def end(self) -> None:
-        if self.aloud:
-            print(file=sys.stderr)
-
-    def _say(self) -> None:
-        if not self.aloud:
-            return
-        failed = f", {self.failed} failed" if self.failed else ""
-        told = f"{self.place}: {self.done} of {self.total} scenes{failed}"
-        print(f"\r{told}", end="", file=sys.stderr, flush=True)
+    if asked is not None and not isinstance(asked, bool):
+        asked.first = first
+        return asked
+    shown = sys.stderr.isatty() if asked is None else asked
+    return Bar(first, quiet=not shown, every=asked is True)
 
 
-def _tell(failed: int, done: int, first: str) -> None:
-    """Raise where nothing came out; warn where some did not."""
+def _warn(failed: int, done: int, first: str) -> None:
+    """Raise if nothing was computed; warn if some jobs failed."""
     if not done:
         raise SegmeterError(f"every scene failed, the first with: {first}")
-    told = f"{counted(failed, 'scene')} failed; run.errors() names them"
-    warnings.warn(told, stacklevel=4)  # the caller of evaluate
+    warnings.warn(f"{counted(failed, 'scene')} failed; run.errors() names them", stacklevel=4)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    """Which shard of how many.
+
+    >>> _shard("2/4")
+    (2, 4)
+    """
+    which, _, all_ = text.partition("/")
+    if not (which.isdecimal() and all_.isdecimal() and 1 <= int(which) <= int(all_)):
+        raise BadInput(f"--shard is which of how many, as 1/4, not '{text}'")
+    return int(which), int(all_)
 
 
 def _listed(things: Any) -> list[Any]:
@@ -185,11 +331,7 @@ def _model(thing: Any, objects: Objects) -> Spec:
 
 
 def _data(thing: Any, objects: Objects) -> Spec:
-    if isinstance(thing, str | Path):
-        spec = Spec.parse(str(thing))
-        folder = is_address(spec.name) or Path(spec.name).is_dir()
-        return Spec("folder", {"path": spec.name, **spec.options}) if folder else spec
-    return _named(thing, objects)
+    return dataset_spec(str(thing)) if isinstance(thing, str | Path) else _named(thing, objects)
 
 
 def _named(thing: Any, objects: Objects) -> Spec:
@@ -209,24 +351,11 @@ def _user(thing: Any) -> Spec:
 
 
 def _measure(thing: Any) -> str:
-    """The name of a measure; one of your own knows its name since it was declared."""
+    """The name of a measure, or of an object that `@measure` made."""
     name = thing if isinstance(thing, str) else getattr(thing, "id", None)
     if not isinstance(name, str):
         raise BadInput("a measure of your own is a function under @measure(...)")
     return name
-
-
-def _protocols(given: str | Sequence[str]) -> tuple[ProtocolName, ...]:
-    known: Mapping[str, tuple[ProtocolName, ...]] = {
-        "published": ("published",),
-        "corrected": ("corrected",),
-        "both": ("published", "corrected"),
-    }
-    words = [given] if isinstance(given, str) else list(given)
-    for word in words:
-        if word not in known:
-            raise BadInput(f"protocols are 'published', 'corrected' or 'both', not '{word}'")
-    return tuple(dict.fromkeys(r for word in words for r in known[word]))
 
 
 def _path(place: str | Path | None) -> Path | str | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.api.runs import Run, open_run
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -36,6 +37,7 @@ from segmeter.core.sessions import Session
 from segmeter.core.users import Observation, User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
+from segmeter.store.scanning import quoted
 
 __all__ = ["Comparison", "Parity", "first_clicks", "parity"]
 
@@ -202,6 +204,7 @@ def parity(
     seed: int = 0,
     data: str | Path | None = None,
     weights: str | Path | None = None,
+    trust: bool = False,
 ) -> Parity:
     """Compare two models on the same prompts.
 
@@ -215,6 +218,8 @@ def parity(
         A run whose recorded prompts both models receive instead of those that A would get.
     user, rounds
         Who prompts, and at most how often per object.
+    trust
+        Let the run name data sets in Python files, which are then executed.
 
     >>> found = parity("disc?radius=5", "disc?radius=5", "drawn", limit=1, rounds=2)
     >>> found.mean_iou
@@ -223,16 +228,18 @@ def parity(
     roots = {k: str(v) for k, v in (("data", data), ("weights", weights)) if v is not None}
     models = [_made(thing, roots) for thing in (a, b)]
     names = [_name(thing, model) for thing, model in zip((a, b), models, strict=True)]
-    recorded = None if run is None else _recorded(run)
+    opened = None if run is None else open_run(run, data=data, trust=trust)
+    recorded = None if opened is None else _recorded(opened)
     compared: list[Comparison] = []
     clicks: list[tuple[str, int, int]] = []
     seen: list[Scene] = []
-    for scene in _scenes(_datasets(run, dataset, roots), limit):
+    scenes = _scenes(dataset, roots, limit) if opened is None else _run_scenes(opened, limit)
+    for place, scene in scenes:
         encoded = [model.encode(scene) for model in models]
         seen.append(scene)
         for target in scene.targets:
             if recorded is not None:
-                prompts = recorded.get((scene.name, target.id), [])
+                prompts = recorded.get((*place, target.id), [])
             else:
                 ours, theirs = (_prompted(scene, target, e, user, rounds, seed) for e in encoded)
                 prompts = [step for step, _ in ours]
@@ -255,37 +262,44 @@ def _name(thing: Any, model: Any) -> str:
     return catalogue.short(thing) if isinstance(thing, str) else str(model.card.name)
 
 
-def _datasets(run: str | Path | None, dataset: Any, roots: dict[str, str]) -> list[Any]:
-    """The data sets to take images from: those of the run, or the one that is named."""
-    if run is None:
-        return [catalogue.datasets.make(dataset, **roots) if isinstance(dataset, str) else dataset]
-    from segmeter.evaluation import Run
-
-    return [catalogue.datasets.make(spec, **roots) for spec in Run.open(str(run)).plan.datasets]
-
-
-def _scenes(datasets: Sequence[Any], limit: int | None) -> Iterator[Scene]:
-    for data in datasets:
-        for name in list(data.scenes())[:limit]:
-            scene = data.load(name)
-            if scene.header.kind != "image":
-                raise BadInput(f"{scene.name} is a {scene.header.kind}; parity compares images")
-            yield scene
+def _scenes(
+    dataset: Any, roots: dict[str, str], limit: int | None
+) -> Iterator[tuple[tuple[str, str], Scene]]:
+    """The images of a data set, each after the names of data set and scene."""
+    made = catalogue.datasets.make(dataset, **roots) if isinstance(dataset, str) else dataset
+    for name in list(made.scenes())[:limit]:
+        yield (str(dataset), name), _image(made.load(name))
 
 
-def _recorded(run: str | Path) -> dict[tuple[str, str], list[tuple[Prompt, ...]]]:
+def _run_scenes(run: Run, limit: int | None) -> Iterator[tuple[tuple[str, str], Scene]]:
+    """The images of a run, opened with the checks of a received run."""
+    for dataset in map(str, run.plan.datasets):
+        for name in run.scenes(dataset)[:limit]:
+            yield (dataset, name), _image(run.scene(dataset, name))
+
+
+def _image(scene: Scene) -> Scene:
+    if scene.header.kind != "image":
+        raise BadInput(f"{scene.name} is a {scene.header.kind}; parity compares images")
+    return scene
+
+
+def _recorded(run: Run) -> dict[tuple[str, str, str], list[tuple[Prompt, ...]]]:
     """The prompts of every object's first session in a run, round by round."""
-    from segmeter.evaluation import Run
-
-    rows = Run.open(str(run)).sql("""
-        select dataset, scene, target, round, prompt from rows where prompt is not null
-        qualify row_number() over (
-            partition by dataset, scene, target, round order by model, "user", protocol
+    if not {"round", "prompt"} <= {column.name for column in run.schema.columns}:
+        raise BadInput(
+            f"'{run.address}' ({run.plan.benchmark}) records no prompts by round; name a run of noc"
+        )
+    other = [quoted(n) for n in run.schema.key if n not in ("dataset", "scene", "target", "round")]
+    rows = run.sql(f"""
+        select dataset, scene, target, prompt from rows where prompt is not null
+        qualify dense_rank() over (
+            partition by dataset, scene, target order by {", ".join(other)}
         ) = 1 order by dataset, scene, target, round
     """)
-    found: dict[tuple[str, str], list[tuple[Prompt, ...]]] = {}
+    found: dict[tuple[str, str, str], list[tuple[Prompt, ...]]] = {}
     for row in rows.to_pylist():
-        key = (f"{row['dataset']}/{row['scene']}", row["target"])
+        key = (row["dataset"], row["scene"], row["target"])
         found.setdefault(key, []).append(round_from_json(row["prompt"]))
     return found
 
@@ -384,7 +398,7 @@ def first_clicks(
 ) -> list[float]:
     """The IoU of each object of the first built-in images after at most so many clicks."""
     found = []
-    for scene in _scenes([catalogue.datasets.make(dataset)], images):
+    for _, scene in _scenes(dataset, {}, images):
         encoded = model.encode(scene)
         for target in scene.targets:
             steps = _prompted(scene, target, encoded, "centre-click", clicks, 0)

@@ -15,14 +15,16 @@ import json
 import threading
 from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from segmeter.core import catalogue
+from segmeter.api.loading import as_model
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import Request
-from segmeter.core.prompts import round_from_json
+from segmeter.core.prompts import check_inside, round_from_json
 from segmeter.core.scenes import Image
+from segmeter.datasets.image_files import decode_rgb
 
 __all__ = ["ModelServer", "serve"]
 
@@ -58,17 +60,11 @@ class ModelServer(ThreadingHTTPServer):
         }
 
     def set_image(self, packed: bytes) -> dict[str, Any]:
-        import cv2
-        import numpy as np
-
-        bgr = cv2.imdecode(np.frombuffer(packed, np.uint8), cv2.IMREAD_COLOR)
-        if bgr is None:
-            raise BadInput("the body is not an image file")
         name = uuid4().hex
+        scene = Image("service", name, decode_rgb(packed, "the body"), [])
         with self.lock:
-            encoded = self.model.encode(Image("service", name, bgr[..., ::-1].copy(), []))
-            _keep(self.images, name, (encoded, bgr.shape[:2]), _IMAGES)
-        return {"image": name, "shape": list(bgr.shape[:2])}
+            _keep(self.images, name, (self.model.encode(scene), scene), _IMAGES)
+        return {"image": name, "shape": list(scene.shape)}
 
     def predict(self, asked: Any) -> dict[str, Any]:
         if not isinstance(asked, dict):
@@ -76,11 +72,12 @@ class ModelServer(ThreadingHTTPServer):
         with self.lock:
             if asked.get("image") not in self.images:
                 return {"gone": "image"}
-            encoded, shape = self.images[asked["image"]]
+            encoded, scene = self.images[asked["image"]]
             state = asked.get("state")
             if state is not None and state not in self.states:
                 return {"gone": "state"}
             prompts = round_from_json(json.dumps(asked.get("prompts")))
+            check_inside(prompts, scene)
             request = Request(prompts, None if state is None else self.states[state])
             found = encoded.predict([request])[0]
             name = None
@@ -89,7 +86,7 @@ class ModelServer(ThreadingHTTPServer):
                 _keep(self.states, name, found.state, _STATES)
             mask = found.mask()
             score = float(found.scores[min(found.shown, len(found.scores) - 1)])
-        counts = {"size": list(shape), "counts": mask.encoded()}
+        counts = {"size": list(scene.shape), "counts": mask.encoded()}
         return {"mask": counts, "score": score, "state": name}
 
 
@@ -118,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._reply(410 if "gone" in said else 200, said)
             else:
                 self._reply(404, {"error": "POST /image or POST /predict"})
-        except (SegmeterError, ValueError, KeyError, TypeError) as error:
+        except (SegmeterError, ValueError, TypeError, RecursionError) as error:
             self._reply(400, {"error": str(error)})
 
     def _reply(self, status: int, content: Any) -> None:
@@ -140,7 +137,12 @@ def _keep(held: OrderedDict[str, Any], name: str, thing: Any, most: int) -> None
         held.popitem(last=False)
 
 
-def serve(model: Any, host: str = "127.0.0.1", port: int = 8008, **roots: Any) -> ModelServer:
+def serve(
+    model: Any,
+    host: str = "127.0.0.1",
+    port: int = 8008,
+    weights: str | Path | None = None,
+) -> ModelServer:
     """A server for a model by name, path or as an object; call `serve_forever` on it.
 
     >>> server = serve("disc", port=0)
@@ -148,8 +150,4 @@ def serve(model: Any, host: str = "127.0.0.1", port: int = 8008, **roots: Any) -
     'disc'
     >>> server.server_close()
     """
-    if isinstance(model, str):
-        model = catalogue.models.make(model, **roots)
-    elif not hasattr(model, "card"):
-        model = catalogue.adapted_model(model)
-    return ModelServer(model, host, port)
+    return ModelServer(as_model(model, weights), host, port)

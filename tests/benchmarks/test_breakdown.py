@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.by_group.breakdown import breakdown, splits
-from segmeter.cli._formats import Format
 from segmeter.cli.report import report
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -118,6 +117,6 @@ def test_the_report_has_a_section_and_tables_for_it(run):
     page = (folder / "report.html").read_text()
     assert "Results by size" in page
     assert "Differences between groups of size" in page
-    report(folder, kind=Format.csv, by="size")
+    report(folder, kind="csv", by="size")
     written = {path.name for path in (folder / "tables").iterdir()}
     assert {"by-size.csv", "by-size-differences.csv"} <= written

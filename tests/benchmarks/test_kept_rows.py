@@ -4,9 +4,9 @@
 else that is no measured time; long texts and bytes as digests. They were made by
 
     segmeter run noc --model disc --dataset mini --limit 2 --rounds 4
-    segmeter run rclicks --model disc --dataset mini --limit 1 --rounds 2 --option samples=3
+    segmeter run rclicks --model disc --dataset mini --limit 1 --rounds 2 --samples 3
     segmeter run tetris --model disc --dataset mini --limit 1 --rounds 2 \
-        --option exhaustive=1 --option stride=16
+        --exhaustive 1 --stride 16
     segmeter run seism --method felzenszwalb --dataset bsds500 --limit 3
 
 of which seism keeps the first image.

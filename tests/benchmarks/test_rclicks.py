@@ -28,7 +28,7 @@ from segmeter.benchmarks.rclicks.groups import (
 )
 from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
 from segmeter.benchmarks.rclicks.statistics import CARDS, STATISTICS
-from segmeter.clickability.click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -284,7 +284,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scenes = [data.load(name) for name in data.scenes()[: PLAN.limit]]
     things = [Thing("drawn", s.id, t.mask, t.id) for s in scenes for t in s.targets]
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
-    write_lifelike(path, things, per_target=12, later=False)
+    write_simulated(path, things, per_target=12, later=False)
     return path
 
 

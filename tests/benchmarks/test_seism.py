@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.api.meta import _draw_densities
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.discrimination import (
     MethodSweeps,
@@ -24,7 +25,6 @@ from segmeter.benchmarks.seism.pairs import human_pairs, partners, turned
 from segmeter.benchmarks.seism.sections import sections
 from segmeter.benchmarks.seism.statistics import groups, human_points
 from segmeter.benchmarks.seism.work import rows_of
-from segmeter.cli._seism_figures import draw_densities
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
@@ -261,7 +261,7 @@ def test_sihd_of_the_published_table_comes_out_of_the_annotations(
         if row.protocol == "published" and row.measure in printed:
             assert round(100 * row.sihd.value, 1) == printed[row.measure], row.measure
     assert len(printed) == 13
-    draw_densities(densities_of(pairs), tmp_path / "densities.svg")
+    _draw_densities(densities_of(pairs), tmp_path / "densities.svg")
     assert (tmp_path / "densities.svg").stat().st_size > 1000
 
 

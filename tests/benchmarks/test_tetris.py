@@ -445,7 +445,7 @@ def test_a_run_needs_no_database(tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = subprocess.run(
         [sys.executable, "-c", program, "run", "tetris", "-m", "noisy", "-d", "drawn", "--limit",
-         "1", "--rounds", "1", "--option", "exhaustive=0", "--workers", "0", "--out", str(out)],
+         "1", "--rounds", "1", "--exhaustive", "0", "--workers", "0", "--out", str(out)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.cli._tables import _tables
+from segmeter.cli._printing import _tables
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.stats.statistics import Statistic
 
@@ -143,7 +143,7 @@ def test_a_measure_of_ones_own_is_taken_and_added(run: Path, tmp_path: Path) -> 
         (["run", "nocc", "-m", "disc", "-d", "drawn"], "did you mean 'noc'"),
         (["run", "noc", "-d", "drawn"], "at least one model"),
         (["run", "noc", "-m", "disc", "-d", "grabcut", "--data", "/nowhere"], "no folder"),
-        (["run", "noc", "-m", "disc", "-d", "drawn", "--protocol", "mine"], "--protocol is"),
+        (["run", "noc", "-m", "disc", "-d", "drawn", "--protocol", "mine"], "no protocol 'mine'"),
     ],
 )
 def test_a_wrong_request_is_answered_in_a_sentence(

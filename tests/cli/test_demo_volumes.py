@@ -12,36 +12,36 @@ def test_the_demo_of_volumes_needs_nothing_downloaded(
     typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("segmeter.cli.demo._VOLUME_USERS", ("box-per-slice",))
+    monkeypatch.setattr("segmeter.api.demo._VOLUME_USERS", ("box-per-slice",))
     quick = (["disc", "stubborn"], "drawn models, for the time it takes")
-    monkeypatch.setattr("segmeter.cli.demo._volume_models", lambda _: quick)
-    code, out, err = typed("demo", "volumes", "--out", "run")
+    monkeypatch.setattr("segmeter.api.demo._volume_models", lambda _: quick)
+    code, _, err = typed("demo", "volumes", "--out", "run")
     assert code == 0, err
-    assert "disc and stubborn on the built-in volumes" in out
+    assert "disc and stubborn on the built-in volumes" in err
     page = Path("run/report.html").read_bytes()
     assert b'class="replay slices"' in page
     assert len(page) < 5_000_000
 
 
 def test_without_weights_it_plays_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    from segmeter.cli.demo import _volume_models
+    from segmeter.api.demo import _volume_models
 
-    monkeypatch.setattr("segmeter.cli.demo._at_hand", lambda *_: False)
+    monkeypatch.setattr("segmeter.api.demo._available", lambda *_: False)
     assert _volume_models(None)[0] == ["random-walker", "disc"]
 
 
 def test_other_demos_there_are_none(typed: Any) -> None:
     code, _, err = typed("demo", "films")
     assert code == 2
-    assert "none of 'films'" in err
+    assert "no demo 'films'; it is images or volumes" in err
 
 
 def test_networks_come_first_where_their_weights_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    from segmeter.cli.demo import _volume_models
+    from segmeter.api.demo import _volume_models
 
-    monkeypatch.setattr("segmeter.cli.demo._at_hand", lambda *_: True)
+    monkeypatch.setattr("segmeter.api.demo._available", lambda *_: True)
     assert _volume_models(None)[0] == ["litemedsam", "mobile-sam"]
-    monkeypatch.setattr("segmeter.cli.demo._at_hand", lambda name, _: name == "mobile-sam")
+    monkeypatch.setattr("segmeter.api.demo._available", lambda name, _: name == "mobile-sam")
     assert _volume_models(None)[0] == ["mobile-sam", "random-walker"]
 
 
@@ -50,11 +50,20 @@ def test_a_log_file_gets_a_line_now_and_then(
 ) -> None:
     from types import SimpleNamespace
 
-    from segmeter.cli import _progress
+    from segmeter.api import progress
 
-    monkeypatch.setattr(_progress, "_EVERY_S", -1.0)
-    bar = _progress.Bar()
+    monkeypatch.setattr(progress, "_EVERY_S", -1.0)
+    bar = progress.Bar()
     bar.begin(3, 0)
     bar.step(SimpleNamespace(error="", job="a"))
     bar.end()
-    assert "1 of 3 scenes" in capsys.readouterr().err
+    assert "1 of 3 scenes, about" in capsys.readouterr().err
+
+
+def test_quiet_prints_results_only_and_verbose_a_line_per_scene(typed: Any, tmp_path: Path) -> None:
+    words = ("run", "noc", "-m", "disc", "-d", "mini", "--limit", 2, "--rounds", 1, "--workers", 0)
+    code, out, err = typed(*words, "-o", tmp_path / "loud", "-v")
+    assert (code, err.count(" of 2 scenes")) == (0, 2)
+    code, quiet, err = typed("-q", *words, "-o", tmp_path / "quiet")
+    assert (code, err) == (0, "")
+    assert quiet.replace(str(tmp_path / "quiet"), str(tmp_path / "loud")) == out

@@ -93,7 +93,7 @@ def test_a_dry_run_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, her
     cost, rows = told["cost"], told["rows"]
     assert (cost["jobs"], cost["workers"]) == (10, 1)
     assert all(len(row["later"]) == 1 for row in rows)
-    assert cost["answers"] == round(sum(row["scenes"] * row["rows"] for row in rows))
+    assert cost["predictions"] == round(sum(row["scenes"] * row["rows"] for row in rows))
     assert cost["bytes"] > 0
     loading = sum(row["loading"] for row in rows)
     spent = sum(row["scenes"] * row["each"] for row in rows)

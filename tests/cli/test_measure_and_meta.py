@@ -172,7 +172,7 @@ def test_a_void_that_takes_the_object_away_is_told(tmp_path: Path) -> None:
     files = "measure", "--as", "object", tmp_path / "mask.npy", tmp_path / "mask.npy"
     done = segmeter(*files, "--void", 255, "--no-boundaries", "--json")
     assert done.returncode == 0
-    assert "holds no object beside label 255" in done.stderr
+    assert "has no label but 255" in done.stderr
     assert segmeter(*files, "--no-boundaries", "--json").stderr == ""
 
 

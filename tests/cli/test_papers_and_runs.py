@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.cli.browse import Server
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -25,6 +24,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image
 from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
+from segmeter.report.browse_server import BrowseServer
 from segmeter.report.browsing import Sessions
 from segmeter.report.leaderboard import sections_of
 from segmeter.report.references import bibtex
@@ -51,7 +51,7 @@ def test_table_and_report_understand_each_others_formats(
     assert "leaderboard-drawn.tex" in out
     code, _, err = typed("table", runs[0], "--format", "word")
     assert code == 2
-    assert err.startswith("segmeter: invalid value for '--format': 'word' is not one of")
+    assert err.startswith("segmeter: no format 'word'; it is latex, tex, markdown")
 
 
 def test_a_benchmark_without_a_table_of_its_own_prints_its_headline(
@@ -182,7 +182,7 @@ def sessions(runs: tuple[Path, Path]) -> Sessions:
 
 @pytest.fixture(scope="module")
 def address(sessions: Sessions) -> Iterator[str]:
-    server = Server(sessions)
+    server = BrowseServer(sessions)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

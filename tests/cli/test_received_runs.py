@@ -22,9 +22,9 @@ import typer.main
 from PIL import Image
 
 import segmeter
-from segmeter.cli import browse as browsing
 from segmeter.cli.app import commands
 from segmeter.models.drawn import Disc
+from segmeter.report.browse_server import BrowseServer
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -49,12 +49,12 @@ WORDS: dict[str, list[str]] = {
     "list": ["models", "RUN"],
     "masks": ["RUN", "-m", "disc", "-o", "OUT"],
     "measure": ["RUN", "RUN"],
-    "models parity": ["disc", "disc?radius=4", "--run", "RUN"],
+    "models parity": ["disc", "disc?radius=4", "--run", "RUN", "-o", "OUT/parity.html"],
     "models serve": ["--model", "RUN"],
     "merge": ["OUT/merged", "RUN", "RUN"],
     "meta": ["-d", "RUN", "--limit", "2"],
     "report": ["RUN", "-o", "OUT/report.html"],
-    "run": ["noc", "-m", "disc?radius=4", "--add", "-o", "RUN", "--workers", "0"],
+    "run noc": ["-m", "disc?radius=4", "--add", "-o", "RUN", "--workers", "0"],
     "runs": ["RUN", "--number", "noc@90"],
     "score": ["RUN", "--measure", "dice"],
     "clicks compare": ["--clicks", "RUN/plan.json", "-d", "RUN"],
@@ -79,7 +79,7 @@ WORDS: dict[str, list[str]] = {
     "train decoder": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
 }
 # Commands of which a hostile run must get no further than a sentence: they would execute it.
-REFUSE = {"run"}
+REFUSE = {"run noc"}
 ROUTES = ("benchmark", "segmenters", "datasets", "users", "measures", "address", "folder")
 # Commands that read runs meet each route alone; the others meet all of them in one run.
 READ_RUNS = {"browse", "check", "cite", "compare", "export", "figure", "leaderboard", "merge"}
@@ -103,7 +103,8 @@ def command_names() -> list[str]:
         inner = getattr(command, "commands", {})
         waiting += [(f"{path} {name}".strip(), held) for name, held in inner.items()]
         found += [] if inner else [path]
-    return sorted(found)
+    # Benchmarks differ in their options; one stands for all.
+    return sorted(name for name in found if name == "run noc" or not name.startswith("run "))
 
 
 def test_no_command_is_left_out() -> None:
@@ -190,7 +191,7 @@ def hostile(sent: Path, tmp_path: Path, listener: Listener) -> Callable[[str], t
     return make
 
 
-def serve_once(server: browsing.Server) -> None:
+def serve_once(server: BrowseServer) -> None:
     """Every page that `browse` serves, instead of waiting for a browser."""
     page = server.pages["/"]({})
     for link in re.findall(r'href="/session\?([^"]+)"', page):
@@ -221,7 +222,7 @@ def test_a_received_run_makes_no_command_do_what_it_names(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(browsing.Server, "serve_forever", serve_once)
+    monkeypatch.setattr(BrowseServer, "serve_forever", serve_once)
     monkeypatch.setenv("SEGMETER_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
     run, mark = hostile(route)

@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run noc", "name at least one model"),
         ("run nco -m disc -d drawn", "did you mean 'noc'?"),
         ("run noc -m disc -d drawn --executor rya", "did you mean 'ray'? it is inline, local or"),
-        ("run noc -m disc -d drawn --method quadtree", "--model or --method, not both"),
+        ("run noc -m disc -d drawn --method quadtree", "no such option: --method"),
         ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
         ("clicks fit", "--tables, or --clicks with --dataset"),
         ("meta --figure map.doc", "must end in .svg, .png or .pdf"),

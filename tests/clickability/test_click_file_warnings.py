@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from segmeter.clickability import click_files as file_warnings
-from segmeter.clickability.click_files import Thing, write_lifelike
+from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.scenes import Dataset
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, read_clicks
@@ -77,7 +77,7 @@ def good(tmp_path_factory: pytest.TempPathFactory, mini: dict[str, Dataset]) -> 
         for name in data.scenes()[:2]
         for target in data.load(name).targets[:2]
     ]
-    write_lifelike(path, things, per_target=20, later=False)
+    write_simulated(path, things, per_target=20, later=False)
     return path
 
 

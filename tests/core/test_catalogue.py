@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,3 +166,57 @@ def test_a_function_with_other_arguments_is_told_what_it_takes(tmp_path: Path) -
     (tmp_path / "x.py").write_text("def predict(image, points, labels): ...\n")
     with pytest.raises(BadInput, match=r"takes \(image, points, labels\); a model function takes"):
         catalogue.models.make(f"{tmp_path}/x.py:predict")
+
+
+SLOW = """
+import threading
+from segmeter.core.measures import measure
+
+registered, go_on = threading.Event(), threading.Event()
+
+
+@measure("slow", range=(0, 1), better="higher", cite="nobody")
+def slow(ground_truth: int, prediction: int) -> float:
+    return helper()
+
+
+registered.set()
+go_on.wait(60)
+
+
+def helper() -> float:
+    return 7.0
+"""
+
+
+def test_a_module_that_another_thread_imports_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A measure is registered before the functions below it in its module exist."""
+    (tmp_path / "slow_measure.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    found: list[object] = []
+
+    def look_up() -> None:
+        try:
+            found.append(catalogue.measures.make("slow")(1, 2))
+        except NameError as error:
+            found.append(error)
+
+    importing = threading.Thread(target=importlib.import_module, args=("slow_measure",))
+    importing.start()
+    try:
+        while "slow" not in catalogue.measures._entries:
+            importing.join(0.01)
+        module = sys.modules["slow_measure"]
+        module.registered.wait(60)
+        looking = threading.Thread(target=look_up)
+        looking.start()
+        looking.join(0.2)  # long enough for a lookup that does not wait
+        module.go_on.set()
+        looking.join()
+    finally:
+        importing.join()
+        catalogue.measures.drop("slow")
+        sys.modules.pop("slow_measure", None)
+    assert found == [7.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
@@ -56,9 +57,11 @@ def functions_run(work: Callable[[], object]) -> set[tuple[str, int]]:
 
     before = sys.getprofile()
     sys.setprofile(note)
+    threading.setprofile(note)  # for requests that a server answers in threads
     try:
         work()
     finally:
         sys.setprofile(before)
+        threading.setprofile(before)
     inside = [code for code in seen if code.co_filename.startswith(str(PACKAGE))]
     return {(str(Path(c.co_filename).relative_to(PACKAGE)), c.co_firstlineno) for c in inside}

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import importlib.util
 import io
 import json
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
+import pyarrow.parquet as pq
 from PIL import Image
 from scipy.io import savemat
 
 from segmeter.benchmarks.concepts.pairs import digest_of, read_phrases
-from segmeter.core.errors import BadWeights, SegmeterError
+from segmeter.core.errors import BadWeights, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.scenes import DatasetCard
@@ -39,51 +38,19 @@ from segmeter.datasets.labelmaps import (
     read_results,
 )
 from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
+from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
 from segmeter.stats.effort import CostModel
 
-from .mutations import Mutate, bytes_changed, json_changed, png_changed, text_changed
+from .mutations import bytes_changed, json_changed, png_changed, text_changed
+from .reader import Reader
+from .services import SERVICES
 
 __all__ = ["READERS", "Reader"]
 
 LABELS = np.arange(12 * 16, dtype=np.uint8).reshape(12, 16) // 5
 PHOTO = np.stack([LABELS * 5, LABELS[::-1] * 6, 255 - LABELS], axis=2)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A reader of one kind of file.
-
-    Attributes
-    ----------
-    seeds
-        Makes the good files; called once.
-    read
-        Reads the file; what surrounds it lies in the same folder.
-    file
-        The file's name in that folder.
-    mutate
-        Changes a good file.
-    around
-        Writes what else must lie in the folder; called once.
-    needs
-        A package without which there is nothing to fuzz.
-    share
-        Only one input in so many is tried, for readers that take long.
-    """
-
-    seeds: Callable[[], list[bytes]]
-    read: Callable[[Path], object]
-    file: str
-    mutate: Mutate = bytes_changed
-    around: Callable[[Path], None] | None = None
-    needs: str = ""
-    share: int = 1
-
-    @property
-    def at_hand(self) -> bool:
-        return not self.needs or importlib.util.find_spec(self.needs) is not None
 
 
 def _encoded(suffix: str, pixels: Any, *options: int) -> bytes:
@@ -211,6 +178,22 @@ def _arrays() -> list[bytes]:
 def _label_arrays() -> list[bytes]:
     arrays = [LABELS, LABELS.astype(">i4"), np.asfortranarray(LABELS), LABELS > 5]
     return [_saved(lambda out, a=a: np.save(out, a)) for a in arrays]
+
+
+def _challenge_cases() -> list[bytes]:
+    boxes = np.array([{"z_min": 0, "z_max": 1}], dtype=object)
+    volume = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    arrays = {"imgs": volume, "gts": volume % 3, "spacing": np.array([1.0, 1.0, 5.0])}
+    return [
+        _saved(lambda out: np.savez(out, **arrays)),
+        _saved(lambda out: np.savez_compressed(out, boxes=boxes, **arrays)),
+    ]
+
+
+def _read_challenge_case(path: Path) -> None:
+    for name in ("imgs", "gts", "spacing", "boxes"):
+        read_member(path, name)
+    holds_cases(path.parent)
 
 
 def _nifti(suffix: str) -> Callable[[], list[bytes]]:
@@ -684,6 +667,121 @@ def _read_id_map(path: Path) -> None:
 PLANS, SIGNED = _of_run("plan.json"), _of_run("provenance.json")
 JOB_FILES = _of_run("**/*.parquet")
 
+
+def _model_configs() -> list[bytes]:
+    return [json.dumps({"model_type": kind}).encode() for kind in ("sam2", "edgetam")]
+
+
+def _with_tensors(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(_tensors()[0])
+
+
+def _read_model_folder(path: Path) -> None:
+    from segmeter.models.opening import open_folder
+
+    with contextlib.suppress(BadWeights, NotFound):  # what is mutated is a config, not weights
+        open_folder(path.parent)
+
+
+def _read_onnx_sam(path: Path) -> None:
+    from segmeter.models.sam._onnx import recognised
+
+    with contextlib.suppress(BadWeights):  # a graph, if not of SAM
+        recognised(path)
+
+
+def _series_of_dicom(folder: Path) -> None:
+    """A series of one more slice than the mutated one, and a mask for each."""
+    from pydicom import dcmread
+
+    other = dcmread(io.BytesIO(_dicom_of_a_patient()[0]))
+    other.SOPInstanceUID = other.file_meta.MediaStorageSOPInstanceUID = "1.2.3.2"
+    other.ImagePositionPatient = [10, 20, 31]
+    other.save_as(folder / "b.dcm")
+
+
+def _dicom_of_a_patient() -> list[bytes]:
+    from pydicom import dcmread
+
+    record = dcmread(io.BytesIO(_dicom()[0]))
+    record.StudyInstanceUID, record.FrameOfReferenceUID, record.SliceThickness = "1.5", "1.6", 1
+    record.PatientID, record.PatientName, record.StudyID, record.InstanceNumber = "7", "x^", "1", 1
+    for name in ("StudyDate", "StudyTime", "AccessionNumber", "PatientSex", "PatientBirthDate",
+                 "ReferringPhysicianName"):  # fmt: skip
+        setattr(record, name, "")
+    return [_saved(lambda out: record.save_as(out, enforce_file_format=True))]
+
+
+def _write_dicom_segmentation(path: Path) -> None:
+    from segmeter.datasets.volumes.cases import Case, FileVolume, Options
+    from segmeter.datasets.volumes.dicom import walk_dicom
+    from segmeter.report.mask_files import write_case
+
+    for series in walk_dicom(sorted(path.parent.glob("*.dcm")))[0]:
+        scene = FileVolume(Case("a", dicom=series), "fuzzed", Options())
+        mask = Mask.box(scene.shape, (0, 0, 0), scene.shape)
+        with tempfile.TemporaryDirectory() as out:
+            write_case(Path(out) / "a.dcm", "dicom-seg", scene, scene.grid, {"all": mask})
+
+
+def _click_maps() -> list[bytes]:
+    iou = (LABELS / 50).astype(np.float16)
+    return [_saved(lambda out: np.savez_compressed(out, iou=iou, low=np.array([2, 3]), stride=4))]
+
+
+def _read_click_map(path: Path) -> None:
+    from segmeter.benchmarks.tetris.simulation import map_of
+
+    map_of(path.read_bytes())
+
+
+def _people() -> list[bytes]:
+    return [b"[[3.5, 4.0, 0.8, 0.5], [7, 2, 0.1, 0.0]]"]
+
+
+def _read_people(path: Path) -> None:
+    from segmeter.benchmarks.tetris.statistics import people_of
+
+    people_of(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def _read_groups_column(path: Path) -> None:
+    from segmeter.benchmarks.by_group.target_groups import _mapping
+
+    _mapping(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+KEPT_BOXES = Path(__file__).parents[1] / "benchmarks" / "kept_runs" / "boxes.parquet"
+
+
+def _cells(column: str) -> Callable[[], list[bytes]]:
+    """Texts of one column of the kept run of `boxes`."""
+
+    def make() -> list[bytes]:
+        table = pq.read_table(KEPT_BOXES, columns=[column])
+        return [str(text).encode() for text in table[column].to_pylist() if text][:1]
+
+    return make
+
+
+def _read_box_rows(column: str) -> Callable[[Path], None]:
+    """Sums up the kept run of `boxes` with one text of a column exchanged for the mutated one."""
+
+    def read(path: Path) -> None:
+        from tests.benchmarks.kept_results import KeptRun
+
+        run = KeptRun("boxes")
+        texts = run._table[column].to_pylist()
+        place = next(number for number, text in enumerate(texts) if text)
+        texts[place] = path.read_bytes().decode("utf-8", "replace")
+        at = run._table.schema.get_field_index(column)
+        field = run._table.schema.field(at)
+        run._table = run._table.set_column(at, field, [texts])
+        run.summary()
+
+    return read
+
+
 READERS: dict[str, Reader] = {
     "images": Reader(_images, read_rgb, "a.png", png_changed),
     "masks": Reader(_masks, _read_mask, "a.png", png_changed),
@@ -696,6 +794,7 @@ READERS: dict[str, Reader] = {
     "mat": Reader(_matlab, _each(read_results, read_contour_map, read_edge_map), "a.mat"),
     "npy": Reader(_arrays, read_edge_map, "a.npy"),
     "label-npy": Reader(_label_arrays, read_results, "a.npy"),
+    "cvpr25-npz": Reader(_challenge_cases, _read_challenge_case, "a.npz"),
     "nifti": Reader(_nifti(".nii"), _read_nifti, "a.nii", needs="nibabel"),
     "nifti-gz": Reader(_nifti(".nii.gz"), _read_nifti, "a.nii.gz", needs="nibabel"),
     "nrrd": Reader(_nrrd, _read_itk, "a.nrrd", text_changed, needs="nrrd"),
@@ -705,6 +804,35 @@ READERS: dict[str, Reader] = {
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),
     "checkpoints": Reader(_checkpoints, _read_weights, "a.pth", needs="torch"),
+    "model-folders": Reader(
+        _model_configs, _read_model_folder, "config.json", json_changed, _with_tensors
+    ),
+    "onnx-sam": Reader(_onnx, _read_onnx_sam, "a.onnx", needs="onnxruntime"),
+    "dicom-seg": Reader(
+        _dicom_of_a_patient,
+        _write_dicom_segmentation,
+        "a.dcm",
+        bytes_changed,
+        _series_of_dicom,
+        needs="highdicom",
+        share=10,
+    ),
+    "click-maps": Reader(_click_maps, _read_click_map, "a.npz"),
+    "people-column": Reader(_people, _read_people, "a.json", json_changed),
+    "groups-column": Reader(
+        lambda: [b'{"size": "small", "class": "a"}'], _read_groups_column, "a.json", json_changed
+    ),
+    **{
+        f"{column}-column": Reader(
+            _cells(column), _read_box_rows(column), "a.txt", changed, share=50
+        )
+        for column, changed in (
+            ("box", json_changed),
+            ("mask", text_changed),
+            ("ground_truth", json_changed),
+        )
+    },
+    **SERVICES,
     "boxes": Reader(_boxes, _read_boxes, "boxes.json", json_changed),
     "dataset-json": Reader(
         _dataset_json,

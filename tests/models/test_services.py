@@ -23,9 +23,10 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click
 from segmeter.core.received import received
-from segmeter.core.scenes import Image
+from segmeter.core.scenes import Header, Image, Volume
 from segmeter.models.conformance import check, drawn_scene
-from segmeter.models.services import ServiceModel, decoded_brush
+from segmeter.models.service_protocols import decoded_brush
+from segmeter.models.services import ServiceModel
 
 HERE = Path(__file__).parent
 ROWS = """select scene, target, protocol, round, prompt, iou from rows order by all"""
@@ -77,6 +78,50 @@ def test_a_label_studio_backend_gives_the_rows_of_the_library(tmp_path: Path) ->
         assert found.mask() == own.predict([Request((Box((10, 12), (30, 40)),))])[0].mask()
 
 
+@pytest.mark.parametrize("protocol", ["monai-label", "nninteractive"])
+def test_servers_of_volumes_give_the_rows_of_the_library(tmp_path: Path, protocol: str) -> None:
+    asked: dict[str, Any] = {"benchmark": "volumes", "limit": 1, "rounds": 3}
+    asked["users"] = ["centre-click" if protocol == "monai-label" else "cvpr25-clicks"]
+    stand_in = str(HERE / "volume_services.py")
+    with process(stand_in, protocol) as (_, address):
+        name = f"{address}?protocol={protocol}"
+        there = segmeter.evaluate(name, "mini-volumes", out=tmp_path / "service", **asked)
+        assert there.errors() == []
+    here = segmeter.evaluate(f"{stand_in}:ball", "mini-volumes", out=tmp_path / "here", **asked)
+    query = "select scene, target, protocol, round, prompt, dice from rows order by all"
+    assert there.sql(query).num_rows
+    assert there.sql(query) == here.sql(query)
+
+
+@pytest.mark.parametrize("protocol", ["monai-label", "nninteractive"])
+def test_a_restarted_server_of_volumes_is_sent_the_volume_again(protocol: str) -> None:
+    stand_in = str(HERE / "volume_services.py")
+    voxels = np.arange(4 * 5 * 6, dtype=np.float32).reshape(4, 5, 6)
+    header = Header("volume", (4, 5, 6), spacing_mm=(3.0, 1.0, 2.0))
+    volume = Volume("mine", "1", voxels, [], header=header)
+    request = Request((Click((3, 4, 5)), Click((3, 0, 5), False)))
+    with process(stand_in, protocol) as (_, address):
+        encoded = ServiceModel(address, protocol).encode(volume)  # type: ignore[arg-type]
+        (first,) = encoded.predict([request])
+    with process(stand_in, protocol, address.rpartition(":")[2]):
+        if protocol == "nninteractive":  # it cannot be seen that a server lost its session
+            with pytest.raises(SegmeterError, match=r"not a mask of .4, 5, 6. .*No image uploaded"):
+                encoded.predict([Request((*request.prompts, Click((3, 3, 5))))])
+        (again,) = encoded.predict([request])
+    assert again.mask() == first.mask()
+    assert again.mask().area > 0
+
+
+def test_a_server_of_several_models_is_asked_for_one_by_name(odd: str) -> None:
+    Odd.answers = {"/info/": {"models": {"a": {"type": "deepgrow"}, "b": {"type": "deepedit"}}}}
+    header = Header("volume", (2, 3, 4))
+    volume = Volume("mine", "1", np.zeros((2, 3, 4), np.float32), [], header=header)
+    with pytest.raises(BadInput, match=r"has the models a, b; choose one: .*&model=NAME"):
+        ServiceModel(odd, "monai-label").encode(volume)
+    with pytest.raises(BadInput, match=r"takes volumes, and .* is of kind image"):
+        ServiceModel(odd, "monai-label").encode(drawn_scene())
+
+
 DYING = """
 import os
 from pathlib import Path
@@ -125,7 +170,7 @@ class Odd(BaseHTTPRequestHandler):
     answers: ClassVar[dict[str, Any]] = {}
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
         answer = self.answers[self.path]
         if answer == "hang":
             time.sleep(3)
@@ -135,6 +180,8 @@ class Odd(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    do_GET = do_POST
 
     def log_message(self, format: str, *args: Any) -> None: ...
 
@@ -192,9 +239,11 @@ def test_brush_masks_are_read_with_runs_and_literals() -> None:
     bits += "0" + "10" + f"{2:04b}" + f"{1:08b}{2:08b}{3:08b}"  # three by themselves
     bits += "0" * (-len(bits) % 8)
     packed = bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
-    assert decoded_brush(packed).tolist() == [255, 255, 255, 1, 2, 3]
+    assert decoded_brush(packed, 6).tolist() == [255, 255, 255, 1, 2, 3]
     with pytest.raises(ValueError, match="end too early"):
-        decoded_brush(packed[:-2])
+        decoded_brush(packed[:-2], 6)
+    with pytest.raises(ValueError, match="too large an image"):
+        decoded_brush(packed, 5)
 
 
 def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:

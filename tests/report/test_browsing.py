@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from segmeter.cli.browse import Server
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
+from segmeter.report.browse_server import BrowseServer
 from segmeter.report.browsing import Sessions
 from segmeter.report.leaderboard import leaderboard_page as board
 from segmeter.report.page import render
@@ -31,7 +31,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def address(played: Run) -> Iterator[str]:
-    server = Server(Sessions(played))
+    server = BrowseServer(Sessions(played))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

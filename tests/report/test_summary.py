@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.cli._formats import Format
 from segmeter.cli.compare import compare
 from segmeter.cli.report import report
 from segmeter.core.catalogue import Spec
@@ -184,7 +183,7 @@ def test_exports_hold_the_numbers_of_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], kind: str, tmp_path: Path
 ) -> None:
     rows = said(folder, capsys)
-    report(folder, out=tmp_path, kind=Format(kind))
+    report(folder, out=tmp_path, kind=kind)
     text = (tmp_path / f"clicks-drawn.{kind}").read_text()
     for row in rows:
         if row["measure"] in ("noc@80", "noc@90"):

@@ -207,3 +207,45 @@ def test_a_replaced_checkpoint_is_refused_on_the_command_line(
     Path("tiny.pt").write_text("250")
     with pytest.raises(RunConflict, match="other code or state"):
         segmeter.evaluate(model, "drawn", out=tmp_path / "run", **settings)
+
+
+WRITES = """
+from pathlib import Path
+import numpy as np
+
+LOG = Path(__file__).with_name("calls.log")
+WEIGHTS = Path(__file__).with_name("weights.npy")
+
+
+class Net:
+    def __init__(self):
+        self.table = "table.csv"
+
+    def predict(self, image, clicks):
+        with LOG.open("a") as log:
+            log.write("called")
+        with open(self.table, "w") as table:
+            table.write("1")
+        np.save("last.npy", image)
+        return image[..., 0] > np.load(WEIGHTS)
+
+
+def train():
+    np.save(WEIGHTS, 3)
+"""
+
+
+def test_files_that_a_source_writes_do_not_count_unless_it_loads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "net.py"
+    source.write_text(WRITES)
+    for name in ("calls.log", "table.csv", "last.npy", "weights.npy"):
+        (tmp_path / name).write_text("before")
+    before = source_fingerprint(source)
+    for name in ("calls.log", "table.csv", "last.npy"):
+        (tmp_path / name).write_text("changed by a call")
+    assert source_fingerprint(source) == before
+    (tmp_path / "weights.npy").write_text("trained again")
+    assert source_fingerprint(source) != before

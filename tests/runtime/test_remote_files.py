@@ -12,7 +12,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from segmeter.cli._option_values import dataset_spec, roots
+from segmeter.api.loading import dataset_spec, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
@@ -103,11 +103,11 @@ def test_protocol_a_run_asks_no_storage(storage: str) -> None:
 
 def test_data_and_weights_may_be_addresses(storage: str, tmp_path: Path) -> None:
     put(storage, "net/weights.bin", b"w")
-    found = roots(Path(storage), Path(f"{storage}/net"))  # as typer hands them on
+    found = roots_of(Path(storage), Path(f"{storage}/net"))  # as typer hands them on
     assert found == Roots(storage, f"{storage}/net")
     assert (found.options()["weights"] / "weights.bin").read_bytes() == b"w"
     with pytest.raises(BadInput, match="there is no folder"):
-        roots(tmp_path / "none", None)
+        roots_of(tmp_path / "none", None)
 
 
 def test_an_address_that_leads_nowhere_is_a_sentence(storage: str) -> None:

@@ -108,6 +108,28 @@ def test_compaction_changes_no_row_and_no_provenance(folder: RunFolder) -> None:
     assert run_plan(PLAN, folder.place, executor="inline") == Tally(0, JOBS, 0)
 
 
+@pytest.mark.parametrize("step", [(RunFolder, "layout"), (Run, "_connected")], ids=str)
+def test_rows_are_read_while_another_process_compacts(
+    here: RunFolder, step: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that were listed are gone when they are read: they are listed and read again."""
+    wanted = Run(here).sql("select * from rows order by all")
+    waiting, real = [here], getattr(*step)
+
+    def overtaken(self: Any, *given: Any) -> Any:
+        made = real(self, *given)
+        if waiting:
+            compact(waiting.pop(), loose=1)
+        return made
+
+    monkeypatch.setattr(*step, overtaken)
+    reader = Run(RunFolder(here.place))
+    assert reader.sql("select * from rows order by all").equals(wanted)
+    assert not waiting
+    assert not reader.damaged
+    assert len(names(here)) == 2
+
+
 def test_one_job_is_read_out_of_a_pack(here: RunFolder) -> None:
     before = Run(here).job_rows("disc", "drawn", "003")
     compact(here, loose=1)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from segmeter.api.runs import Run as EvaluatedRun
 from segmeter.core.errors import BadInput
-from segmeter.evaluation import Run as EvaluatedRun
 from segmeter.report.exports import objects_csv
 from segmeter.store import Run
 from segmeter.store.scanning import quoted

@@ -217,10 +217,7 @@ def test_without_the_system_lock_a_lease_file_does(
         pass
 
 
-def test_without_anchored_folders_links_are_refused_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_ANCHORED", False)
+def test_links_to_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     place = LocalPlace(tmp_path / "run")
     place.begin()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.cli._words import printable
 from segmeter.core.sections import Column, Table
+from segmeter.core.wording import printable
 from segmeter.report.exports import to_csv, to_latex, to_markdown
 
 HOSTILE = ["=1+1", "+1", "-1", "@x", " =1", "\t=1", "\x1b]0;x\x07=1"]

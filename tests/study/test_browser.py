@@ -107,7 +107,7 @@ class Hands:
 
 def targets_of(study: RunningStudy) -> list[dict[str, Any]]:
     """The open batch's trials with a pixel of each target, far from the middle."""
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = (
             sa.select(db.trials.c.place, db.tasks)
             .join(db.tasks, db.tasks.c.id == db.trials.c.task)
@@ -184,7 +184,7 @@ def test_the_exported_click_is_the_pixel_that_was_clicked(
         assert len(wanted) == 10
         chromium.run(f"window.sizes = {json.dumps([each['size'] for each in wanted])}")
         hands.play([each["point"] for each in wanted])
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
         trials = list(trial_rows(connection, study.plan))
     assert [row["pointer"] for row in trials] == [pointer] * 10
@@ -257,7 +257,7 @@ def test_zoom_and_pixel_ratio_in_every_combination(
                 hands.press_pixel(x, y, (width, height))
                 clicked.append((x, y, ratio * zoom))
             hands.until("!document.getElementById('after').hidden")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = list(trial_rows(connection, study.plan))
         exported = list(click_rows(connection, study.plan, study.stimuli))
     assert len(exported) == len(windows) == 20
@@ -321,7 +321,7 @@ def test_twenty_ratings_by_button_and_key_with_undo(
             chromium.run("document.getElementById('again').click()")
             hands.until("document.getElementById('after').hidden")
             hands.until("!document.getElementById('start').disabled")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = list(rating_rows(connection, study.plan))
     assert [row["score"] for row in rows] == given
     assert [row["changes"] for row in rows] == [0] * 9 + [1] + [0] * 10
@@ -345,7 +345,7 @@ screens = [{ show = "cutout", seconds = 0.1 }, { show = "image" }]
 
 
 def steps_kept(study: RunningStudy) -> int:
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(sa.func.count()).where(db.answers.c.kind == "step")
         return int(connection.execute(asked).scalar_one())
 
@@ -375,7 +375,7 @@ def test_a_person_segments_with_a_model_until_content(
         hands.until("document.getElementById('ask').className === 'now'")
         chromium.run("document.getElementById('done').click()")
         hands.until("!document.getElementById('after').hidden")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         (found,) = interactions(connection, study.plan)
     rows, columns = study.stimuli.shown("coffee").size
     places = [(step["y"], step["x"], step["positive"]) for step in found.steps]
@@ -415,7 +415,7 @@ def test_without_a_connection_nobody_begins_and_nothing_is_lost(
         chromium.call("Network.setBlockedURLs", urls=[])
         hands.until("!document.getElementById('after').hidden")
     assert chromium.run("document.activeElement.id") == "after-title"
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert len(list(click_rows(connection, study.plan, study.stimuli))) == 1
     chromium.complaints.clear()
 
@@ -515,7 +515,7 @@ def test_clicks_can_be_undone_and_made_while_zoomed_in(
         hands.until(f"!document.getElementById('done').disabled && {ready}")
         chromium.run("document.getElementById('done').click()")
         hands.until("!document.getElementById('after').hidden")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         (found,) = interactions(connection, study.plan)
         steps = list(step_rows(connection, study.plan))
     (step,) = found.steps

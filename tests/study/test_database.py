@@ -61,7 +61,7 @@ def play(study: RunningStudy, person: Any, *, right: int = 10) -> int:
 
 
 def states(study: RunningStudy) -> list[tuple[str, str]]:
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(db.batches.c.state, db.batches.c.reason).order_by(db.batches.c.opened)
         return [(row[0], row[1]) for row in connection.execute(asked)]
 
@@ -141,7 +141,7 @@ def test_commands_beside_a_running_server_lose_and_double_nothing(
     for worker in workers:
         worker.join()
     assert answers_in(study.database.engine) == sum(given) > 20
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(sa.func.count()).select_from(db.invitations)
         assert connection.execute(asked).scalar_one() == len(links)
     check_counters(study.database.engine)
@@ -225,7 +225,7 @@ def test_nobody_sees_an_image_twice_and_cells_fill_evenly(
     assert person.batch() is None
     for _ in range(4):
         play(study, visit(study).join())
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(db.cells.c.valid).where(db.cells.c.device == "pc")
         counts = set(connection.execute(asked).scalars())
     assert counts <= {0, 1}
@@ -248,7 +248,7 @@ def test_texts_and_wanted_answers_may_change_while_a_study_runs_and_its_design_m
     begin('kind = "clicks"\ntitle = "One"')
     begin('kind = "clicks"\ntitle = "Another"\n[validity]\nradius = 0.02')
     study = begin('kind = "clicks"\ntitle = "Another"\n[design]\nper_cell = 7')
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert set(connection.execute(sa.select(db.cells.c.wanted)).scalars()) == {7}
     with pytest.raises(BadInput, match="another --db"):
         begin('kind = "clicks"\ntitle = "One"\nseed = 4')

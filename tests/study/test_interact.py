@@ -87,7 +87,7 @@ def restarted(begin: Callable[..., RunningStudy], visit: Any, person: Any) -> An
 
 
 def task_of(study: RunningStudy, trial: dict[str, Any]) -> Any:
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = (
             sa.select(db.tasks)
             .join(db.trials, db.trials.c.task == db.tasks.c.id)
@@ -120,7 +120,7 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
             assert answer.status_code == 200, answer.text
             assert drawn(answer.json(), scene.shape) == made.mask
             assert set(answer.json()) == {"number", "top", "left", "height", "width", "runs"}
-            with study.database.reading() as connection:
+            with study.database.snapshot() as connection:
                 kept = steps_of(connection, trial["id"])[made.number - 1]
             assert kept["scores"] == made.scores
         assert content(person, trial).status_code == 200
@@ -155,7 +155,7 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
         assert (y, x, click.positive) == (row["y"], row["x"], row["positive"])
         answer = step(person, trial, row["round"], y + 0.5, x + 0.5, positive=click.positive)
         seen, said = drawn(answer.json(), scene.shape), (*said, click)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         kept = steps_of(connection, trial["id"])
     assert [each["scores"] for each in kept] == [
         {"iou": row["iou"], "boundary_iou": row["boundary_iou"]} for row in wanted
@@ -256,6 +256,6 @@ def test_the_last_click_can_be_taken_back(begin: Callable[..., RunningStudy], vi
     again = restarted(begin, visit, person)
     assert step(again, trial, 2, 20.5, 20.5).json() == other
     assert content(again, trial).status_code == 200
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = [row for row in step_rows(connection, study.plan) if row["trial"] == trial["id"]]
     assert [(row["x"], row["undone"]) for row in rows] == [(100, False), (60, True), (20, False)]

@@ -156,7 +156,7 @@ def test_questions_come_before_the_work_and_can_screen_out(
     out = novice.http.post("/questions/before", data={"form": form_of(page), "experience": "never"})
     assert "you cannot take part" in out.text
     assert "OUT1" in out.text
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         states = [row["state"] for row in participant_rows(connection, study.plan, study.stimuli)]
     assert states == ["joined", "screened_out"]
 
@@ -192,7 +192,7 @@ def test_the_end_has_questions_a_completion_code_and_the_debriefing(
     page = person.http.post("/questions/after", data=fields)
     assert "https://app.prolific.com/submissions/complete?cc=C1" in page.text
     assert "We compared two modes." in page.text
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         (row,) = participant_rows(connection, study.plan, study.stimuli)
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
     assert (row["state"], row["payable"]) == ("finished", True)
@@ -246,7 +246,7 @@ def test_practice_gives_feedback_and_a_check_hides_in_the_batch(
     trials = person.batch()["trials"]
     for trial in trials:
         person.answer(trial, **on_target(study, person, trial))
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = [row for row in trial_rows(connection, study.plan) if not row["training"]]
     assert [row["check"] for row in rows].count(True) == 1
     assert {row["scene"] for row in rows if not row["check"]} == {"astronaut"}
@@ -267,7 +267,7 @@ def test_failing_the_practice_too_often_ends_the_participation(
 
 
 def conditions(study: RunningStudy) -> str:
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(db.people.c.condition).order_by(db.people.c.number)
         return "".join(name[0] for name in connection.execute(asked).scalars())
 
@@ -306,7 +306,7 @@ def test_a_latin_square_orders_conditions_within_participants(
     study = begin(plan(per_cell=50, modes='"Quick", "Other"', design=design))
     for _ in range(4):
         visit(study).join().batch()
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = list(trial_rows(connection, study.plan))
     orders = Counter(
         "".join(r["condition"][0] for r in rows if r["person_number"] == n) for n in range(4)

@@ -78,7 +78,7 @@ def test_every_job_is_rated_as_often_as_planned(
 ) -> None:
     study = begin(PLAN)
     rate_all(study, visit)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         cells = connection.execute(sa.select(db.cells)).mappings().all()
         rows = list(rating_rows(connection, study.plan))
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
@@ -98,7 +98,7 @@ def test_two_masks_of_one_target_are_not_in_one_batch(
 ) -> None:
     study = begin(PLAN)
     batch = visit(study).join().batch()
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         ids = [trial["id"] for trial in batch["trials"]]
         asked = (
             sa.select(db.tasks.c.scene, db.tasks.c.target)
@@ -143,7 +143,7 @@ def test_a_score_may_change_until_the_batch_is_handed_in_and_its_history_stays(
     assert person.post(finish).status_code == 200
     assert rate(person, first, 1).status_code == 410
     assert person.post(finish).status_code == 200
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(db.answers.c.body).where(db.answers.c.trial == first["id"])
         history = [
             json.loads(text)["given"]["score"] for text in connection.execute(asked).scalars()
@@ -180,7 +180,7 @@ def test_practice_comes_first_and_has_to_be_passed(
         assert answer == {"passed": passed, "next": "work"}
     assert study.revalidate(Validity(batch_minimum=0)) == 0  # rules about clicks change nothing
     assert not person.batch()["training"]
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert list(rating_rows(connection, study.plan)) == []
 
 
@@ -199,11 +199,11 @@ def test_a_batch_that_gets_known_masks_wrong_does_not_count(
         for trial in batch["trials"]:
             assert rate(person, trial, score).status_code == 200
         assert person.post(f"/api/batches/{batch['batch']}/finish").json()["passed"] is None
-        with study.database.reading() as connection:
+        with study.database.snapshot() as connection:
             return len(list(rating_rows(connection, study.plan)))
 
     def dropped() -> list[str]:
-        with study.database.reading() as connection:
+        with study.database.snapshot() as connection:
             asked = sa.select(db.batches.c.reason).where(db.batches.c.state == "dropped")
             return list(connection.execute(asked).scalars())
 
@@ -211,7 +211,7 @@ def test_a_batch_that_gets_known_masks_wrong_does_not_count(
     assert (rated(9), dropped()) == (5, ["0 of 1 checks right"])
     # The rule belongs to the plan and can be run again.
     assert study.revalidate(study.plan.validity.model_copy(update={"checks": 0.0})) == 5
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert len(list(rating_rows(connection, study.plan))) == 10
         filled = sa.select(sa.func.sum(db.cells.c.valid))
         assert connection.execute(filled).scalar_one() == 10
@@ -221,14 +221,14 @@ def test_testers_check_a_share_of_the_jobs(begin: Callable[..., RunningStudy], v
     study = begin(PLAN)
     tester = visit(study).join(study.invite(1, "tester")[0])
     batch = tester.batch()
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(sa.func.count()).where(db.cells.c.device == "tester")
         planned = connection.execute(asked).scalar_one()
     assert 0 < len(batch["trials"]) <= min(5, planned)
     for trial in batch["trials"]:
         assert rate(tester, trial, 4).status_code == 200
     assert tester.post(f"/api/batches/{batch['batch']}/finish").status_code == 200
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         roles = {row["role"] for row in rating_rows(connection, study.plan)}
         ordinary = sa.select(sa.func.sum(db.cells.c.valid)).where(db.cells.c.device == "any")
         assert connection.execute(ordinary).scalar_one() == 0

@@ -73,7 +73,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStudy]:
 
 
 def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
-    with filled.database.reading() as connection:
+    with filled.database.snapshot() as connection:
         cells = connection.execute(sa.select(db.cells)).mappings().all()
     assert {(cell["valid"], cell["open"]) for cell in cells} == {(2, 0)}
 
@@ -81,7 +81,7 @@ def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
 def test_the_files_are_read_by_everything_that_reads_clicks(
     filled: RunningStudy, tmp_path: Path
 ) -> None:
-    with filled.database.reading() as connection:
+    with filled.database.snapshot() as connection:
         export(connection, filled.plan, filled.stimuli, tmp_path)
     clicks = read_clicks(tmp_path / "clicks.csv", {"mini": Mini().scenes()})
     targets = list(filled.stimuli.targets())
@@ -93,7 +93,7 @@ def test_the_files_are_read_by_everything_that_reads_clicks(
 
 
 def test_the_page_holds_the_papers_tables(filled: RunningStudy) -> None:
-    with filled.database.reading() as connection:
+    with filled.database.snapshot() as connection:
         page = study_page(connection, filled.plan, filled.stimuli)
     for heading in ("Display modes", "Computer against phone", "Where participants clicked"):
         assert heading in page
@@ -122,7 +122,7 @@ def test_ratings_are_compared_as_the_supplement_does(
             cv2.imwrite(name, box.dense().astype(np.uint8) * 255)
     study = begin(RATE)
     fill_with_people(study)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = list(rating_rows(connection, study.plan))
         page = study_page(connection, study.plan, study.stimuli)
     (found,) = compare_models(rows)
@@ -155,7 +155,7 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
         done = {"nonce": "0" * 16, "accepted": True, "review_ms": 500.0}
         done |= {"screens": screens, "focus_lost": False}
         assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         found = interactions(connection, study.plan)
         page = study_page(connection, study.plan, study.stimuli, simulated=["centre-click"])
         steps = list(step_rows(connection, study.plan))
@@ -191,7 +191,7 @@ def test_two_modes_are_compared_without_a_text_description(
     )
     study = begin(text.replace("batch = 2", 'batch = 2\ndevices = ["pc"]'))
     fill_with_people(study)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         page = study_page(connection, study.plan, study.stimuli)
     assert "Each display mode against Silhouette_Mask" in page
     assert "Not enough clicks" not in page

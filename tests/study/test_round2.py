@@ -77,7 +77,7 @@ def test_people_are_asked_about_the_best_mask_that_is_not_too_good(
         assert extra.overlap(ground_truth) == 0 < extra.area
     assert "An outline of an object has an error" in visit(study).join().http.get("/work").text
     fill_with_people(study)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         export(connection, study.plan, study.stimuli, tmp_path / "out")
     clicks = read_clicks(tmp_path / "out" / "clicks.csv", {"mini": Mini().scenes()})
     assert {key.kind for key in clicks.keys} == {"fn", "fp"}

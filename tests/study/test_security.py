@@ -33,7 +33,7 @@ def study(begin: Callable[..., RunningStudy]) -> RunningStudy:
 
 
 def kept(study: RunningStudy) -> int:
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         asked = sa.select(sa.func.count()).where(db.trials.c.answered.is_not(None))
         return int(connection.execute(asked).scalar_one())
 
@@ -144,7 +144,7 @@ def test_the_session_cookie_is_closed_to_scripts_and_secret_in_the_database(
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     value = cookie.split("=")[1].split(";")[0]
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         text = json.dumps([list(row) for row in connection.execute(sa.select(db.people))])
     assert value not in text
 

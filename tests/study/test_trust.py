@@ -63,7 +63,7 @@ low = 8
 
 
 def rows_of(study: RunningStudy) -> list[dict[str, Any]]:
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         return [r for r in trial_rows(connection, study.plan) if r["answered"] is not None]
 
 
@@ -82,7 +82,7 @@ def test_opening_the_page_reserves_nothing(begin: Callable[..., RunningStudy], v
         person = visit(study).join()
         assert person.http.get("/work").status_code == 200
         assert person.post("/api/offer").json()["state"] == "work"
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert connection.execute(sa.select(db.batches)).first() is None
 
 
@@ -115,7 +115,7 @@ def test_full_at_the_moment_differs_from_done(
         late = visit(study).join()
     assert visit(study).join().post("/api/offer").json() == {"state": "full"}
     # Abandoned places come back soon; a batch without an answer has four minutes.
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         b = db.batches.c
         lasts = connection.execute(sa.select(b.deadline - b.opened)).scalars().all()
     assert max(lasts) <= 240
@@ -132,7 +132,7 @@ def test_a_closed_page_gives_its_places_back(
     batch = person.batch()
     person.answer(batch["trials"][0])
     assert person.post(f"/api/batches/{batch['batch']}/leave").status_code == 200
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         deadline = connection.execute(sa.select(db.batches.c.deadline)).scalar_one()
     assert deadline < time.time() + 121
     again = person.batch()  # opened again, it continues, and the reload is noted
@@ -213,7 +213,7 @@ def test_with_a_model_the_same_flags_count(begin: Callable[..., RunningStudy], v
     found = [row["flag_bad"] for row in rows_of(study)]
     assert found == [[], ["left_page"], ["late"], ["clock"], ["no_click"]]
     assert [row["counts"] for row in rows_of(study)] == [True] + [False] * 4
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert len(interactions(connection, study.plan)) == 1
 
 
@@ -235,7 +235,7 @@ def test_a_wrong_check_counts_whether_or_not_the_round_is_handed_in(
         with study.database.writing() as connection:
             connection.execute(sa.update(db.batches).values(deadline=1.0))
         visit(study).join().batch()
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert list(rating_rows(connection, study.plan)) == []
         (reason,) = connection.execute(
             sa.select(db.batches.c.reason).where(db.batches.c.id == batch["batch"])
@@ -251,7 +251,7 @@ def test_ratings_in_a_moment_do_not_count(begin: Callable[..., RunningStudy], vi
         rate(person, trial, 9)
     person.post(f"/api/batches/{batch['batch']}/finish")
     assert {flag for row in rows_of(study) for flag in row["flag_bad"]} == {"too_fast"}
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert list(rating_rows(connection, study.plan)) == []
 
 
@@ -269,7 +269,7 @@ def test_masks_for_checks_are_no_model_and_no_check_comes_twice(
     for row in rows_of(study):
         checks += row["check"]
     assert checks == 1
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert {row["model"] for row in rating_rows(connection, study.plan)} == {"model"}
 
 
@@ -282,7 +282,7 @@ def test_the_same_score_again_is_no_change(begin: Callable[..., RunningStudy], v
     for trial in batch["trials"][1:]:
         rate(person, trial, 5)
     person.post(f"/api/batches/{batch['batch']}/finish")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         changes = sorted(row["changes"] for row in rating_rows(connection, study.plan))
     assert changes[-1] == 1
 
@@ -321,7 +321,7 @@ def test_new_links_are_shown_once_and_not_made_again_on_reload(
     made = http.post("/conduct/invite", data={"form": form, "count": 2, "label": "wave 1"})
     assert made.text.count("/join/") == 2
     assert "/join/" not in http.get(str(made.url)).text
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = connection.execute(sa.select(db.invitations.c.label)).scalars().all()
     assert rows == ["wave 1"] * 2
 
@@ -352,5 +352,5 @@ def test_exported_devices_are_those_of_the_batch(
         person.answer(trial)
     person.post("/api/device", {"device": "mobile"})
     assert {row["device"] for row in rows_of(study)} == {"pc"}
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         assert list(click_rows(connection, study.plan, study.stimuli)) is not None

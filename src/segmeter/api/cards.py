@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -44,12 +43,11 @@ def _described(registry: Registry[Any], name: str, places: Roots) -> Any:
 
 
 def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:
-    """Options that may follow the name; of a benchmark, those of `--option`."""
-    settings = getattr(entry.make, "settings", None)
-    if isinstance(settings, Mapping):
-        return {
-            name: {"default": value if value != "" else None} for name, value in settings.items()
-        }
+    """Options that may follow the name; of a benchmark, those of `segmeter run BENCHMARK`."""
+    declared = getattr(entry.make, "options", None)
+    if declared is not None:
+        return {o.name: {"default": o.default if o.default != "" else None}
+                for o in declared if o.help}  # fmt: skip
     return {
         name: {} if p.default is p.empty else {"default": p.default}
         for name, p in inspect.signature(entry.make).parameters.items()

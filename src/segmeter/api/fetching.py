@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from segmeter.models.fetching import Arrival, Offer
     from segmeter.models.fetching.transfer import Progress
 
-__all__ = ["fetch", "list_weights"]
+__all__ = ["fetch", "list_weights", "weight_sources", "weights_home"]
 
 
 def fetch(
@@ -72,6 +72,18 @@ def list_weights() -> dict[str, bool]:
     from segmeter.models import weights
 
     return {name: bool(weights.files(weights.home() / name)) for name in _offers()}
+
+
+def weight_sources() -> dict[str, dict[str, str]]:
+    """Sources of each model's weights: kind (`hub`, `page`, `index`) and address."""
+    return {name: {s.kind: str(s) for s in offer.sources} for name, offer in _offers().items()}
+
+
+def weights_home() -> Path:
+    """The folder that `fetch` downloads to by default."""
+    from segmeter.models import weights
+
+    return weights.home()
 
 
 def _offers() -> dict[str, Offer]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from segmeter.api.cards import facts_of
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import RunOption
 from segmeter.core.catalogue import Registry
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.runtime.remote_files import Roots
 
 __all__ = [
     "KINDS",
+    "BenchmarkOptions",
     "describe",
     "list_benchmarks",
     "list_datasets",
@@ -20,6 +23,7 @@ __all__ = [
     "list_methods",
     "list_models",
     "list_users",
+    "measure_cards",
     "summaries",
 ]
 
@@ -34,8 +38,13 @@ KINDS: dict[str, Registry[Any]] = {
 }
 
 
-def list_models() -> list[str]:
+def list_models(*, synthetic: bool = False) -> list[str]:
     """Names of all models that `load_model` and `evaluate` take.
+
+    Parameters
+    ----------
+    synthetic
+        Also models with a known behaviour for tests, such as `disc`.
 
     Returns
     -------
@@ -45,10 +54,10 @@ def list_models() -> list[str]:
     Examples
     --------
     >>> import segmeter
-    >>> "mobile-sam" in segmeter.list_models()
-    True
+    >>> "mobile-sam" in segmeter.list_models(), "disc" in segmeter.list_models()
+    (True, False)
     """
-    return _names("models")
+    return list(summaries("models", synthetic=synthetic))
 
 
 def list_methods() -> list[str]:
@@ -151,9 +160,40 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
     return facts_of(_registry(kind), name, Roots(data, weights))
 
 
-def summaries(kind: str) -> dict[str, str]:
-    """Names of one kind with a line about each."""
-    return {entry.name: entry.summary for entry in _registry(kind)}
+def summaries(kind: str, *, synthetic: bool = False) -> dict[str, str]:
+    """Names of one kind with a line about each; synthetic models only if asked."""
+    return {
+        entry.name: entry.summary
+        for entry in _registry(kind)
+        if synthetic or not getattr(entry.make, "synthetic", False)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkOptions:
+    """Options of `segmeter run BENCHMARK`: those it declares, and what it evaluates."""
+
+    summary: str
+    options: tuple[RunOption, ...]
+    models: bool
+    methods: bool
+
+    @classmethod
+    def of(cls, benchmark: str) -> BenchmarkOptions:
+        """The options of a benchmark by name.
+
+        >>> [option.flag for option in BenchmarkOptions.of("noc").options]
+        ['--until']
+        """
+        summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
+        evaluates = getattr(made, "evaluates", ("model",))
+        offered = tuple(option for option in made.options if option.help)
+        return cls(summary or benchmark, offered, "model" in evaluates, "method" in evaluates)
+
+
+def measure_cards() -> dict[str, Any]:
+    """Measures with their cards, by name."""
+    return {entry.name: entry.make() for entry in catalogue.measures}
 
 
 def _names(kind: str) -> list[str]:

@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Dataset as Source
 from segmeter.core.scenes import DatasetCard, Header, Image, Scene, Target, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.runtime.remote_files import Roots, is_address
+from segmeter.runtime.remote_files import Roots, as_typed, is_address
 
 __all__ = [
     "Dataset",
@@ -27,6 +28,9 @@ __all__ = [
     "is_own_data",
     "load_dataset",
     "load_model",
+    "parsed_options",
+    "protocol_names",
+    "roots_of",
     "scene_of",
 ]
 
@@ -257,6 +261,40 @@ def scene_of(
 def as_model(model: Any, weights: str | Path | None = None) -> Any:
     """A model by name, or an object, function or predictor as a model."""
     return load_model(model, weights) if isinstance(model, str) else catalogue.adapted_model(model)
+
+
+def roots_of(data: str | Path | None, weights: str | Path | None = None) -> Roots:
+    """Folders or addresses of data and weights; a folder that is named must exist."""
+    found = [None if path is None else as_typed(path) for path in (data, weights)]
+    for flag, path in zip(("--data", "--weights"), found, strict=True):
+        if path is not None and not is_address(path) and not Path(path).is_dir():
+            raise BadInput(f"{flag}: there is no folder '{path}'")
+    return Roots(found[0], found[1])
+
+
+def parsed_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings given as `name=value`; values are JSON where they can be.
+
+    >>> parsed_options(["draws=3", "absent=skip"])
+    {'draws': 3, 'absent': 'skip'}
+    """
+    for text in texts:
+        if not text.partition("=")[0] or "=" not in text:
+            raise BadInput(f"--option is name=value, not '{text}'")
+    return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
+
+
+def protocol_names(given: str | Sequence[str]) -> tuple[ProtocolName, ...]:
+    """The protocols that `"published"`, `"corrected"`, `"both"` or a list of them name.
+
+    >>> protocol_names("both")
+    ('published', 'corrected')
+    """
+    words = [given] if isinstance(given, str) else list(given)
+    for word in words:
+        check_choice("protocol", word, ("published", "corrected", "both"))
+    known: tuple[ProtocolName, ...] = ("published", "corrected")
+    return known if "both" in words else tuple(name for name in known if name in words)
 
 
 def is_own_data(path: str) -> bool:

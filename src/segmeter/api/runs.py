@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.sections import Section
-from segmeter.runtime.remote_files import Roots, as_typed, is_address
+from segmeter.api.loading import roots_of
+from segmeter.core.capabilities import ChoosesUsers
+from segmeter.core.errors import BadInput, SegmeterError, check_choice
+from segmeter.core.sections import Section, Table, Value
+from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
 from segmeter.store.scanning import quoted
 
+if TYPE_CHECKING:
+    from segmeter.api.gates import Gate
+    from segmeter.engine import Tally
+    from segmeter.report.browse_server import BrowseServer
+
 __all__ = ["Run", "data_roots", "open_run"]
+
+_COST_KEYS = {"time": "hours", "waiting": "waiting_hours", "saved": "saved_percent"}
+_LANGUAGES = {"md": "markdown", "tex": "latex"}
 
 
 def open_run(
@@ -79,6 +90,9 @@ class Run(StoredRun):
     ('report.html', 'iou.svg')
     """
 
+    tally: Tally | None = None
+    """Jobs done, done before and failed, of the call of `evaluate` that returned the run."""
+
     def rows(self) -> list[dict[str, Any]]:
         """All rows, one per round of a session, without their masks."""
         known = self.sql("select * from rows limit 0").column_names
@@ -135,15 +149,66 @@ class Run(StoredRun):
             raise BadInput("no group has two models on the same targets; nothing can be compared")
         return chosen
 
+    @property
+    def models_by_run(self) -> list[dict[str, str]]:
+        """Of each opened run, its models by name, with the labels that they have here."""
+        sources = self._labelled if self._several else self._sources
+        return [
+            {name: source.labels.get(name, name) for name in map(str, source.plan.segmenters)}
+            for source in sources
+        ]
+
+    def gate(self, conditions: Sequence[str], protocol: str = "corrected") -> Gate:
+        """Judge new models against old ones on the same objects, as a check of a model's change.
+
+        Open the old run first, as `open_run([old, new])`; of a single run the first model is the
+        old one. Objects without a result of the new model fail the gate.
+
+        Parameters
+        ----------
+        conditions
+            `"noc@90 worse"`: significantly worse (Holm); `"noc@90 worse by 0.2"`: the 95 %
+            interval is beyond a margin; `"noc@90 may be worse by 0.2"`: it reaches beyond one.
+
+        Returns
+        -------
+        Gate
+            True if it passes; `lines`, `facts()` and `markdown()`.
+        """
+        from segmeter.api.gates import judge
+
+        check_choice("protocol", protocol, ("published", "corrected"))
+        return judge(self, conditions, protocol)
+
     def table(
         self,
-        format: Literal["latex", "markdown", "csv", "html"] = "markdown",
+        format: str = "markdown",
         protocol: str = "corrected",
+        *,
+        columns: Sequence[str] = (),
+        models: Sequence[str] = (),
+        datasets: Sequence[str] = (),
+        names: Mapping[str, str] | None = None,
     ) -> str:
-        """The table that papers on this benchmark print, as text."""
-        from segmeter.report.paper_tables import table_text
+        """The table that papers on this benchmark print, as text.
 
-        return table_text(self, format, protocol)
+        Parameters
+        ----------
+        format
+            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+        columns
+            Statistics instead of those that the benchmark's papers print, such as `["noc@80"]`.
+        models, datasets
+            Which of them, in this order; all in the order of the run by default.
+        names
+            Display names of models and data sets, such as `{"net.py:predict": "Ours"}`.
+        """
+        from segmeter.report.paper_tables import TableChoice, table_text
+
+        check_choice("format", format, ("latex", "tex", "markdown", "md", "csv", "html"))
+        named: Any = _LANGUAGES.get(format, format)
+        choice = TableChoice(columns, models, datasets, names or {})
+        return table_text(self, named, protocol, choice)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""
@@ -183,26 +248,35 @@ class Run(StoredRun):
         """
         from segmeter.report.writing import write_sections
 
+        if out is not None and Path(out).is_dir():
+            page = Path(out) / "report.html"
+            raise BadInput(f"--out '{out}' is a folder; name the page, such as '{page}'")
         sections = self._report_sections(by, groups, objects, rate)
-        (page,) = write_sections(self, sections, None if out is None else Path(out), "html")
-        return Path(page)
+        (written,) = write_sections(self, sections, None if out is None else Path(out), "html")
+        return Path(written)
 
     def report_tables(
         self,
         out: str | Path | None = None,
-        format: Literal["csv", "md", "tex"] = "csv",
+        format: str = "csv",
         *,
         by: str | None = None,
         groups: str | Path | None = None,
         objects: int | None = None,
         rate: float | None = None,
     ) -> list[Path]:
-        """Write the tables of the report, a file each; with CSV also one line per session."""
+        """Write the tables of the report, a file each; with CSV also one line per session.
+
+        `format` is `"csv"`, `"markdown"` (`"md"`) or `"latex"` (`"tex"`).
+        """
         from segmeter.report.writing import write_sections
 
+        endings = {language: ending for ending, language in _LANGUAGES.items()}
+        ending: Any = endings.get(format, format)
+        check_choice("format", ending, ("html", "csv", "md", "tex"))
         sections = self._report_sections(by, groups, objects, rate)
         place = None if out is None else Path(out)
-        return [Path(file) for file in write_sections(self, sections, place, format)]
+        return [Path(file) for file in write_sections(self, sections, place, ending)]
 
     def conclusion(self) -> str:
         """The first sentence of the report: the answer to the benchmark's question."""
@@ -210,6 +284,42 @@ class Run(StoredRun):
 
         made = next(iter(self._reports.values()), None)
         return answer_of(made or self._report_sections(None, None, None, None))
+
+    def cost(self, objects: int, rate: float | None = None) -> list[dict[str, Any]]:
+        """Costs of annotating so many objects with each model, and all by hand.
+
+        Returns
+        -------
+        list of dict
+            Per data set and way: hours of a person, hours of waiting for the machine, money at
+            `rate` per hour, and percent saved; each with `value`, `low` and `high` (95 %).
+        """
+        section, found = self._cost_section(objects, rate), []
+        for table in (block for block in section.blocks if isinstance(block, Table)):
+            heads = [_COST_KEYS.get(column.title, column.title) for column in table.columns]
+            for row in table.rows:
+                cells = dict(zip(heads, map(_plain_cell, row), strict=True))
+                found.append({"table": table.caption or "", **cells})
+        return found
+
+    def cost_sheet(
+        self, out: str | Path | None = None, objects: int = 1000, rate: float | None = None
+    ) -> Path:
+        """Write what annotating so many objects would cost as a page that prints on one sheet."""
+        from segmeter.report.page import render
+        from segmeter.report.writing import page_of
+
+        made = page_of(self, [self._cost_section(objects, rate)])
+        page = replace(made, title="Annotation costs", subtitle=made.title)
+        place = Path(self.address) / "cost.html" if out is None else Path(out)
+        return _written(place, render(page))
+
+    def _cost_section(self, objects: int, rate: float | None) -> Section:
+        section = self.benchmark.cost_section(self, objects, rate)
+        if section is None:
+            name = self.plan.benchmark
+            raise BadInput(f"--objects: benchmark '{name}' does not measure time")
+        return section
 
     def _report_sections(
         self,
@@ -222,15 +332,13 @@ class Run(StoredRun):
         from segmeter.benchmarks.by_group.breakdown import breakdown
         from segmeter.report.writing import sections_of
 
+        if rate is not None and objects is None:
+            raise BadInput("--rate is what an hour costs of --objects; say how many objects")
         key = (by, None if groups is None else str(groups), objects, rate)
         if key not in self._reports:
             more = []
             if objects is not None:
-                section = self.benchmark.cost_section(self, objects, rate)
-                if section is None:
-                    name = self.plan.benchmark
-                    raise BadInput(f"--objects: benchmark '{name}' does not measure time")
-                more.append(section)
+                more.append(self._cost_section(objects, rate))
             if by is not None or groups is not None:
                 file = None if groups is None else Path(groups)
                 more.append(breakdown(self.benchmark, self, by or "group", file))
@@ -245,7 +353,7 @@ class Run(StoredRun):
         self,
         out: str | Path,
         format: str | None = None,
-        rounds: Literal["last", "best", "all"] | int = "last",
+        rounds: str | int = "last",
         images: bool = True,
     ) -> list[Any]:
         """Write masks as files for other programs.
@@ -255,29 +363,64 @@ class Run(StoredRun):
         out
             Folder for the files.
         format
-            `"png"`, `"nifti"`, `"coco"`, `"fiftyone"` or `"labelstudio"`; by default PNG for images
-            and NIfTI for volumes.
+            `"png"`, `"nifti"`, `"coco"`, `"cvat"`, `"fiftyone"` or `"labelstudio"`; by default PNG
+            for images and NIfTI for volumes.
         rounds
             Masks of the `"last"` or the `"best"` round, of `"all"`, or after so many rounds.
         images
-            Whether lists (COCO, FiftyOne, Label Studio) come with the images.
+            Whether lists (COCO, CVAT, FiftyOne, Label Studio) come with the images.
 
         Returns
         -------
         list of MaskFile
             `path`, `scene`, `target`, `image` (the original file's name) and `voxels` of each mask.
         """
-        from segmeter.report.mask_files import FORMATS, export_masks
+        from segmeter.report.mask_files import FORMATS, export_masks, rounds_of
 
         if format is not None:
             check_choice("format", format, FORMATS)
-        return export_masks(self, Path(out), format, rounds, images)
+        which = rounds if isinstance(rounds, int) else rounds_of(rounds)
+        return export_masks(self, Path(out), format, which, images)
+
+    def export_hint(self, format: str | None) -> str:
+        """How to open the files of an export in the tool that they are for."""
+        from segmeter.report.mask_lists import LISTS
+
+        return LISTS[format].hint if format is not None and format in LISTS else ""
 
     def score(self, measure: str) -> int:
         """Add a measure, computed from the stored masks; returns how many jobs were scored."""
         from segmeter.engine.scoring import score_run
 
         return score_run(self.address, measure, self.roots, trust=self.trust)
+
+    def statistics(self) -> list[Any]:
+        """Cards of the statistics: name, title, unit, digits, direction."""
+        return list(self.benchmark.statistics(self))
+
+    def notes(self) -> list[str]:
+        """Sentences about sessions that the summary leaves out."""
+        benchmark = self.benchmark
+        return list(benchmark.left_out(self)) if isinstance(benchmark, ChoosesUsers) else []
+
+    def browse(self, port: int = 0) -> BrowseServer:
+        """A local server with a page of all sessions; `serve_forever()` starts it."""
+        from segmeter.report.browse_server import BrowseServer
+        from segmeter.report.browsing import Sessions
+
+        return BrowseServer(Sessions(self), port)
+
+    def missing_images(self) -> dict[str, str]:
+        """Data sets whose images are not found here, and why: the report lacks their images."""
+        from segmeter.core.dataset_names import display_names
+
+        found = {}
+        for name, shown in display_names(self.plan.datasets).items():
+            try:
+                self.scenes(name)
+            except SegmeterError as error:
+                found[shown] = str(error)
+        return found
 
     def cite(self) -> str:
         """BibTeX of every model, data set, measure and benchmark that the run used."""
@@ -289,10 +432,7 @@ class Run(StoredRun):
 def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
     """The folder of the data: as given, else where the run's last commands said it was."""
     if data is not None:
-        place = as_typed(data)
-        if not is_address(place) and not Path(place).is_dir():
-            raise BadInput(f"--data: there is no folder '{place}'")
-        return Roots(place)
+        return roots_of(data)
     for entry in reversed(run.commands):
         try:
             words = shlex.split(str(entry.get("command", "")), posix=True)
@@ -303,6 +443,13 @@ def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
             if word.startswith("--data") and told != word and Path(told).is_dir():
                 return Roots(Path(told), None, noted=True)
     return Roots()
+
+
+def _plain_cell(cell: Any) -> Any:
+    """A cell of a table as JSON can hold it."""
+    if isinstance(cell, Value):
+        return {"value": cell.value, "low": cell.low, "high": cell.high}
+    return None if cell is None else str(cell)
 
 
 def _written(path: Path, text: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -32,11 +33,37 @@ __all__ = [
     "Threads",
     "Trust",
     "Weights",
+    "names_of",
 ]
 
-# Where things lie
-RunAddress = Annotated[str, Argument(help="A run folder, or the address of a run.")]
-Runs = Annotated[list[str], Argument(help="Run folders or addresses, read as one.")]
+
+def names_of(kind: str) -> Callable[[str], list[str]]:
+    """Completes names of one kind."""
+
+    def complete(incomplete: str) -> list[str]:
+        from segmeter.api.listing import summaries
+
+        return [name for name in summaries(kind) if name.startswith(incomplete)]
+
+    return complete
+
+
+def _runs(incomplete: str) -> list[str]:
+    """Completes run folders below `runs`, and folders as they are typed."""
+    typed = Path(incomplete)
+    base = typed if incomplete.endswith("/") else typed.parent
+    places = [Path("runs"), base] if not incomplete else [base]
+    found = [folder for place in places for folder in place.glob("*/")]
+    return sorted({str(folder) for folder in found if str(folder).startswith(incomplete)})
+
+
+# Where things are
+RunAddress = Annotated[
+    str, Argument(help="A run folder, or the address of a run.", autocompletion=_runs)
+]
+Runs = Annotated[
+    list[str], Argument(help="Run folders or addresses, read as one.", autocompletion=_runs)
+]
 Data = Annotated[
     Path | None,
     Option("--data", envvar="SEGMETER_DATA", help="Folder or address of the data sets."),
@@ -49,38 +76,59 @@ MasksShown = Annotated[
     Path | None, Option("--previous", help="Folder of the masks that later rounds showed.")
 ]
 
-# What is looked at
-OneModel = Annotated[str, Option("--model", "-m", help="Model by name, or file.py:name.")]
+# What is evaluated
+OneModel = Annotated[
+    str,
+    Option(
+        "--model", "-m", autocompletion=names_of("models"), help="Model by name, or file.py:name."
+    ),
+]
 Models = Annotated[
     list[str] | None,
-    Option("--model", "-m", help="Model by name, or file.py:name; may be given several times."),
+    Option(
+        "--model",
+        "-m",
+        autocompletion=names_of("models"),
+        help="Model by name, or file.py:name; may be given several times.",
+    ),
 ]
 OneDataset = Annotated[
-    str, Option("--dataset", "-d", help="Data set by name, or a folder of your own.")
+    str,
+    Option(
+        "--dataset",
+        "-d",
+        autocompletion=names_of("datasets"),
+        help="Data set by name, or a folder of your own.",
+    ),
 ]
 ImageSets = Annotated[
     list[str],
-    Option("--dataset", "-d", help="Data set of the images, or a folder of your own."),
+    Option(
+        "--dataset",
+        "-d",
+        autocompletion=names_of("datasets"),
+        help="Data set by name, or a folder of your own; may be given several times.",
+    ),
 ]
 Limit = Annotated[
     int | None, Option("--limit", min=1, help="Only the first scenes of each data set.")
 ]
 Seed = Annotated[int, Option("--seed", help="Seed of every draw.")]
 
-# How it is judged
+# How it is evaluated
 OneProtocol = Annotated[
     str,
     Option(
         "--protocol",
-        help="published: as the authors' code computes, faults included; corrected: as it should.",
+        help="published: as the authors' code computes, flaws included; corrected: without them.",
     ),
 ]
 ProtocolChoice = Annotated[
     str,
     Option(
         "--protocol",
-        help="published: as the authors' code computes, faults included; corrected: as it should; "
-        "or both.",
+        help="published: as the authors' code computes, flaws included; corrected: without "
+        "them; or both.",
     ),
 ]
 Cost = Annotated[
@@ -99,7 +147,9 @@ GroupsFile = Annotated[
 ]
 Trust = Annotated[
     bool,
-    Option("--trust", help="Run the Python files that the run names; never for a stranger's."),
+    Option(
+        "--trust", help="Run the Python files that the run names; never for a run you were sent."
+    ),
 ]
 
 # What is written

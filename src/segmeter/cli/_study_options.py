@@ -11,7 +11,7 @@ PlanFile = Annotated[Path, Argument(help="The study's plan (TOML).", metavar="PL
 Db = Annotated[
     str | None,
     Option(
-        "--db", envvar="SEGMETER_STUDY_DB", help="Database; PLAN.db beside the plan by default."
+        "--db", envvar="SEGMETER_STUDY_DB", help="Database; PLAN.db next to the plan by default."
     ),
 ]
 KindName = Annotated[str, Option("--kind", help="clicks, clicks-round2, rate or interact.")]

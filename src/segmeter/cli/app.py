@@ -17,12 +17,14 @@ from typing import Any, cast
 import typer
 
 import segmeter.cli
-from segmeter.cli._help import Application, Command, panel_of
-from segmeter.cli._words import printable, speak_plainly
-from segmeter.core.errors import SegmeterError
-from segmeter.core.received import contacts_only
+from segmeter.api import contacts_only, printable
+from segmeter.cli._help import Application, Command, Group, panel_of
+from segmeter.cli._printing import VOLUME, speak_plainly
 
-__all__ = ["Exit", "app", "commands", "run_app"]
+__all__ = ["Exit", "app", "command_group", "commands", "run_app"]
+
+
+_ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "--debug")
 
 
 class Exit:
@@ -41,18 +43,27 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 1 done, but something failed or was found wrong; 2 bad input, or "
     "no room to write; 70 a fault, with its trace; 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-# A wrong option or command: typer's own class, or that of the click it stands on.
+# A wrong option or command: typer's own class, or that of the click that it uses.
 _Misuse: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-def _tell_version(wanted: bool) -> None:
+def command_group(name: str, help: str, cls: type[Group] = Group) -> typer.Typer:
+    """Several commands under one name."""
+    group = typer.Typer(name=name, cls=cls, help=help, no_args_is_help=True,
+                        rich_markup_mode="markdown")  # fmt: skip
+    app.add_typer(group, name=name)
+    # Without a callback typer drops the name of a group with one command.
+    group.callback()(lambda: None)
+    return group
+
+
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"segmeter {segmeter.__version__}")
         raise typer.Exit
@@ -61,34 +72,38 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def _top(
     version: bool = typer.Option(
-        False, "--version", callback=_tell_version, is_eager=True, help="Print the version."
+        False, "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
     ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print results and errors only."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print a line per scene."),
     debug: bool = typer.Option(False, "--debug", help="Print the traceback of an error."),
 ) -> None:
     """Measure how many clicks and seconds a segmentation model takes per good mask.
 
     `segmeter demo` shows it on images that ship inside; `segmeter COMMAND --help` has an
-    example of each command.
+    example of each command. `-q`, `-v` and `--debug` may be anywhere.
     """
+    VOLUME.quiet, VOLUME.verbose = quiet, verbose
 
 
 def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
     speak_plainly()
-    commands(sys.argv[1:2])
+    commands(_first_word())
     interrupted = _on_first_interrupt()
-    typed = [word for word in sys.argv[1:] if word != "--debug"]  # wherever it stands
+    anywhere = [word for word in sys.argv[1:] if word in _ANYWHERE]
+    typed = [word for word in sys.argv[1:] if word not in _ANYWHERE]
     try:
         with _only_what_was_typed(typed):
-            code: Any = app(typed, prog_name="segmeter", standalone_mode=False)
+            code: Any = app([*anywhere, *typed], prog_name="segmeter", standalone_mode=False)
         sys.stdout.flush()
-    except SegmeterError as error:
+    except segmeter.SegmeterError as error:
         code = _complain(str(error))
     except _Misuse as error:
         code = _misused(cast(Any, error))
     except BrokenPipeError:
         code = _unread()
-    except SystemExit as stop:  # typer's own way of ending, also when nobody reads on
+    except SystemExit as stop:  # typer's own way of ending, also on a closed pipe
         code = _unread() if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except OSError as error:
         code = _complain(_unusable(error))
@@ -103,6 +118,12 @@ def run_app() -> None:
         code = Exit.INTERRUPTED
         typer.echo("segmeter: interrupted; what was finished is kept", err=True)
     sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+
+def _first_word() -> list[str]:
+    """The command that was typed, also where a shell asks how to complete it."""
+    words = os.environ.get("COMP_WORDS", "").split() or sys.argv
+    return [word for word in words[1:] if word not in _ANYWHERE][:1]
 
 
 def commands(typed: Sequence[str] = ()) -> typer.Typer:
@@ -124,7 +145,7 @@ def commands(typed: Sequence[str] = ()) -> typer.Typer:
 
 
 def _only_what_was_typed(typed: Sequence[str]) -> AbstractContextManager[None]:
-    """Run Python files and contact addresses only if the person typed them, not if a run does.
+    """Run Python files and contact addresses only if they were typed, not if a run names them.
 
     The plan of a study is a file that its author wrote: it may name a model in a Python file.
     """
@@ -149,7 +170,7 @@ def _misused(error: Any) -> int:
 
 
 def _unread() -> int:
-    """Whoever reads has enough, as in `segmeter list | head`: end without a complaint."""
+    """The reader has closed the pipe, as in `segmeter list | head`: end quietly."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return Exit.DONE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import segmeter
-from segmeter.cli._option_values import roots
+from segmeter.api import counted, printable
 from segmeter.cli._options import AsJson, Data, Weights
-from segmeter.cli._words import printable
+from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
-from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.api.checking import Check
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-_NAMED = 20
-"""Mean IoU after five clicks that every trained model exceeds on the built-in images."""
+_NAMED = 20  # faults and volumes that are printed one by one
 
 Segmenter = Annotated[
     str,
@@ -56,11 +53,10 @@ def check(
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
-    roots(data, weights)  # a folder that was named must be there
     found = segmeter.check(model, data=data, weights=weights, limit=limit, page=page)
     code = Exit.DONE if found else Exit.WITH_ERRORS
     if as_json:
-        print(json.dumps(_facts(found), indent=1))
+        print_json(_facts(found))
     elif found.damaged is not None:
         _print_run(found)
     elif found.findings is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import segmeter
+from segmeter.api import printable
 from segmeter.cli._options import Runs
-from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
 __all__ = ["cite"]

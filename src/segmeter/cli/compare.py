@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
 
 import segmeter
+from segmeter.api import counted, display_names, printable, short
+from segmeter.api.gates import differences_markdown
 from segmeter.cli._options import (
     AsJson,
     By,
@@ -17,14 +21,20 @@ from segmeter.cli._options import (
     Runs,
     Trust,
 )
-from segmeter.cli._tables import rows_json
-from segmeter.cli._words import printable
+from segmeter.cli._printing import differences_json, print_json, rows_json
 from segmeter.cli.app import Exit, app
-from segmeter.core.benchmarks import Difference
-from segmeter.core.dataset_names import display_names
-from segmeter.core.wording import counted
 
 __all__ = ["compare"]
+
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-if",
+        help="Exit 1 if this holds, as 'noc@90 worse', 'noc@90 worse by 0.2' or 'noc@90 may be "
+        "worse by 0.2'.",
+    ),
+]
+Kind = Annotated[str, typer.Option("--format", help="text, or markdown for a pull request.")]
 
 
 @app.command()
@@ -36,6 +46,8 @@ def compare(
     by: By = None,
     groups: GroupsFile = None,
     trust: Trust = False,
+    fail_if: FailIf = None,
+    kind: Kind = "text",
     as_json: AsJson = False,
 ) -> int:
     """Report which differences between models are statistically significant.
@@ -44,13 +56,23 @@ def compare(
     p values are corrected for the number of comparisons (Holm). With `--by`, models are compared
     in each group, and p values are corrected over all groups.
 
-    Example: `segmeter compare runs/mine`
+    With `--fail-if`, the models of the first run are the old ones: exit code 1 if a new one is
+    significantly worse, or is worse by more than a margin, or lacks objects.
+
+    Example: `segmeter compare runs/mine`, `segmeter compare runs/old runs/new --fail-if 'noc@90
+    worse'`
     """
+    if kind not in ("text", "markdown", "md"):
+        raise segmeter.BadInput(f"--format is text or markdown, not '{kind}'")
     opened = segmeter.open_run(runs, cost=cost, goal=goal, trust=trust)
+    if fail_if:
+        return _gate(opened, fail_if, protocol, kind, as_json)
     found = opened.compare(protocol, by, groups)
     names = display_names(opened.plan.datasets)  # a folder by its last part
     if as_json:
-        print(rows_json(list(map(_facts, found))))
+        rows_json(differences_json(found))
+    elif kind != "text":
+        print(printable(differences_markdown([getattr(d, "difference", d) for d in found])))
     elif by is not None or groups is not None:
         print(_conclusion([g.difference for g in found]))
         _print_groups(found, names)
@@ -60,27 +82,38 @@ def compare(
     return Exit.DONE
 
 
-def _facts(found: Any) -> dict[str, Any]:
-    """A difference as JSON shows it, with its group where it has one."""
-    difference, group = getattr(found, "difference", found), getattr(found, "group", None)
-    more = {} if group is None else {"group": group}
-    return asdict(difference) | {"significant": difference.significant} | more
+def _gate(
+    opened: segmeter.Run, conditions: list[str], protocol: str, kind: str, as_json: bool
+) -> int:
+    """Print whether new models pass; exit code 1 if not."""
+    found = opened.gate(conditions, protocol)
+    if as_json:
+        print_json(found.facts())
+    elif kind != "text":
+        print(printable(found.markdown()))
+    else:
+        for line in found.lines:
+            result = "FAIL" if line.failed else "ok"
+            span = f"{line.value:+.2f} ({line.low:+.2f} to {line.high:+.2f})"
+            missing = f", {counted(line.missing, 'object')} missing" if line.missing else ""
+            where = f"{line.dataset}, {counted(line.objects, 'object')}{missing}"
+            print(printable(f"{result:<5}{line.condition}: {short(line.new)} {span}; {where}"))
+        print("passed" if found else "failed")
+    return Exit.DONE if found else Exit.WITH_ERRORS
 
 
 def _print_groups(found: Sequence[Any], names: Mapping[str, str]) -> None:
     """One sentence per group, pair and statistic, the benchmark's leading one first."""
-    from segmeter.benchmarks.by_group.breakdown import in_words
-
     places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
     for place in places:
         where = (names.get(place[0], place[0]), place[1], f"protocol {place[2]}")
         print(printable(", ".join(filter(None, where))))
         for g in found:
             if (g.difference.dataset, g.difference.user, g.difference.protocol) == place:
-                print(printable(f"  {in_words(g)}"))
+                print(printable(f"  {g.sentence()}"))
 
 
-def _conclusion(found: Sequence[Difference]) -> str:
+def _conclusion(found: Sequence[segmeter.Difference]) -> str:
     """How many differences are significant."""
     count = sum(d.significant for d in found)
     many = counted(len(found), "difference")
@@ -89,8 +122,8 @@ def _conclusion(found: Sequence[Difference]) -> str:
     return f"{count} of {many} {'is' if count == 1 else 'are'} significant (at 5 %, Holm-corrected)"
 
 
-def _print(found: Sequence[Difference]) -> None:
-    """One table per data set, user and reading, the significant differences first."""
+def _print(found: Sequence[segmeter.Difference]) -> None:
+    """One table per data set, user and protocol, the significant differences first."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -102,7 +135,7 @@ def _print(found: Sequence[Difference]) -> None:
         title = printable(", ".join(filter(None, (*place[:2], f"protocol {place[2]}"))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("measure", no_wrap=True)
-        table.add_column("first\nless second", overflow="fold", max_width=24)
+        table.add_column("first minus\nsecond", overflow="fold", max_width=24)
         for name in ("difference\n95 % interval", "p\n(Holm)"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("conclusion", no_wrap=True)
@@ -111,19 +144,17 @@ def _print(found: Sequence[Difference]) -> None:
         console.print(table)
 
 
-def _row(d: Difference) -> tuple[str, ...]:
-    from segmeter.core.catalogue import short
-
+def _row(d: segmeter.Difference) -> tuple[str, ...]:
     return (
         d.measure,
         f"{short(d.first)}\n{short(d.second)}",
         f"{d.value:+.2f}\n{_span(d)}",
         f"{d.p_holm:.3f}",
-        "significant" if d.significant else "not\nestablished",
+        "significant" if d.significant else "not\nsignificant",
     )
 
 
-def _span(d: Difference) -> str:
+def _span(d: segmeter.Difference) -> str:
     """The interval; none where one image, or no spread, gives none."""
     low, high = f"{d.low:+.2f}", f"{d.high:+.2f}"
     return "" if low == high or "nan" in low else f"{low} to {high}"

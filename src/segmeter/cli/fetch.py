@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 import segmeter
+from segmeter.api.fetching import weight_sources, weights_home
 from segmeter.cli._options import AsJson
+from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput
-
-if TYPE_CHECKING:
-    from segmeter.models.fetching import Arrival
 
 __all__ = ["fetch"]
 
@@ -47,10 +44,10 @@ def fetch(
     if listing:
         return _list(as_json)
     if name is None:
-        raise BadInput("which model's weights? 'segmeter fetch --list' lists them")
+        raise segmeter.BadInput("which model's weights? 'segmeter fetch --list' lists them")
     with _Meter() as meter:
         arrival = segmeter.fetch(name, out, source, progress=meter.show)
-    _tell(arrival, as_json)
+    _print(arrival, as_json)
     return Exit.DONE
 
 
@@ -79,7 +76,7 @@ class _Meter:
         self._bar.update(self._bar.task_ids[-1], completed=have, total=total or None)
 
 
-def _tell(arrival: Arrival, as_json: bool) -> None:
+def _print(arrival: Any, as_json: bool) -> None:
     if as_json:
         facts = {
             "name": arrival.name,
@@ -88,7 +85,7 @@ def _tell(arrival: Arrival, as_json: bool) -> None:
             "sha256": dict(arrival.digests),
             "checked": sorted(arrival.checked),
         }
-        print(json.dumps(facts, indent=1))
+        print_json(facts)
         return
     state = f"from {arrival.source}" if arrival.source else "was here already"
     typer.echo(f"{arrival.name}: {state}")
@@ -99,21 +96,15 @@ def _tell(arrival: Arrival, as_json: bool) -> None:
 
 
 def _list(as_json: bool) -> int:
-    from segmeter.models import weights
-    from segmeter.models.fetching import offers
-
-    here, offered = segmeter.list_weights(), offers()
+    here, sources = segmeter.list_weights(), weight_sources()
     if as_json:
-        rows = [
-            {"name": name, "here": here[name], "sources": [str(s) for s in offered[name].sources]}
-            for name in here
-        ]
-        print(json.dumps(rows, indent=1))
+        print_json(
+            [{"name": n, "here": here[n], "sources": list(sources[n].values())} for n in here]
+        )
         return Exit.DONE
     width = max(map(len, here), default=0)
     for name in here:
         mark = "here" if here[name] else "    "
-        kinds = ", ".join(source.kind for source in offered[name].sources)
-        typer.echo(f"{name:<{width}}  {mark}  {kinds}")
-    typer.echo(f"weights go to {weights.home()}")
+        typer.echo(f"{name:<{width}}  {mark}  {', '.join(sources[name])}")
+    typer.echo(f"weights go to {weights_home()}")
     return Exit.DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from rich.table import Table
 import segmeter
 from segmeter.api.listing import KINDS, summaries
 from segmeter.cli._options import AsJson, Data, Weights
+from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
 __all__ = ["list_names"]
@@ -24,6 +24,10 @@ ThingName = Annotated[
     str | None, typer.Argument(help="One of them: its options, licence, citation.")
 ]
 
+Everything = Annotated[
+    bool, typer.Option("--all", help="Also synthetic models, which are for tests.")
+]
+
 
 @app.command("list")
 def list_names(
@@ -31,6 +35,7 @@ def list_names(
     name: ThingName = None,
     data: Data = None,
     weights: Weights = None,
+    everything: Everything = False,
     as_json: AsJson = False,
 ) -> int:
     """List models, methods, detectors, data sets, users, measures and benchmarks.
@@ -38,12 +43,11 @@ def list_names(
     Examples: `segmeter list models`, `segmeter list datasets mini`
     """
     if kind is not None and name is not None:
-        _tell(segmeter.describe(kind, name, data=data, weights=weights), as_json)
+        _print(segmeter.describe(kind, name, data=data, weights=weights), as_json)
         return Exit.DONE
-    found = {one: summaries(one) for one in ([kind] if kind else KINDS)}
+    found = {one: summaries(one, synthetic=everything) for one in ([kind] if kind else KINDS)}
     if as_json:
-        told = {k: [{"name": n, "summary": s} for n, s in v.items()] for k, v in found.items()}
-        print(json.dumps(told, indent=1))
+        print_json({k: [{"name": n, "summary": s} for n, s in v.items()] for k, v in found.items()})
         return Exit.DONE
     console = Console(markup=False)
     for title, names in found.items():
@@ -56,10 +60,10 @@ def list_names(
     return Exit.DONE
 
 
-def _tell(facts: dict[str, Any], as_json: bool) -> None:
+def _print(facts: dict[str, Any], as_json: bool) -> None:
     """One thing's facts, a line each."""
     if as_json:
-        print(json.dumps(facts, indent=1, default=str))
+        print_json(facts)
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for key, value in facts.items():

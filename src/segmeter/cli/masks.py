@@ -1,43 +1,26 @@
-"""`segmeter masks`: masks of everything in images, for people who want masks."""
+"""`segmeter masks`: masks of everything in images."""
 
 from __future__ import annotations
 
-import json
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from segmeter.cli._option_values import benchmark_options, roots
-from segmeter.cli._options import AsJson, NewFolder, OneModel, Threads, Weights
+import segmeter
+from segmeter.api import counted
+from segmeter.cli._options import AsJson, NewFolder, OneModel, OneProtocol, Threads, Weights
+from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
-from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.wording import counted
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from segmeter.models.automatic.generator import AutomaticMask
-    from segmeter.report.mask_pages import Listed
 
 __all__ = ["masks"]
 
-_THUMBNAIL_PX = 320
-
 Images = Annotated[list[Path], typer.Argument(help="Images, or folders of images.")]
 Points = Annotated[int, typer.Option("--points", help="Points on a side of the grid.")]
-Crops = Annotated[int, typer.Option("--crops", help="Layers of crops looked at besides.")]
+Crops = Annotated[int, typer.Option("--crops", help="Layers of crops to search besides the image.")]
 Smallest = Annotated[
     int, typer.Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
-]
-ProtocolName = Annotated[
-    str, typer.Option("--protocol", help="corrected; or published: as SAM's code, faults included.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -53,7 +36,7 @@ def masks(
     points: Points = 32,
     crops: Crops = 0,
     smallest: Smallest = 0,
-    protocol: ProtocolName = "corrected",
+    protocol: OneProtocol = "corrected",
     option: Settings = None,
     weights: Weights = None,
     threads: Threads = 1,
@@ -63,198 +46,19 @@ def masks(
 
     Example: `segmeter masks photo.jpg --model sam2-hiera-tiny --out found`
     """
-    from segmeter.core import catalogue
-    from segmeter.engine.arithmetic import steady_arithmetic
 
-    settings = {"points": points, "crops": crops, "smallest": smallest, "protocol": protocol}
-    files = _files(images)
-    spec = Spec("automatic", {**settings, **benchmark_options(option or []), "model": model})
-    method = catalogue.methods.make(spec, **roots(None, weights).options())
-    steady_arithmetic(threads)
-    out.mkdir(parents=True, exist_ok=True)
-    found = _Found(out, model, protocol)
-    try:
-        for file, name in zip(files, _names(files), strict=True):
-            _one(found, method, file, name)
-    finally:  # what was found stays, also where somebody stops it
-        found.finish()
-    told = found.facts()
-    typer.echo(json.dumps(told, indent=1) if as_json else _sentence(told, out))
-    return Exit.WITH_ERRORS if found.failed else Exit.DONE
+    def tell(sentence: str, failed: bool) -> None:
+        if failed or sys.stderr.isatty():
+            say(f"segmeter: {sentence}" if failed else sentence)
 
-
-@dataclass
-class _Found:
-    """What has been written so far."""
-
-    out: Path
-    model: str
-    protocol: str
-    images: list[dict[str, Any]] = field(default_factory=list)
-    annotations: list[dict[str, Any]] = field(default_factory=list)
-    listed: list[Listed] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def add(
-        self,
-        file: Path,
-        name: str,
-        pixels: npt.NDArray[np.uint8],
-        masks: Sequence[AutomaticMask],
-        seconds: float,
-    ) -> None:
-        from segmeter.report.images import overlay
-        from segmeter.report.mask_pages import Listed, ShownMask, masks_page
-
-        height, width = pixels.shape[:2]
-        number = len(self.images) + 1
-        self.images.append({"id": number, "file_name": file.name, "height": height, "width": width})
-        for one in masks:
-            record = one.record(self.protocol)  # type: ignore[arg-type]  # checked by the method
-            if record["stability_score"] != record["stability_score"]:
-                record["stability_score"] = None  # JSON has no NaN
-            place = {"id": len(self.annotations) + 1, "image_id": number, "category_id": 1}
-            self.annotations.append({**place, "iscrowd": 0, **record})
-        drawn = overlay(pixels, [one.mask for one in masks])
-        (self.out / f"{name}.png").write_bytes(_encoded(drawn, ".png"))
-        shown = [ShownMask(m.mask, m.score, m.stability, m.point) for m in masks]
-        facts = _told(masks, (height, width), self.model, self.protocol, seconds)
-        page = masks_page(file.name, _encoded(pixels, ".jpg"), (height, width), shown, facts)
-        (self.out / f"{name}.html").write_text(page)
-        small = _encoded(_shrunk(drawn), ".jpg")
-        self.listed.append(Listed(file.name, f"{name}.html", small, len(masks)))
-        self.seconds += seconds
-
-    def finish(self) -> None:
-        """The COCO file and the list of all images."""
-        from segmeter.report.mask_pages import listing_page
-
-        coco = {
-            "info": {"description": f"automatic masks of {self.model}, protocol {self.protocol}"},
-            "images": self.images,
-            "annotations": self.annotations,
-            "categories": [{"id": 1, "name": "thing"}],
-        }
-        (self.out / "masks.json").write_text(json.dumps(coco))
-        facts = [
-            ("model", self.model),
-            ("images", str(len(self.images))),
-            ("masks", str(len(self.annotations))),
-            *(("not read", sentence) for sentence in self.failed),
-        ]
-        (self.out / "index.html").write_text(listing_page("Automatic masks", self.listed, facts))
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "protocol": self.protocol,
-            "images": len(self.images),
-            "masks": len(self.annotations),
-            "seconds": round(self.seconds, 3),
-            "failed": self.failed,
-            "files": ["masks.json", "index.html"],
-        }
-
-
-def _one(found: _Found, method: Any, file: Path, name: str) -> None:
-    """One image; what cannot be decoded is said and does not stop the others."""
-    from segmeter.core.scenes import Image
-    from segmeter.datasets.image_files import read_rgb
-
-    start = time.perf_counter()
-    try:
-        pixels = read_rgb(file)
-        made = method.masks(Image("images", name, pixels, []))
-    except SegmeterError as error:
-        found.failed.append(str(error))
-        typer.echo(f"segmeter: {error}", err=True)
-        return
-    seconds = time.perf_counter() - start
-    found.add(file, name, pixels, made, seconds)
-    if sys.stderr.isatty():
-        typer.echo(f"{file.name}: {len(made)} masks in {seconds:.1f} s", err=True)
-
-
-def _files(images: Sequence[Path]) -> list[Path]:
-    """All images that were named; refused before a model is loaded where one is damaged."""
-    from segmeter.datasets.image_files import SUFFIXES, header_size, read_bytes
-
-    files: list[Path] = []
-    for path in images:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
-        if not inside:
-            raise NotFound(f"folder '{path}' holds no images")
-        files += inside
-    for file in files:
-        try:
-            header_size(read_bytes(file))
-        except (ValueError, IndexError, LookupError) as error:
-            raise BadInput(f"'{file}' is not a whole image: {error}; get it again") from error
-    return files
-
-
-def _names(files: Sequence[Path]) -> list[str]:
-    """A name for each image's files; equal stems are numbered, and the list keeps its own."""
-    taken = {"index"}
-    names = []
-    for file in files:
-        name, number = file.stem, 2
-        while name in taken:
-            name, number = f"{file.stem}-{number}", number + 1
-        taken.add(name)
-        names.append(name)
-    return names
-
-
-def _told(
-    masks: Sequence[AutomaticMask],
-    shape: tuple[int, int],
-    model: str,
-    protocol: str,
-    seconds: float,
-) -> list[tuple[str, str]]:
-    import numpy as np
-
-    covered = np.zeros(shape, dtype=bool)
-    for one in masks:
-        covered[one.mask.window] |= one.mask.bits
-    told = [
-        ("model", model),
-        ("protocol", protocol),
-        ("size", f"{shape[1]} x {shape[0]} px"),
-        ("masks", str(len(masks))),
-        ("image covered", f"{100 * covered.mean():.1f} %"),
-    ]
-    if masks:
-        areas = [one.mask.area for one in masks]
-        told.append(("median area", f"{np.median(areas):,.0f} px"))
-    return [*told, ("time", f"{seconds:.1f} s")]
-
-
-def _encoded(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
-    import cv2
-    import numpy as np
-
-    coded = cv2.imencode(kind, np.ascontiguousarray(pixels[..., ::-1]))[1]
-    return bytes(coded.tobytes())
-
-
-def _shrunk(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    import cv2
-    import numpy as np
-
-    share = min(1.0, _THUMBNAIL_PX / max(pixels.shape[:2]))
-    size = [max(1, round(share * n)) for n in pixels.shape[1::-1]]
-    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
-
-
-def _sentence(told: dict[str, Any], out: Path) -> str:
-    return (
-        f"{counted(told['masks'], 'mask')} in {counted(told['images'], 'image')}, "
-        f"{told['seconds']:.1f} s\n"
-        f"written to {out}: masks.json (COCO), index.html, a .png and a .html per image"
-    )
+    found = segmeter.auto_masks(
+        images, model, out, points=points, crops=crops, smallest=smallest, protocol=protocol,
+        options=option or (), weights=weights, threads=threads, tell=tell,
+    )  # fmt: skip
+    if as_json:
+        print_json(found)
+    else:
+        many, of = counted(found["masks"], "mask"), counted(found["images"], "image")
+        typer.echo(f"{many} in {of}, {found['seconds']:.1f} s")
+        typer.echo(f"written to {out}: masks.json (COCO), index.html, a .png and a .html per image")
+    return Exit.WITH_ERRORS if found["failed"] else Exit.DONE

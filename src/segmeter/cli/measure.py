@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from segmeter.cli._figures import check_figure, write_figure
-from segmeter.cli._object_measures import (
-    object_values,
-    print_proposals,
-    proposal_curves,
-    proposal_values,
-    same_size,
-)
+import segmeter
+from segmeter.api.listing import measure_cards
 from segmeter.cli._options import AsJson, FigureFile
+from segmeter.cli._printing import print_json, print_table, say
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput, suggestion
-from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from segmeter.api.measuring import Measured
 
 __all__ = ["measure"]
 
-_KINDS = ("partition", "object", "proposals")
 _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls them
+# How many proposals the table shows; the JSON has all numbers.
+_SHOWN = (10, 50, 100, 500, 1000, 100_000)
 
 Prediction = Annotated[
     Path, typer.Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
@@ -67,129 +61,49 @@ def measure(
     `segmeter measure --as object mask.png ground_truth.png`,
     `segmeter measure --as proposals offered/ objects/` (a file per image, or one file each)
     """
-    _check(kind, ground_truths, threshold, void, figure)
-    if kind == "proposals":
-        _measure_proposals(prediction, ground_truths[0], void, boundaries, figure, as_json)
-        return Exit.DONE
-    if kind == "object":
-        values, title = object_values(prediction, ground_truths[0], void, boundaries), "one object"
-    else:
-        values, title = _partition_values(prediction, ground_truths, threshold, boundaries)
+    found = segmeter.measure_files(
+        prediction, ground_truths, kind, threshold=threshold, void=void, boundaries=boundaries,
+        figure=figure,
+    )  # fmt: skip
+    if found.warning:
+        say(found.warning)
     if as_json:
-        plain = {k: v if math.isfinite(v) else None for k, v in values.items()}
-        print(json.dumps(plain, indent=1))
+        print_json(found.facts())
+    elif found.curves:
+        _print_proposals(found)
     else:
-        _print(values, title)
+        _print(found)
     return Exit.DONE
 
 
-def _check(
-    kind: str,
-    ground_truths: list[Path],
-    threshold: float | None,
-    void: int | None,
-    figure: Path | None,
-) -> None:
-    """Refuse options that say nothing about what is measured."""
-    if kind not in _KINDS:
-        raise BadInput(f"no --as '{kind}';{suggestion(kind, _KINDS)} it is {', '.join(_KINDS)}")
-    if kind != "partition" and len(ground_truths) > 1:
-        raise BadInput(f"--as {kind} takes one ground truth, but {len(ground_truths)} are given")
-    if kind != "partition" and threshold is not None:
-        raise BadInput(f"--threshold cuts a partition's contour map; --as {kind} has none")
-    if kind == "partition" and void is not None:
-        raise BadInput("--void is for objects; in a partition every label is a region")
-    if kind != "proposals" and figure is not None:
-        raise BadInput(f"--figure draws the curves of proposals; --as {kind} has none")
-    check_figure(figure)
+def _print_proposals(measured: Measured) -> None:
+    for name, found in measured.curves.items():
+        quality = "J" if name == "iou" else "F of the outline"
+        columns = {"offered": found.mean_number, "mean": found.instance, "median": found.median}
+        columns |= {f"above {level}": share for level, share in found.recall.items()}
+        columns["AR"] = found.average_recall
+        if name == "iou" and any(found.by_class):
+            columns["J class"] = found.class_mean
+        title = f"best {quality} among the first N, {len(found.best)} objects"
+        table = Table("N", *columns, title=title, box=None)
+        for place, number in enumerate(found.numbers):
+            if number in _SHOWN:
+                shown = "all" if number == _SHOWN[-1] else str(number)
+                table.add_row(shown, *(f"{values[place]:.3f}" for values in columns.values()))
+        print_table(table)
 
 
-def _measure_proposals(
-    prediction: Path,
-    ground_truth: Path,
-    void: int | None,
-    boundaries: bool,
-    figure: Path | None,
-    as_json: bool,
-) -> None:
-    from segmeter.cli._seism_figures import draw_proposals
-
-    curves = proposal_curves(prediction, ground_truth, void, boundaries)
-    write_figure(draw_proposals, curves, figure)
-    if as_json:
-        print(json.dumps(proposal_values(curves), indent=1))
-    else:
-        print_proposals(curves)
-
-
-def _partition_values(
-    prediction: Path, ground_truths: list[Path], threshold: float | None, boundaries: bool
-) -> tuple[dict[str, float], str]:
-    from segmeter.datasets.labelmaps import read_label_maps
-
-    drawn = [(path, labels) for path in ground_truths for labels in read_label_maps(path)]
-    result = _result(prediction, threshold)
-    for path, labels in drawn:
-        same_size(prediction, result.shape, path, labels.shape)
-    title = f"against {counted(len(drawn), 'ground truth')}"
-    return _values([labels for _, labels in drawn], result, boundaries), title
-
-
-def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
-    """A label map, or a contour map cut into one."""
-    from segmeter.datasets.labelmaps import read_results
-    from segmeter.measures.hierarchies import partition_at
-
-    found = read_results(path)
-    if len(found) != 1:
-        raise BadInput(f"'{path}' holds {len(found)} label maps; PRED is one")
-    (result,) = found.values()
-    if result.labels is not None:
-        return result.labels
-    if result.levels is None or threshold is None:
-        raise BadInput(f"'{path}' holds a contour map; say where to cut it with --threshold")
-    return partition_at(result.levels, threshold)
-
-
-def _values(
-    ground_truths: list[npt.NDArray[Any]], prediction: npt.NDArray[Any], boundaries: bool
-) -> dict[str, float]:
-    from segmeter.measures.boundaries import boundary_counts
-    from segmeter.measures.outlines import Grid
-    from segmeter.measures.partitions import scores
-
-    values = scores(ground_truths, prediction)
-    grids: dict[str, Grid] = {"": "pixel", "-contour": "contour"} if boundaries else {}
-    for end, grid in grids.items():
-        counts = boundary_counts(ground_truths, prediction, grid)
-        values |= {
-            f"fb{end}": counts.f,
-            f"pb{end}": counts.precision,
-            f"rb{end}": counts.recall,
-            f"cntR{end}": counts.matched_ground_truth,
-            f"sumR{end}": counts.ground_truth,
-            f"cntP{end}": counts.matched_prediction,
-            f"sumP{end}": counts.prediction,
-        }
-    return values
-
-
-def _print(values: dict[str, float], title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from segmeter.core import catalogue
-
-    cards = {entry.name: entry for entry in catalogue.measures}
-    table = Table("measure", "value", "better", "what it says", title=title, box=None)
-    for name, value in values.items():
+def _print(measured: Measured) -> None:
+    cards = measure_cards()
+    table = Table("measure", "value", "better", "what it says", title=measured.title, box=None)
+    for name, value in measured.values.items():
         if name.startswith(_COUNTS):
             continue  # for programs: the table has the shares
-        card = cards[name].make() if name in cards else None
+        card = cards.get(name)
         text = card.summary if card is not None else _PARTS.get(name, "")
         shown = f"{value:.4f}" if math.isfinite(value) else "undefined"
         table.add_row(name, shown, card.better if card is not None else "higher", text)
-    Console(markup=False).print(table)
+    print_table(table)
 
 
 _PARTS = {

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
+import segmeter
+from segmeter.api import counted, printable
 from segmeter.cli._options import AsJson
-from segmeter.cli._words import printable
+from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
-from segmeter.core.wording import counted
 
 __all__ = ["merge"]
 
@@ -20,32 +20,23 @@ Parts = Annotated[list[str], typer.Argument(help="Runs of one plan, two or more.
 
 @app.command()
 def merge(out: Merged, runs: Parts, as_json: AsJson = False) -> int:
-    """Join runs of one plan that were played on several machines.
+    """Join runs of one plan that were computed on several machines.
 
-    Jobs that several runs have are taken once; if their rows differ, or weights do,
-    the merge is refused. Damaged parts are left out and named, with exit code 1. A
-    stranger's run is data: nothing that it names is run.
+    Jobs that several runs have are taken once; if their rows or weights differ, the merge is
+    refused. Damaged files are left out and named, with exit code 1. Nothing that a run names is
+    executed.
 
     Example: `segmeter merge runs/all runs/first runs/second`
     """
-    from segmeter.core.errors import BadInput
-    from segmeter.engine.provenance import command_entry
-    from segmeter.store.merging import merge_runs
-
-    if len(runs) < 2:
-        raise BadInput(f"only one run was named to be merged into '{out}'; name two or more")
-
-    def tell(sentence: str) -> None:
-        typer.echo(printable(sentence), err=True)
-
-    done = merge_runs(out, runs, command_entry(), tell)
+    done = segmeter.merge(out, runs, tell=say)
+    code = Exit.WITH_ERRORS if done.left_out else Exit.DONE
     if as_json:
         facts = {"jobs": done.jobs, "taken": done.taken, "twice": done.twice}
-        print(json.dumps(facts | {"left_out": done.left_out}, indent=1))
-        return Exit.WITH_ERRORS if done.left_out else Exit.DONE
+        print_json(facts | {"left_out": done.left_out})
+        return code
     for run, count in done.taken.items():
         typer.echo(printable(f"{counted(count, 'job')} from {run}"))
     again = f" ({done.twice} of them in several runs, with the same rows)" if done.twice else ""
     joined = f"{counted(done.jobs, 'job')} in {out}{again}"
     typer.echo(printable(f"{joined}; next: segmeter report {out}"))
-    return Exit.WITH_ERRORS if done.left_out else Exit.DONE
+    return code

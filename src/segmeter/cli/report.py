@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import segmeter
-from segmeter.cli._formats import Format
+from segmeter.api import printable
 from segmeter.cli._options import (
     AsJson,
     By,
@@ -19,23 +20,25 @@ from segmeter.cli._options import (
     RunAddress,
     Trust,
 )
-from segmeter.cli._tables import summary_json
-from segmeter.cli._words import printable, say_answer
+from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput, SegmeterError
-
-if TYPE_CHECKING:
-    from segmeter.api.runs import Run
 
 __all__ = ["report"]
+
+_FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Where to write; inside RUN by default.")
 ]
-Kind = Annotated[Format, typer.Option("--format", help="A page, or all its tables as text.")]
+Kind = Annotated[
+    str, typer.Option("--format", help="html, or all its tables as csv, markdown or latex.")
+]
 Objects = Annotated[
     int | None,
     typer.Option("--objects", min=1, help="Add what annotating so many objects would cost."),
+]
+Sheet = Annotated[
+    bool, typer.Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
 ]
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
@@ -46,7 +49,7 @@ Rate = Annotated[
 def report(
     run: RunAddress,
     out: Out = None,
-    kind: Kind = Format.html,
+    kind: Kind = "html",
     data: Data = None,
     cost: Cost = None,
     goal: GoalChoice = None,
@@ -54,56 +57,71 @@ def report(
     groups: GroupsFile = None,
     objects: Objects = None,
     rate: Rate = None,
+    sheet: Sheet = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Write the report of a run: one HTML page, or its tables as text.
 
-    Example: `segmeter report runs/mine`
+    Example: `segmeter report runs/mine`,
+    `segmeter report runs/mine --objects 20000 --rate 15 --sheet`
     """
+    if kind not in _FORMATS:
+        names = ", ".join(f"'{name}'" for name in _FORMATS)
+        raise segmeter.BadInput(f"--format '{kind}' is not one of {names}")
     if as_json:
-        _refuse_page_options(kind, out=out, by=by, groups=groups, objects=objects)
-    _check(out, kind, objects, rate)
+        _refuse_page_options(kind, out=out, by=by, groups=groups)
+    if sheet and objects is None:
+        raise segmeter.BadInput("--sheet is about --objects; say how many objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
+    costs = [] if objects is None else opened.cost(objects, rate)
     if as_json:
-        print(summary_json(opened.summary()))
+        rows = [asdict(row) for row in opened.summary()]
+        print_json({"rows": rows} | ({"cost": costs} if costs else {}))
+        return Exit.DONE
+    _print_costs(costs)
+    if sheet:
+        typer.echo(f"sheet: {printable(opened.cost_sheet(out, objects or 1, rate))}")
         return Exit.DONE
     more: dict[str, Any] = {"by": by, "groups": groups, "objects": objects, "rate": rate}
-    if kind is not Format.html:
-        for file in opened.report_tables(out, kind.text_ending, **more):
+    if kind != "html":
+        for file in opened.report_tables(out, kind, **more):
             typer.echo(f"report: {printable(file)}")
         return Exit.DONE
     page = opened.report(out, **more)
     say_answer(opened.conclusion())
     typer.echo(f"report: {printable(page)}")
-    _say_missing_images(opened)
+    for name, why in opened.missing_images().items():
+        remedy = "" if "--data" in why else "; give their folder with --data"
+        say(f"images of {name} are not on the page: {why}{remedy}")
     return Exit.DONE
 
 
-def _refuse_page_options(kind: Format, **given: object) -> None:
+def _print_costs(costs: list[dict[str, Any]]) -> None:
+    """Hours and money of each way, one table per data set."""
+    for title in dict.fromkeys(row["table"] for row in costs):
+        here = [{k: v for k, v in row.items() if k != "table"} for row in costs
+                if row["table"] == title]  # fmt: skip
+        print(title)
+        heads = [name.replace("_", "\n") for name in here[0]]
+        print_rows(heads, [[_amount(cell) for cell in row.values()] for row in here])
+
+
+def _amount(cell: Any) -> str:
+    """A number over its interval; text as it is."""
+    if not isinstance(cell, dict):
+        return cell or ""
+    value, low, high = (cell[name] for name in ("value", "low", "high"))
+    if value is None:
+        return ""
+    known = low is not None and high is not None and low == low
+    ends = (f"{low:,.1f}", f"{high:,.1f}") if known else ("", "")
+    return f"{value:,.1f}" + (f"\n{ends[0]} to {ends[1]}" if ends[0] != ends[1] else "")
+
+
+def _refuse_page_options(kind: str, **given: object) -> None:
     """Refuse options about the page: `--json` writes none."""
     named = [f"--{name}" for name, value in given.items() if value is not None]
-    named += ["--format"] if kind is not Format.html else []
+    named += ["--format"] if kind != "html" else []
     if named:
-        raise BadInput(f"--json prints the summary alone; leave out {' and '.join(named)}")
-
-
-def _check(out: Path | None, kind: Format, objects: int | None, rate: float | None) -> None:
-    """Refuse options that would be ignored."""
-    if rate is not None and objects is None:
-        raise BadInput("--rate is what an hour costs of --objects; say how many objects")
-    if kind is Format.html and out is not None and out.is_dir():
-        raise BadInput(f"--out '{out}' is a folder; name the page, such as '{out / 'report.html'}'")
-
-
-def _say_missing_images(run: Run) -> None:
-    """Print on stderr of which data sets the page has no images, and why."""
-    from segmeter.core.dataset_names import display_names
-
-    for name, shown in display_names(run.plan.datasets).items():
-        try:
-            run.scenes(name)
-        except SegmeterError as error:
-            remedy = "" if "--data" in str(error) else "; give their folder with --data"
-            told = f"images of {shown} are not on the page: {error}{remedy}"
-            typer.echo(printable(told), err=True)
+        raise segmeter.BadInput(f"--json prints the summary alone; leave out {' and '.join(named)}")

@@ -1,180 +1,256 @@
-"""`segmeter run`: play a benchmark into a run folder."""
+"""`segmeter run`: run a benchmark into a run folder. Each benchmark is a command of its own."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, MutableMapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from segmeter.cli import _run_options as options
-from segmeter.cli._option_values import benchmark_options, dataset_spec, protocols, roots, shard_of
-from segmeter.cli._options import AsJson, Data, Limit, Models, ProtocolChoice, Seed, Trust, Weights
-from segmeter.cli._recorded_clicks import clicks_option, say_of_played
-from segmeter.cli._words import printable
-from segmeter.cli.app import Exit, app
-from segmeter.core import catalogue
-from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.plans import Plan
-from segmeter.core.received import received
-from segmeter.runtime.processes import check_devices, prewarming
-from segmeter.runtime.remote_files import Roots
+import segmeter
+from segmeter.api import suites
+from segmeter.api.listing import BenchmarkOptions
+from segmeter.cli._help import Command, Group
+from segmeter.cli._options import (
+    AsJson,
+    Data,
+    ImageSets,
+    Limit,
+    Models,
+    ProtocolChoice,
+    Seed,
+    Trust,
+    Weights,
+    names_of,
+)
+from segmeter.cli._printing import print_json, print_summary, progress_bar, say
+from segmeter.cli.app import Exit, command_group
 
-__all__ = ["run"]
+__all__ = ["run", "zero_shot"]
+
+_SUITE = "zero-shot"
+_RULES = "Rules of the benchmark"
+_WORK = "Resuming, sharing, speed"
+# Of benchmarks that evaluate methods, which need no user, these have no meaning.
+_OF_MODELS = ("model", "user", "rounds")
+
+Out = Annotated[
+    str | None,
+    typer.Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N."),
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--method", autocompletion=names_of("methods"),
+                 help="Method that needs no user, or a folder of its results."),
+]  # fmt: skip
+Users = Annotated[
+    list[str] | None,
+    typer.Option("--user", "-u", autocompletion=names_of("users"), help="Simulated user."),
+]
+Sample = Annotated[
+    int | None, typer.Option("--sample", min=1, help="A random sample of each data set's scenes.")
+]
+Rounds = Annotated[
+    int,
+    typer.Option("--rounds", min=0, rich_help_panel=_RULES,
+                 help="Rounds of a session; 0 takes the benchmark's own."),
+]  # fmt: skip
+Measures = Annotated[
+    list[str] | None,
+    typer.Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
+                 help="Measure to take in every round."),
+]  # fmt: skip
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Run two scenes of each model, print the expected time and size; write nothing.",
+    ),
+]
+Add = Annotated[
+    bool,
+    typer.Option("--add", rich_help_panel=_WORK,
+                 help="Add these models, data sets or users to the run OUT."),
+]  # fmt: skip
+Again = Annotated[
+    bool,
+    typer.Option("--again", rich_help_panel=_WORK,
+                 help="Re-run jobs whose weights or code have changed."),
+]  # fmt: skip
+Shard = Annotated[
+    str,
+    typer.Option("--shard", rich_help_panel=_WORK,
+                 help="Run one shard of the jobs, as 1/4; 'segmeter merge' joins them."),
+]  # fmt: skip
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, rich_help_panel=_WORK,
+                 help="Processes; change speed, never results. By default as many as fit."),
+]  # fmt: skip
+Threads = Annotated[
+    int, typer.Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
+]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option("--executor", rich_help_panel=_WORK, help="inline, local or ray."),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option("--address", rich_help_panel=_WORK,
+                 help="Ray cluster: auto, HOST:PORT or ray://HOST."),
+]  # fmt: skip
 
 
-@app.command()
 def run(
-    benchmark: options.BenchmarkName,
+    benchmark: str,
     model: Models = None,
-    method: options.Methods = None,
-    dataset: options.Datasets = None,
-    user: options.Users = None,
+    method: Methods = None,
+    dataset: ImageSets = (),  # type: ignore[assignment]  # typer makes lists
+    user: Users = None,
     data: Data = None,
     weights: Weights = None,
-    out: options.Out = None,
+    out: Out = None,
     protocol: ProtocolChoice = "both",
     limit: Limit = None,
+    sample: Sample = None,
     seed: Seed = 0,
-    rounds: options.Rounds = 0,
-    measure: options.Measures = None,
-    until: options.Until = None,
-    clicks: options.Clicks = None,
-    masks: options.MaskRule = None,
-    points: options.PointRule = None,
-    option: options.Settings = None,
-    dry: options.DryRun = False,
-    add: options.Add = False,
+    rounds: Rounds = 0,
+    measure: Measures = None,
+    dry_run: DryRun = False,
+    add: Add = False,
     trust: Trust = False,
-    again: options.Again = False,
-    shard: options.Shard = "1/1",
-    workers: options.Workers = None,
-    threads: options.Threads = 1,
-    executor: options.ExecutorName = None,
-    address: options.ClusterAddress = None,
+    again: Again = False,
+    shard: Shard = "1/1",
+    workers: Workers = None,
+    threads: Threads = 1,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
+    as_json: AsJson = False,
+    **declared: Any,
+) -> int:
+    """Run a benchmark. Interrupt it at any time; the same command resumes it."""
+    own = {name: value for name, value in declared.items() if value is not None}
+    request: dict[str, Any] = {
+        "benchmark": benchmark, "methods": method or (), "users": user or (),
+        "measures": measure or (), "rounds": rounds, "protocols": protocol, "seed": seed,
+        "limit": limit, "sample": sample, "data": data, "weights": weights,
+        "options": {k: str(v) if isinstance(v, Path) else v for k, v in own.items()},
+    }  # fmt: skip
+    bar = progress_bar()
+    if dry_run:
+        found = segmeter.estimate(
+            model or (), list(dataset), workers=workers, executor=executor, progress=bar, **request
+        )
+        if as_json:
+            print_json(found.facts())
+        else:
+            print("\n".join(found.lines()))
+        return Exit.DONE
+    made = segmeter.evaluate(
+        model or (), list(dataset), out=out, workers=workers, threads=threads, executor=executor,
+        address=address, shard=shard, again=again, add=add, trust=trust, progress=bar,
+        failures="keep", **request,
+    )  # fmt: skip
+    print_summary(made, as_json)
+    bar.say_reason()
+    return Exit.WITH_ERRORS if made.tally is not None and made.tally.failed else Exit.DONE
+
+
+def zero_shot(
+    model: Models,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the runs.")],
+    data: Data = None,
+    weights: Weights = None,
+    limit: Limit = None,
+    sample: Sample = None,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run a benchmark. Interrupt it at any time; the same command resumes it.
+    """Segment Anything's zero-shot suite: points, boxes, edges and proposals, a run each.
 
-    Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
+    Uses all of the suite's data sets that are in DATA, and names the others. Interrupt it at any
+    time; the same command resumes it.
+
+    Example: `segmeter run zero-shot --model mobile-sam --data DATA --out runs/zero-shot`
     """
-    if model and method:
-        raise BadInput("a run plays models or methods; give --model or --method, not both")
-    plan = Plan(
-        benchmark=benchmark,
-        segmenters=_segmenters(method or model or [], masks=masks, points=points),
-        kind="method" if method else "model",
-        datasets=tuple(dataset_spec(name) for name in dataset or []),
-        users=tuple(Spec.parse(name) for name in user or []),
-        rounds=rounds,
-        protocols=protocols(protocol),
-        measures=tuple(measure or []),
-        seed=seed,
-        limit=limit,
-        threads=threads,
-        options=_settings(benchmark, option or [], clicks, until),
+    bar = progress_bar()
+    made = suites.zero_shot(
+        model, out, data=data, weights=weights, limit=limit, sample=sample, workers=workers,
+        progress=bar, tell=say, failures="keep",
+    )  # fmt: skip
+    if as_json:
+        print_json({n: {"rows": [asdict(row) for row in r.summary()]} for n, r in made.items()})
+    else:
+        for benchmark, one in made.items():
+            print(f"{benchmark}\n")
+            print_summary(one, as_json=False)
+    bar.say_reason()
+    failed = any(one.tally is not None and one.tally.failed for one in made.values())
+    return Exit.WITH_ERRORS if failed else Exit.DONE
+
+
+class _Benchmarks(Group):
+    """One command per benchmark, made when it is typed: it shows the options that apply to it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*segmeter.list_benchmarks(), _SUITE]
+
+    @property
+    def commands(self) -> MutableMapping[str, Any]:
+        """All of them, for the documentation."""
+        return {name: self.get_command(None, name) for name in self.list_commands(None)}
+
+    @commands.setter
+    def commands(self, given: Any) -> None:
+        """Typer registers none: benchmarks do."""
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        single = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+        single.command(name, cls=Command)(zero_shot if name == _SUITE else _command(name))
+        return get_command(single)
+
+
+def _command(benchmark: str) -> Callable[..., int]:
+    """The command of one benchmark: `run` with the options that the benchmark declares."""
+    known = BenchmarkOptions.of(benchmark)
+
+    def call(**options: Any) -> int:
+        return run(benchmark, **options)
+
+    hidden = {"benchmark", "declared", *(() if known.models else _OF_MODELS)}
+    hidden |= set() if known.methods else {"method"}
+    shared = inspect.signature(run, eval_str=True).parameters.values()
+    kept = [p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in hidden]
+    kept += [_parameter(option) for option in known.options]
+    call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it
+    call.__annotations__ = {p.name: p.annotation for p in kept}
+    what = "model grabcut --dataset mini" if known.models else "method quadtree --dataset bsds500"
+    call.__doc__ = (
+        f"{known.summary[:1].upper()}{known.summary[1:]}.\n\nInterrupt it at any time; the same "
+        f"command resumes it.\n\nExample: `segmeter run {benchmark} --{what}`"
     )
-    places = roots(data, weights)
-    if trust and not add:
-        raise BadInput("--trust is about the run that --add widens; leave it out")
-    crew = _Crew(workers, executor, address, shard_of(shard), again, trust)
-    if dry:
-        return _estimate(plan, places, crew, as_json)
-    return _play(plan, places, crew, out, as_json, add=add)
+    return call
 
 
-@dataclass(frozen=True, slots=True)
-class _Crew:
-    """Who plays the jobs, and which of them."""
-
-    workers: int | None
-    executor: str | None
-    address: str | None
-    shard: tuple[int, int]
-    again: bool
-    trust: bool
-
-
-def _segmenters(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
-    """What is played: models or methods, with the rules that were asked for of all of them."""
-    asked = {key: value for key, value in rules.items() if value is not None}
-    specs = [Spec.parse(name) for name in names]
-    return tuple(Spec(spec.name, {**asked, **spec.options}) for spec in specs)
+def _parameter(option: Any) -> inspect.Parameter:
+    """The parameter of an option that a benchmark declares; its benchmark checks the value."""
+    flags = [option.flag]
+    if option.kind is bool:
+        flags = [f"{option.flag}/--no-{option.flag.removeprefix('--')}"]
+    default = "" if option.default in (None, "") else f" Default: {option.default}."
+    choices = f" ({' or '.join(option.choices)})" if option.choices else ""
+    text = option.help.rstrip(".") + f"{choices}.{default}"
+    shown = typer.Option(*flags, rich_help_panel=_RULES, help=text, show_default=False)
+    kind: Any = option.kind | None
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, shown]
+    )
 
 
-def _settings(
-    benchmark: str, texts: list[str], clicks: Path | None, until: str | None
-) -> dict[str, Any]:
-    """The benchmark's own settings, those that have an option of their own among them."""
-    ends = {} if until is None else {"until": until}
-    return benchmark_options(texts) | clicks_option(benchmark, clicks) | ends
-
-
-def _play(
-    plan: Plan, places: Roots, crew: _Crew, out: str | None, as_json: bool, *, add: bool
-) -> int:
-    """Play the plan, or what is left of it, and say what it gave."""
-    ours = plan.kind == "model" and crew.executor in (None, "local")
-    with prewarming(
-        crew.workers if ours else 0
-    ) as prewarmed:  # before anything heavy is imported here
-        from segmeter.cli._progress import Bar
-        from segmeter.cli._tables import print_summary
-        from segmeter.engine import run_plan
-        from segmeter.engine.estimates import free_folder
-        from segmeter.engine.executors import executor_names
-
-        if crew.executor is not None:
-            check_choice("executor", crew.executor, executor_names())
-        _check(plan, places)
-        if add and out is None:
-            raise BadInput("--add needs --out: which run to add to")
-        folder = out or str(free_folder(plan, places))
-        bar = Bar("" if out else f"run folder: {folder}")
-        with received(active=False) if crew.trust else nullcontext():
-            tally = run_plan(
-                plan,
-                folder,
-                roots=places,
-                workers=crew.workers,
-                progress=bar,
-                again=crew.again,
-                add=add,
-                trust=crew.trust,
-                executor=crew.executor,
-                prewarmed=prewarmed,
-                shard=crew.shard,
-                address=crew.address,
-                tell=lambda sentence: typer.echo(printable(sentence), err=True),
-            )
-        print_summary(folder, tally, as_json)
-        sys.stdout.flush()
-        bar.say_reason()
-        return Exit.WITH_ERRORS if tally.failed else Exit.DONE
-
-
-def _check(plan: Plan, places: Roots) -> None:
-    """Refuse devices that are not there; say on stderr what is known about the data."""
-    check_devices(plan.segmenters)
-    for spec in plan.datasets:
-        data = catalogue.datasets.make(spec, **places.options())
-        # What was recognised in a folder, or what of a set is not at hand.
-        said = getattr(data, "recognised", "") or data.card.missing
-        if said:
-            typer.echo(f"{data.card.name}: {said}", err=True)
-    if "clicks" in plan.options:
-        say_of_played(plan, places)
-
-
-def _estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool) -> int:
-    """Print what a plan would do, and about how long it would take; nothing is written."""
-    from segmeter.cli._estimates import say_cost
-
-    _check(plan, places)
-    say_cost(plan, places, crew.workers, crew.executor, as_json)
-    return Exit.DONE
+group = command_group(
+    "run", "Run a benchmark. Interrupt it at any time; the same command resumes it.", _Benchmarks
+)

@@ -1,55 +1,44 @@
-"""`segmeter runs`: which runs there are, how far they are, and what they say."""
+"""`segmeter runs`: which runs there are, how far they are, and what they found."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from segmeter.cli._estimates import size_text
+import segmeter
+from segmeter.api import short, size_text
+from segmeter.api.run_folders import run_numbers
 from segmeter.cli._options import AsJson
-from segmeter.cli._words import printable
+from segmeter.cli._printing import print_json, print_rows, say
 from segmeter.cli.app import Exit, app
-
-if TYPE_CHECKING:
-    from segmeter.store.listing import RunFacts
 
 __all__ = ["runs"]
 
 
 @app.command()
 def runs(
-    folder: Annotated[str, typer.Argument(help="Folder or address that runs lie under.")] = "runs",
+    folder: Annotated[str, typer.Argument(help="Folder or address that holds runs.")] = "runs",
     number: Annotated[
         str | None,
         typer.Option("--number", help="Compare a number of their summaries, such as noc@90."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the runs under a folder: what was played, how far they are, how large.
+    """List the runs under a folder: models, data sets, progress, size.
 
-    With --number, that number of every model in every run, side by side; whether a
-    difference is significant is said by 'segmeter compare'.
+    With --number, that number of every model in every run; `segmeter compare` reports which
+    differences are significant.
 
     Example: `segmeter runs runs --number noc@90`
     """
-    from segmeter.core.errors import NotFound
-    from segmeter.store.listing import list_runs
-
-    found = list_runs(folder)
-    numbers = [] if number is None else _numbers(found, number)
-    if number is not None and not numbers:
-        raise NotFound(
-            f"no run under '{folder}' has a number '{number}'; 'segmeter report RUN --json' shows "
-            "those of a run"
-        )
+    found = segmeter.list_runs(folder)
+    numbers = [] if number is None else run_numbers(folder, number, say)
     if as_json:
-        told = {"runs": [asdict(facts) for facts in found]}
-        print(json.dumps(told | ({"numbers": numbers} if number else {}), indent=1))
+        facts: dict[str, Any] = {"runs": [asdict(one) for one in found]}
+        print_json(facts | ({"numbers": numbers} if number else {}))
     elif number is not None:
         _print_numbers(numbers, number)
     else:
@@ -57,33 +46,7 @@ def runs(
     return Exit.DONE
 
 
-def _numbers(found: Sequence[RunFacts], measure: str) -> list[dict[str, Any]]:
-    """A number of each summary, computed where it is not kept; runs without rows are passed by."""
-    from segmeter.core.errors import SegmeterError
-    from segmeter.store import Run
-
-    numbers = []
-    for facts in found:
-        if facts.problem or not facts.done:
-            continue
-        try:
-            rows = Run.open(facts.run).summary()
-        except SegmeterError as error:
-            typer.echo(printable(f"{facts.run}: {error}"), err=True)
-            continue
-        told = (asdict(r) for r in rows if r.measure == measure)
-        numbers += [{"run": facts.run} | {k: _known(v) for k, v in r.items()} for r in told]
-    return numbers
-
-
-def _known(value: Any) -> Any:
-    """A limit of one image's interval is not known."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _print_runs(found: Sequence[RunFacts]) -> None:
-    from segmeter.core.catalogue import short
-
+def _print_runs(found: Sequence[Any]) -> None:
     lines = []
     for facts in found:
         if facts.problem:
@@ -96,12 +59,10 @@ def _print_runs(found: Sequence[RunFacts]) -> None:
         day = facts.last[:16].replace("T", "\n")
         size, name = size_text(facts.bytes), f"{facts.run}\n{facts.benchmark}"
         lines.append((name, models, data, jobs + failed, day, size))
-    _print(("run\nbenchmark", "models", "data sets", "jobs", "last (UTC)", "size"), lines)
+    print_rows(("run\nbenchmark", "models", "data sets", "jobs", "last (UTC)", "size"), lines)
 
 
 def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
-    from segmeter.core.catalogue import short
-
     lines = [
         (
             n["run"],
@@ -112,7 +73,7 @@ def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
         )
         for n in numbers
     ]
-    _print(("run", "model\nreading", "data set\nuser", f"{measure}\n95 %", "targets"), lines)
+    print_rows(("run", "model\nprotocol", "data set\nuser", f"{measure}\n95 %", "targets"), lines)
 
 
 def _number(row: dict[str, Any]) -> str:
@@ -120,17 +81,3 @@ def _number(row: dict[str, Any]) -> str:
     value, low, high = (row[name] for name in ("value", "low", "high"))
     span = "" if low is None or high is None or low == high else f"\n{low:.2f} to {high:.2f}"
     return ("" if value is None else f"{value:.2f}") + span
-
-
-def _print(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for line in lines:
-        table.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in line))
-    Console(markup=False).print(table)

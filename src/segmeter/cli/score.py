@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 import segmeter
-from segmeter.cli._options import AsJson, Data, RunAddress, Trust
+from segmeter.api import counted
+from segmeter.cli._options import AsJson, Data, RunAddress, Trust, names_of
+from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
-from segmeter.core.wording import counted
 
 __all__ = ["score"]
 
 MeasureNames = Annotated[
-    list[str], typer.Option("--measure", help="Measure to add; see 'segmeter list measures'.")
+    list[str],
+    typer.Option("--measure", autocompletion=names_of("measures"), help="Measure to add."),
 ]
 
 
@@ -34,15 +35,11 @@ def score(
     opened = segmeter.open_run(run, data=data, trust=trust)
     scored = {}
     for name in measure:
-        scored[name] = opened.score(name)
-        if not as_json:
-            typer.echo(_said(name, scored[name], run))
+        scored[name] = jobs = opened.score(name)
+        if not as_json and jobs:
+            typer.echo(f"{name}: {counted(jobs, 'job')} scored in {run}, a model on a scene each")
+        elif not as_json:
+            typer.echo(f"{name}: {run} has it already")
     if as_json:
-        print(json.dumps({"scored": scored}, indent=1))
+        print_json({"scored": scored})
     return Exit.DONE
-
-
-def _said(measure: str, jobs: int, run: str) -> str:
-    if not jobs:
-        return f"{measure}: {run} has it already"
-    return f"{measure}: {counted(jobs, 'job')} scored in {run}, a model on a scene each"

@@ -10,33 +10,27 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import segmeter
+from segmeter.api.loading import roots_of
 from segmeter.cli import _study_options as options
-from segmeter.cli._help import Group
-from segmeter.cli._option_values import roots
 from segmeter.cli._options import CostFile, Data, Weights
-from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.cli.app import Exit, command_group
 
 if TYPE_CHECKING:
     from segmeter.study.running import RunningStudy
 
 __all__ = ["study_app"]
 
-study_app = typer.Typer(
-    name="study",
-    cls=Group,
-    help="Studies with real people: where they click, how they rate masks, how they segment.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+study_app = command_group(
+    "study", "Studies with real people: where they click, how they rate masks, how they segment."
 )
-app.add_typer(study_app, name="study")
 
 
 @study_app.callback()
 def _needs() -> None:
     for package in ("fastapi", "pydantic", "uvicorn", "sqlalchemy"):
         if importlib.util.find_spec(package) is None:
-            raise NotFound(
+            raise segmeter.NotFound(
                 f"studies need '{package}', which is not installed; pip install 'segmeter[study]'"
             )
 
@@ -50,9 +44,9 @@ def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
     from segmeter.study.plan import KINDS
 
     if kind not in KINDS:
-        raise BadInput(f"--kind is {', '.join(KINDS)}, not '{kind}'")
+        raise segmeter.BadInput(f"--kind is {', '.join(KINDS)}, not '{kind}'")
     if plan.exists():
-        raise BadInput(f"'{plan}' exists already; choose another name")
+        raise segmeter.BadInput(f"'{plan}' exists already; choose another name")
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
     plan.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {plan}; next: segmeter study check {plan}")
@@ -72,7 +66,7 @@ def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = 
 
     read = read_plan(plan)
     read_words(read)
-    page = preview_page(read, Stimuli(read, roots(data, None)))
+    page = preview_page(read, Stimuli(read, roots_of(data)))
     path = out or plan.with_suffix(".html")
     path.write_text(page, encoding="utf-8")
     for warning in plan_warnings(read):
@@ -93,7 +87,7 @@ def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data
 
     read = read_plan(plan)
     path = out or plan.with_suffix(".preregistration.md")
-    path.write_text(preregistration(read, Stimuli(read, roots(data, None))), encoding="utf-8")
+    path.write_text(preregistration(read, Stimuli(read, roots_of(data))), encoding="utf-8")
     typer.echo(f"wrote {path}")
     return Exit.DONE
 
@@ -120,7 +114,7 @@ def power(
     from segmeter.study.stimuli import Stimuli
 
     read = read_plan(plan)
-    many = targets or len(Stimuli(read, roots(data, None)).targets())
+    many = targets or len(Stimuli(read, roots_of(data)).targets())
     pairs = max(1, len(read.conditions) * (len(read.conditions) - 1) // 2)
     found = power_of(read, people, many, effect, alpha=alpha, studies=studies, comparisons=pairs)
     typer.echo(
@@ -179,7 +173,7 @@ def invite(
     Example: `segmeter study invite study.toml -n 20 --address https://study.example.org`
     """
     if role not in ("person", "tester"):
-        raise BadInput(f"--role is person or tester, not '{role}'")
+        raise segmeter.BadInput(f"--role is person or tester, not '{role}'")
     for token in _open(plan, db, data, None).invite(count, role, label):
         typer.echo(f"{address.rstrip('/')}/join/{token}")
     return Exit.DONE
@@ -199,7 +193,7 @@ def participants(
     from segmeter.study.exports import csv_text, participant_columns, participant_rows
 
     study = _open(plan, db, data, None)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         rows = participant_rows(connection, study.plan, study.stimuli)
     text = csv_text(participant_columns(study.plan, identifiers=True), rows)
     if out is None:
@@ -225,7 +219,7 @@ def export(
     from segmeter.study.exports import export as write
 
     study = _open(plan, db, data, None)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
     for path in written:
         typer.echo(str(path))
@@ -283,7 +277,7 @@ def restore(backup: options.BackupSource, db: options.NewDb) -> int:
     from segmeter.study.database import Database, copy_study, open_engine
 
     if not backup.is_file():
-        raise NotFound(f"no backup '{backup}'")
+        raise segmeter.NotFound(f"no backup '{backup}'")
     many = copy_study(Database(f"sqlite:///{backup.resolve()}"), open_engine(db))
     typer.echo(f"restored {many} answers and steps")
     return Exit.DONE
@@ -301,7 +295,7 @@ def withdraw(
     Example: `segmeter study withdraw study.toml 7KQ2-M4XR-9TBA`
     """
     if not _open(plan, db, data, None).withdraw(code):
-        raise NotFound(f"nobody in this study has the code '{code}'")
+        raise segmeter.NotFound(f"no participant has the code '{code}'")
     typer.echo("deleted; older exports and backups still hold the data")
     return Exit.DONE
 
@@ -316,7 +310,7 @@ def report(
     data: Data = None,
     weights: Weights = None,
 ) -> int:
-    """Write the study's results as a page; for `interact` beside simulated users.
+    """Write the study's results as a page; for `interact` next to simulated users.
 
     Example: `segmeter study report study.toml`
     """
@@ -341,15 +335,17 @@ def costs(
 
     Example: `segmeter study costs study.toml --out costs.toml`
     """
-    from segmeter.cli._click_costs import tell_costs
+    from segmeter.api.click_fitting import cost_lines
     from segmeter.study.interactions import fit_costs, interactions
 
     study = _open(plan, db, data, None)
     if study.plan.kind != "interact":
-        raise BadInput("costs are fitted from studies of kind 'interact'")
-    with study.database.reading() as connection:
+        raise segmeter.BadInput("costs are fitted from studies of kind 'interact'")
+    with study.database.snapshot() as connection:
         found = fit_costs(interactions(connection, study.plan))
-    tell_costs(found, out)
+    out.write_text(found.toml(), encoding="utf-8")
+    for line in (*cost_lines(found), f"wrote {out}, for --cost"):
+        typer.echo(line)
     return Exit.DONE
 
 
@@ -382,19 +378,20 @@ def demo(
 
     People drawn from the click model click and segment through a real server on built-in images.
     The clicks then go to `clicks compare`, `clicks fit` and `run rclicks`; the sessions end in one
-    report beside a simulated user. MobileSAM is used where its weights are found.
+    report next to a simulated user. MobileSAM is used where its weights are found.
 
     Example: `segmeter study demo`
     """
     import sys
     import webbrowser
 
+    from segmeter.api.demo import available_model
     from segmeter.study.demo import CLICKS, INTERACT, run_demo
     from segmeter.study.exports import export as write
 
-    model = _found_model(weights)
+    model = available_model(weights)
     study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
     _write_page(study, out / "clicks.html", [], None)
     text = INTERACT.format(model=model, per_cell=max(1, per_cell // 2))
@@ -412,40 +409,18 @@ def demo(
 
 def _read_again(out: Path, model: str, weights: Path | None) -> None:
     """Commands that read the study's clicks."""
-    from segmeter.cli._click_comparison import similarity
-    from segmeter.cli._click_fitting import calibrate
+    from segmeter.cli import clicks as click_commands
     from segmeter.cli.run import run
 
     clicks, dataset = out / "export" / "clicks.csv", ["mini"]
     typer.echo("\nsegmeter clicks compare --compare modes")
     previews = out / "export" / "previews.csv"
-    similarity(previews, dataset, compare="modes", protocol="corrected")
+    click_commands.compare(previews, dataset, compare="modes", protocol="corrected")
     typer.echo("\nsegmeter clicks fit --clicks")
-    calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
+    click_commands.fit(clicks=clicks, dataset=dataset, out=out / "calibration")
     typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")
-    run(
-        "rclicks",
-        model=[model],
-        dataset=dataset,
-        rounds=1,
-        protocol="corrected",
-        clicks=clicks,
-        weights=weights,
-        out=str(out / "rclicks"),
-    )
-
-
-def _found_model(weights: Path | None) -> str:
-    """MobileSAM if it and its weights are there, else a synthetic model."""
-    from segmeter.models.weights import find
-
-    if importlib.util.find_spec("torch") is None:
-        return "disc"
-    try:
-        find("mobile-sam", weights)
-    except NotFound:
-        return "disc"
-    return "mobile-sam"
+    run("rclicks", model=[model], dataset=dataset, rounds=1, protocol="corrected", weights=weights,
+        out=str(out / "rclicks"), clicks=clicks)  # fmt: skip
 
 
 def _write_page(
@@ -454,8 +429,8 @@ def _write_page(
     from segmeter.study.analyses import study_page
 
     if simulated and study.plan.kind != "interact":
-        raise BadInput("--simulate is for studies of kind 'interact'")
-    with study.database.reading() as connection:
+        raise segmeter.BadInput("--simulate is for studies of kind 'interact'")
+    with study.database.snapshot() as connection:
         page = study_page(
             connection, study.plan, study.stimuli, simulated=simulated, weights=weights
         )
@@ -468,21 +443,21 @@ def _write_run(
     from segmeter.study.interactions import interactions, simulate_users, write_run
 
     if study.plan.kind != "interact":
-        raise BadInput("--run is for studies of kind 'interact'")
-    with study.database.reading() as connection:
+        raise segmeter.BadInput("--run is for studies of kind 'interact'")
+    with study.database.snapshot() as connection:
         found = interactions(connection, study.plan)
-    beside = simulate_users(found, study.plan, study.stimuli, simulated, weights)
-    write_run(found, beside, study.plan, study.stimuli, folder)
+    others = simulate_users(found, study.plan, study.stimuli, simulated, weights)
+    write_run(found, others, study.plan, study.stimuli, folder)
 
 
 def _check_begun(url: str) -> None:
     name = url.removeprefix("sqlite:///")
     if name != url and not Path(name).is_file():
-        raise NotFound(f"no database '{name}'; the study has not begun, or give --db")
+        raise segmeter.NotFound(f"no database '{name}'; the study has not begun, or give --db")
 
 
 def _open(plan: Path, db: str | None, data: Path | None, weights: Path | None) -> RunningStudy:
     from segmeter.study.plan import read_plan
     from segmeter.study.server import default_url, open_study
 
-    return open_study(read_plan(plan), db or default_url(plan), roots(data, weights))
+    return open_study(read_plan(plan), db or default_url(plan), roots_of(data, weights))

@@ -8,37 +8,64 @@ from typing import Annotated
 import typer
 
 import segmeter
-from segmeter.cli._formats import Format
+from segmeter.api import printable
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
-from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
 __all__ = ["table"]
 
-Kind = Annotated[Format, typer.Option("--format", help="What to write.")]
+Kind = Annotated[str, typer.Option("--format", help="latex (tex), markdown (md), csv or html.")]
+Columns = Annotated[str, typer.Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
+ModelOrder = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="Models to show, in this order; all by default."),
+]
+DatasetOrder = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", "-d", help="Data sets to show, in this order; all by default."),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--name", help="Display name of a model or data set, as net.py:predict=Ours."),
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")]
 
 
 @app.command()
 def table(
     runs: Runs,
-    kind: Kind = Format.latex,
+    kind: Kind = "latex",
     protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
+    columns: Columns = "",
+    model: ModelOrder = None,
+    dataset: DatasetOrder = None,
+    name: Names = None,
     out: Out = None,
 ) -> int:
     """Print the table of a paper: models by data sets, bold where significantly best.
 
-    Example: `segmeter table runs/mine --format latex`
+    Example: `segmeter table runs/mine --format latex`,
+    `segmeter table runs/mine --columns noc@80,noc@90 --name grabcut=GrabCut -d davis -d mini`
     """
+    for text in name or ():
+        if "=" not in text:
+            raise segmeter.BadInput(f"--name is NAME=SHOWN, not '{text}'")
     opened = segmeter.open_run(runs, cost=cost, goal=goal)
-    text = printable(opened.table(kind.language, protocol))
+    text = printable(
+        opened.table(
+            kind,
+            protocol,
+            columns=[column.strip() for column in columns.split(",") if column.strip()],
+            models=model or (),
+            datasets=dataset or (),
+            names=dict(text.rsplit("=", 1) for text in name or ()),
+        )
+    )
     if out is None:
         print(text, end="")
         return Exit.DONE
-    from segmeter.store.local import write_file
-
-    write_file(out, text.encode())
+    out.write_text(text, encoding="utf-8")
     typer.echo(f"table: {out}")
     return Exit.DONE

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from segmeter.cli._help import Group
+import segmeter
 from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import Exit, command_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segmeter.api.training import DecoderTraining
-    from segmeter.training.decoder_training import Progress
 
 __all__ = ["decoder", "group"]
 
-group = typer.Typer(cls=Group, no_args_is_help=True, help="Train with simulated annotators.")
-app.add_typer(group, name="train")
+group = command_group("train", "Train with simulated annotators.")
 
 _TRAINING = "Training"
 _TESTING = "Validation and test"
@@ -98,9 +96,7 @@ def decoder(
 
     Example: `segmeter train decoder -m mobile-sam -d FOLDER -o OUT --test 0.3`
     """
-    from segmeter.api.training import train_decoder
-
-    made = train_decoder(
+    made = segmeter.train_decoder(
         model,
         dataset,
         out=out,
@@ -134,11 +130,11 @@ def _print(made: DecoderTraining) -> None:
     typer.echo(f"weights written to {made.weights}")
 
 
-def _progress() -> Callable[[Progress], None]:
+def _progress() -> Callable[[Any], None]:
     """Progress on stderr: one line per validation, and every step on a terminal."""
     live = sys.stderr.isatty()
 
-    def show(progress: Progress) -> None:
+    def show(progress: Any) -> None:
         minutes, seconds = divmod(round(progress.seconds_left), 60)
         line = f"step {progress.step} of {progress.steps}, loss {progress.loss:.3f}"
         if progress.noc is not None:

@@ -38,7 +38,7 @@ __all__ = [
     "unplayed",
     "without_masks",
     "without_partner",
-    "write_lifelike",
+    "write_simulated",
 ]
 
 
@@ -56,7 +56,7 @@ class Thing:
     object: str = ""
 
 
-def write_lifelike(
+def write_simulated(
     path: Path,
     things: Iterable[Thing],
     seed: int = 0,

@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +120,8 @@ class Registry(Generic[T]):
 
     def put(self, name: str, thing: T, summary: str) -> None:
         """Register a thing that is ready made."""
-        self._entries[name] = Entry(name, _always(thing), summary, type(thing).__module__)
+        source = getattr(thing, "__wrapped__", type(thing)).__module__  # a function's, if it is one
+        self._entries[name] = Entry(name, _always(thing), summary, source)
 
     def drop(self, name: str) -> None:
         """Forget a name that was registered for a while, such as in an example."""
@@ -143,7 +145,7 @@ class Registry(Generic[T]):
         if not self._complete and name not in self._entries:
             self._find(name)
         try:
-            return self._entries[name]
+            return _imported(self._entries[name])
         except KeyError:
             if name.endswith(".py") and Path(name).is_file():
                 inside = [f"{name}:{thing}" for thing in objects_in(Path(name))]
@@ -231,6 +233,13 @@ class Registry(Generic[T]):
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
+
+
+def _imported(entry: Entry[T]) -> Entry[T]:
+    """An entry whose module is complete: another thread may still be importing it."""
+    if entry.source in sys.modules:
+        importlib.import_module(entry.source)  # waits for the lock of an unfinished import
+    return entry
 
 
 def _option_hint(entry: Entry[Any], option: str, taken: Iterable[str]) -> str:

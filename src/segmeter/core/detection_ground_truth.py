@@ -88,13 +88,13 @@ class DetectionGroundTruth:
             data = json.loads(text)
             shape = (int(data["shape"][0]), int(data["shape"][1]))
             return cls(
-                int(data["image"]),
+                _id(data["image"]),
                 shape,
-                tuple(Category(*entry) for entry in data["categories"]),
+                tuple(Category(_id(first), *rest) for first, *rest in data["categories"]),
                 tuple(_object(entry, shape) for entry in data["objects"]),
                 bool(data["federated"]),
-                tuple(data["negative"]),
-                tuple(data["not_exhaustive"]),
+                tuple(map(_id, data["negative"])),
+                tuple(map(_id, data["not_exhaustive"])),
             )
         except (
             ValueError,
@@ -163,8 +163,15 @@ def _annotation(thing: TrueObject, image: int, number: int) -> dict[str, Any]:
     }
 
 
+def _id(value: Any) -> int:
+    """The number of an image or class, as evaluators take it."""
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError(f"{value!r:.40} is no number of an image or class")
+    return value
+
+
 def _object(entry: Sequence[Any], shape: tuple[int, int]) -> TrueObject:
     category, counts, box, area, crowd = entry
     mask = Mask.from_coco({"size": shape, "counts": counts})
     x, y, width, height = (float(n) for n in box)
-    return TrueObject(int(category), mask, (x, y, width, height), float(area), bool(crowd))
+    return TrueObject(_id(category), mask, (x, y, width, height), float(area), bool(crowd))

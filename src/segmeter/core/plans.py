@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.core.catalogue import OPTIONS_ARE, Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.seeds import fingerprint
+from segmeter.core.seeds import fingerprint, generator
 
 if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
@@ -31,8 +31,8 @@ class Plan:
         Its registered name.
     segmenters, kind
         The models or methods under test, and which of the two they are.
-    limit
-        Only the first so many scenes of each data set; None takes all.
+    limit, sample
+        Only the first so many scenes of each data set, or a random sample; None takes all.
     threads
         Threads a worker may use, fixed here because sums depend on it in the last digit.
     keep_masks
@@ -54,6 +54,7 @@ class Plan:
     seed: int = 0
     threads: int = 1
     limit: int | None = None
+    sample: int | None = None
     keep_masks: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +88,18 @@ class Plan:
         }
         lists = {key: tuple(data.get(key, ())) for key in ("protocols", "measures")}
         return cls(**{**data, **specs, **lists})
+
+    def scenes_of(self, dataset: str, scenes: Sequence[str]) -> list[str]:
+        """The scenes of a data set that the plan takes, in the order of the data set.
+
+        >>> Plan("noc", (), (), sample=2).scenes_of("mini", ["a", "b", "c", "d"])
+        ['a', 'b']
+        """
+        chosen = list(scenes)
+        if self.sample is not None and self.sample < len(chosen):
+            drawn = generator("sample", dataset, self.seed).permutation(len(chosen))
+            chosen = [chosen[place] for place in sorted(drawn[: self.sample])]
+        return chosen[: self.limit]
 
     @property
     def id(self) -> str:
@@ -161,6 +174,7 @@ _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "seed": lambda v: type(v) is int,
     "threads": lambda v: _is_count(v) and v >= 1,
     "limit": lambda v: v is None or _is_count(v),
+    "sample": lambda v: v is None or _is_count(v),
     "keep_masks": lambda v: isinstance(v, bool),
     "options": _is_map,
     "fingerprints": lambda v: _is_map(v) and all(isinstance(p, str) for p in v.values()),

@@ -1,8 +1,8 @@
-"""Wording of numbers in sentences: counts with their nouns, signed values, p values."""
+"""Wording of numbers and names in sentences: counts, signed values, times, safe text."""
 
 from __future__ import annotations
 
-__all__ = ["counted", "p_value", "signed"]
+__all__ = ["counted", "p_value", "printable", "signed", "size_text", "time_text"]
 
 
 def counted(count: int, noun: str) -> str:
@@ -33,3 +33,40 @@ def p_value(p: float) -> str:
     ('below 0.001', '0.012', '0.31')
     """
     return "below 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def printable(text: object) -> str:
+    """A text with its control characters spelled out; line ends stay.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(c if c == "\n" or c.isprintable() else _spelled(c) for c in str(text))
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def time_text(seconds: float) -> str:
+    """A time in a unit that people read.
+
+    >>> time_text(0.3), time_text(40), time_text(600), time_text(90_000)
+    ('1 s', '40 s', '10.0 minutes', '25.0 hours')
+    """
+    if seconds < 60:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.1f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def size_text(count: float) -> str:
+    """Bytes in a unit that people read.
+
+    >>> size_text(900), size_text(12_000_000)
+    ('900 B', '12.0 MB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"

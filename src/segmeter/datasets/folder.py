@@ -37,6 +37,7 @@ from segmeter.datasets.runlength_json import (
     read_json,
     run_lengths_in,
 )
+from segmeter.datasets.volumes.cvpr25_files import Cvpr25, holds_cases
 from segmeter.datasets.volumes.layouts import holds_volumes
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.runtime.remote_files import is_address, local_folder
@@ -93,6 +94,7 @@ class Folder:
         if not writable(path):
             raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
         folder, named = _moved(Path(path), data), path
+        self._data: Dataset
         if is_address(path):
             folder = local_folder(path)
             path, named = str(folder), path.rstrip("/").rpartition("/")[2]
@@ -103,12 +105,19 @@ class Folder:
             raise NotFound(
                 f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
             )
+        if not table and holds_cases(folder):
+            self._data = Cvpr25(path)
+            self.recognised = (
+                f"{len(self._data.scenes())} cases of the CVPR 2025 challenge (.npz); for ground "
+                f"truth in another folder write 'cvpr25?path={path}&ground_truth=FOLDER'"
+            )
+            return
         if table or holds_volumes(folder):
             meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
             volumes = VolumeFolder(
                 path, meant, channel, window, components, smallest, grid, classes, modality, patient
             )
-            self._data: Dataset = volumes
+            self._data = volumes
             self.recognised = volumes.recognised
             return
         card = DatasetCard(

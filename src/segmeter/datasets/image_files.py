@@ -23,6 +23,7 @@ __all__ = [
     "MOST_PIXELS",
     "SUFFIXES",
     "check_regular",
+    "decode_rgb",
     "grey_of",
     "has_colour_table",
     "header_size",
@@ -57,6 +58,14 @@ def read_rgb(path: Path) -> Bytes:
     if pixels.dtype != np.uint8:
         pixels = read_colours(path)
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def decode_rgb(raw: bytes, name: str) -> Bytes:
+    """The bytes of an image file as `(H, W, 3)` uint8 in RGB; `name` is for messages."""
+    import cv2
+
+    colours = _decoded(name, raw, cv2.IMREAD_COLOR, _checked_size(name, raw))
+    return np.asarray(cv2.cvtColor(colours, cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
 
 def _in_8_bits(pixels: npt.NDArray[Any]) -> Bytes:
@@ -172,7 +181,7 @@ def _decode(path: Path, flags: int) -> Bytes:
     return _decoded(path, raw, flags, _checked_size(path, raw))
 
 
-def _checked_size(path: Path, raw: bytes) -> tuple[int, int]:
+def _checked_size(path: Path | str, raw: bytes) -> tuple[int, int]:
     """Height and width that a file claims, if it is whole and they can be an image's."""
     try:
         height, width = header_size(raw)
@@ -186,7 +195,7 @@ def _checked_size(path: Path, raw: bytes) -> tuple[int, int]:
     return height, width
 
 
-def _decoded(path: Path, raw: bytes, flags: int, size: tuple[int, int]) -> Bytes:
+def _decoded(path: Path | str, raw: bytes, flags: int, size: tuple[int, int]) -> Bytes:
     import cv2
 
     try:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.image_files import check_regular
 
-__all__ = ["read_npy"]
+__all__ = ["DAMAGED", "read_npy"]
 
-# What NumPy raises for headers that are damaged, or made to do harm.
-_DAMAGED = (ValueError, OSError, EOFError, SyntaxError, TypeError, KeyError, IndexError,
+DAMAGED = (ValueError, OSError, EOFError, SyntaxError, TypeError, KeyError, IndexError,
             OverflowError, MemoryError, RecursionError, TokenError)  # fmt: skip
+"""Errors of NumPy on headers that are damaged, or made to do harm."""
 
 
 def read_npy(path: Path, most: int) -> npt.NDArray[Any]:
@@ -34,7 +34,7 @@ def read_npy(path: Path, most: int) -> npt.NDArray[Any]:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise NotFound(f"no file '{path}'") from None
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise BadInput(f"'{path}' is not a whole array file of plain numbers") from error
     if mapped.size > most:
         raise BadInput(f"'{path}' has {mapped.size} values; at most {most} are read")

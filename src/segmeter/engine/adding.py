@@ -51,6 +51,7 @@ def wider_plan(
         measures=asked.measures or held.measures,
         options=asked.options or held.options,
         limit=held.limit if asked.limit is None else asked.limit,
+        sample=held.sample if asked.sample is None else asked.sample,
     )
     filled, _ = complete(wanted, built)
     apart = isinstance(catalogue.benchmarks.make(held.benchmark), RunsUsersIndependently)

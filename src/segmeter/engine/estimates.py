@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +14,7 @@ from segmeter.core.capabilities import OnDevice
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.wording import counted
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.jobs import Built, Objects, jobs_of
 from segmeter.engine.runner import default_workers
@@ -81,17 +82,22 @@ class Cost:
     """The cost of a whole plan on a number of workers like the one that was measured."""
 
     jobs: int
-    looks: int
-    answers: int
+    encodings: int
+    predictions: int
     workers: int
     seconds: float
     bytes: int
 
 
 def run_some(
-    plan: Plan, roots: Roots, objects: Objects | None = None, *, scenes: int = 2
+    plan: Plan,
+    roots: Roots,
+    objects: Objects | None = None,
+    *,
+    scenes: int = 2,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> list[Estimate]:
-    """Play some scenes of every subject and data set, from its first to its last, and keep none."""
+    """Run some scenes of every model and data set, from its first to its last; keep nothing."""
     built = Built(roots, objects)
     filled, datasets = complete(plan, built)
     benchmark = catalogue.benchmarks.make(filled.benchmark)
@@ -105,6 +111,7 @@ def run_some(
         for data in filled.datasets:
             here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
             chosen = [here[k] for k in _spread(len(here), scenes)]
+            tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {data}")
             played = [_played(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if played:
                 mean = _mean_slices(datasets[str(data)], [job.scene for job in here])
@@ -119,7 +126,7 @@ def whole_seconds(estimates: Sequence[Estimate], plan: Plan, workers: int | None
 
 
 def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> Cost:
-    """Jobs, looks, answers, seconds and bytes of a whole plan.
+    """Jobs, encodings, predictions, seconds and bytes of a whole plan.
 
     Every worker loads every model, all at the same time; nothing is said of what they wait for
     each other.

@@ -168,7 +168,7 @@ def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
         Job(segmenter, spec, scene)
         for segmenter in plan.segmenters
         for spec in plan.datasets
-        for scene in datasets[str(spec)].scenes()[: plan.limit]
+        for scene in plan.scenes_of(str(spec), datasets[str(spec)].scenes())
     ]
 
 

@@ -18,6 +18,7 @@ from segmeter.core.models import ProtocolName
 __all__ = [
     "PanopticQuality",
     "SplitsAndMerges",
+    "matched_iou",
     "mean_segmentation_accuracy",
     "panoptic_quality",
     "segmentation_accuracy",
@@ -45,7 +46,7 @@ class PanopticQuality:
 class SplitsAndMerges:
     """How objects were cut and joined.
 
-    An object lies in another one if more than half of its pixels do.
+    An object is inside another one if more than half of its pixels do.
 
     Attributes
     ----------
@@ -94,6 +95,18 @@ def mean_segmentation_accuracy(
     return float(np.mean([_accuracy(iou, t - slack) for t in np.arange(0.5, 1.0, 0.05)]))
 
 
+def matched_iou(
+    ground_truth: Labels, prediction: Labels, threshold: float = 0.5
+) -> tuple[Floats, int, int]:
+    """IoU of the pairs of a best matching, and how many objects and predictions there are.
+
+    >>> matched_iou(np.array([[1, 1, 0, 2]]), np.array([[1, 1, 0, 0]]))
+    (array([1.]), 2, 1)
+    """
+    iou = _iou(ground_truth, prediction)
+    return _matched(iou, threshold), *iou.shape
+
+
 def panoptic_quality(ground_truth: Labels, prediction: Labels) -> PanopticQuality:
     """PQ of objects matched at an IoU of at least 0.5.
 
@@ -120,7 +133,7 @@ def splits_and_merges(ground_truth: Labels, prediction: Labels) -> SplitsAndMerg
     1
     """
     shared, objects, predictions = _overlaps(ground_truth, prediction)
-    in_object = 2 * shared > predictions[None]  # a prediction lies in an object
+    in_object = 2 * shared > predictions[None]  # a prediction is inside an object
     in_prediction = 2 * shared > objects[:, None]
     pieces, joined = in_object.sum(1), in_prediction.sum(0)
     alone = ~in_object.any(1) & ~in_prediction.any(1)

@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.models import ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import ByHand, Page, offer
+from segmeter.models.onnx_graphs import open_graph, run_graph
 
 __all__ = [
     "COCO_CATEGORIES",
@@ -89,24 +90,12 @@ class OnnxFile:
 
     def run(self, feeds: Mapping[str, Array]) -> Array:
         """The first output for the given inputs."""
-        import onnxruntime
-
-        try:
-            made: Array = self._session.run(None, dict(feeds))[0]
-        except _own_errors(onnxruntime) as error:
-            reason = str(error).split("\n")[0][:120]
-            raise BadWeights(f"'{self._file}' cannot be run ({reason}); fetch it again") from error
-        return made
+        return run_graph(self._session, None, feeds, str(self._file))[0]
 
     @cached_property
     def _session(self) -> Any:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise NotFound(
-                f"detector '{self.name}' needs 'onnxruntime': pip install 'segmeter[detectors]'"
-            ) from error
-        session = _opened(onnxruntime, Path(str(self._file)))
+        # One thread: sums then do not depend on the machine, and jobs run side by side.
+        session = open_graph(Path(str(self._file)))
         found = {entry.name for entry in session.get_inputs()}
         if found != self._inputs:
             raise BadWeights(
@@ -114,25 +103,6 @@ class OnnxFile:
                 f" not {', '.join(sorted(self._inputs))}"
             )
         return session
-
-
-def _opened(onnxruntime: Any, file: Path) -> Any:
-    options = onnxruntime.SessionOptions()
-    # One thread: sums then do not depend on the machine, and jobs run side by side.
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
-    except _own_errors(onnxruntime) + weight_files.DAMAGED as error:
-        reason = str(error).split("\n")[0][:120]
-        raise BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again") from error
-
-
-def _own_errors(onnxruntime: Any) -> tuple[type[Exception], ...]:
-    """The exceptions of onnxruntime, which have no class in common, and those of its fallback."""
-    held = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
-    own = [kind for kind in held if isinstance(kind, type) and issubclass(kind, Exception)]
-    return (*own, ValueError)
 
 
 def least_score(name: str, value: float) -> float:

@@ -1,7 +1,7 @@
-"""Drawn models: segmenters with a known behaviour, for tests and for trying things out.
+"""Synthetic models: segmenters with a known behaviour, for tests and examples.
 
-The oracle and the noisy model read the scene's own targets, so their scores say nothing
-about anything but the instrument.
+The oracle and the noisy model read the scene's own targets, so their scores only test the
+evaluation itself. `segmeter list models` shows them with `--all`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Oracle:
     """Shows the target that the prompts agree with most."""
 
     card = ModelCard("oracle", "shows the target that is meant, at once", _ABILITIES)
+    synthetic = True
     reads_targets = True
 
     def encode(self, scene: Scene) -> OracleEncodedScene:
@@ -50,6 +51,7 @@ class Noisy:
     """
 
     card = ModelCard("noisy", "shows the target with error regions that halve", _ABILITIES)
+    synthetic = True
     reads_targets = True
 
     def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
@@ -62,9 +64,10 @@ class Noisy:
 
 @catalogue.models.add("stubborn", "shows the same box whatever is asked")
 class Stubborn:
-    """Shows the middle of the scene and never changes its mind."""
+    """Shows the middle of the scene whatever the prompts are."""
 
     card = ModelCard("stubborn", "shows the same box whatever is asked", _ABILITIES)
+    synthetic = True
 
     def encode(self, scene: Scene) -> StubbornEncodedScene:
         return StubbornEncodedScene(scene.shape)
@@ -75,6 +78,7 @@ class Disc:
     """Paints a disc at a click, fills a box, follows a stroke; negative prompts erase."""
 
     card = ModelCard("disc", "paints a disc at each click", _ABILITIES)
+    synthetic = True
 
     def __init__(self, radius: float = 20) -> None:
         self.radius = radius

@@ -24,6 +24,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.onnx_graphs import open_graph, run_graph
 
 if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
@@ -194,10 +195,10 @@ class OnnxClicks:
 
     @cached_property
     def session(self) -> Any:
-        from segmeter.models.sam._onnx import session, signature
+        import torch
 
-        graph = session(self.path, self._device)
-        known = signature(graph.get_inputs())
+        graph = open_graph(self.path, self._device, torch.get_num_threads())
+        known = [entry.name for entry in graph.get_inputs()]
         wanted = [name for name in self.names.values() if name]
         if set(wanted) != set(known):
             raise BadWeights(
@@ -240,12 +241,12 @@ class _ClicksEncodedScene:
         clicks = [p for p in request.prompts if isinstance(p, Click)]
         if len(clicks) != len(request.prompts):
             raise BadInput(f"{model.path.name} takes clicks only; choose a user who clicks")
-        session = model.session
         feeds = {model.names["image"]: self.image, **self._points(clicks)}
         if model.names["previous"]:
             blank = np.zeros((1, 1, *self.image.shape[-2:]), np.float32)
             feeds[model.names["previous"]] = blank if request.state is None else request.state
-        made = session.run([model.output] if model.output else None, feeds)[0]
+        outputs = [model.output] if model.output else None
+        made = run_graph(model.session, outputs, feeds, model.path.name)[0]
         map_ = np.asarray(made, np.float32).reshape(-1, *made.shape[-2:])[0]
         height, width = self.scene.shape
         full = cv2.resize(map_, (width, height), interpolation=cv2.INTER_LINEAR)

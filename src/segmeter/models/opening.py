@@ -51,8 +51,8 @@ def architecture(path: Path) -> str:
 def open_folder(path: Path, **options: Any) -> Any:
     """The model of a Hugging Face folder, by its `config.json` and the names of its tensors."""
     try:
-        kind = json.loads((path / "config.json").read_text()).get("model_type")
-    except (ValueError, AttributeError) as error:
+        kind = str(json.loads((path / "config.json").read_text()).get("model_type"))
+    except (ValueError, AttributeError, RecursionError, OSError) as error:
         raise BadWeights(f"'{path / 'config.json'}' is not a model's config ({error})") from error
     whole = {"edgetam": "edgetam", "edgetam_video": "edgetam"}
     whole |= dict.fromkeys(("sam3_tracker", "sam3_tracker_video", "sam3"), "sam3-tracker")

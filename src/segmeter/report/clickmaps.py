@@ -1,8 +1,9 @@
-"""A click map to look into: one HTML file that needs nothing else."""
+"""Pages and figures of click maps: one HTML file, and maps over shifts of a box."""
 
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ import numpy.typing as npt
 
 from segmeter.report.elements import as_script, data_address, filled
 
-__all__ = ["ShownMap", "map_page"]
+__all__ = ["ShownMap", "map_page", "shift_image"]
+
+Floats = npt.NDArray[np.float64]
 
 _UNKNOWN = 65535  # stands for a place where no click would be valid
 
@@ -79,3 +82,25 @@ def _packed(values: npt.NDArray[np.float64]) -> str:
     """Ten-thousandths as little-endian 16-bit numbers."""
     whole = np.where(np.isnan(values), _UNKNOWN, np.round(np.nan_to_num(values) * 10000))
     return base64.b64encode(whole.astype("<u2").tobytes()).decode()
+
+
+def shift_image(iou: Floats, down: Floats, across: Floats) -> bytes:
+    """A PNG of IoU over shifts of the box in pixels, with a cross at the unmoved box."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2, 4.2), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    image = axes.pcolormesh(
+        across, down, 100 * iou, cmap="cividis", vmin=0, vmax=100, shading="nearest"
+    )
+    axes.plot([0], [0], marker="+", color="black", markersize=12, markeredgewidth=4)
+    axes.plot([0], [0], marker="+", color="white", markersize=11, markeredgewidth=1.5,
+              linestyle="none", label="not moved")  # fmt: skip
+    axes.invert_yaxis()  # as in the image: down is down
+    axes.set_xlabel("box moved across, px (right is positive)")
+    axes.set_ylabel("box moved down, px")
+    axes.legend(loc="upper right", facecolor="#555b6c", labelcolor="white", framealpha=0.9)
+    figure.colorbar(image, label="IoU, %")
+    held = io.BytesIO()
+    figure.savefig(held, format="png", metadata={"Software": None})
+    return held.getvalue()

@@ -181,7 +181,8 @@ def _lists(
             )
     for (dataset, *parts), held in lists.items():
         stem = ".".join(_allowed(part) for part in parts)
-        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_") + ".json"
+        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_")
+        file += LISTS[kind].ending
         path = folder / names.of("dataset", shown[dataset]) / file
         write_list(path, kind, parts[0], held)
         yield from (MaskFile(path, m.scene, m.target, m.image, m.mask.area) for m in held)
@@ -302,7 +303,7 @@ def write_case(path: Path, kind: str, scene: Scene, grid: Grid, masks: Mapping[s
     """Write the masks of a case, by target, as values 1, 2, ... in the order of their names.
 
     Where masks overlap in a label map, the smaller object is kept; a DICOM segmentation keeps
-    both. `labels.json` beside label maps names the values, as nnU-Net's `dataset.json` does.
+    both. `labels.json` next to label maps names the values, as nnU-Net's `dataset.json` does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "dicom-seg":
@@ -331,14 +332,13 @@ def _write_segmentation(path: Path, scene: Scene, masks: Mapping[str, Mask]) -> 
             f"{scene.name} was not read from DICOM, and a DICOM segmentation refers to its series;"
             " use --format nifti or nifti-labels"
         )
-    import pydicom
     from highdicom import AlgorithmIdentificationSequence
     from highdicom.seg import SegmentAlgorithmTypeValues, Segmentation, SegmentationTypeValues
     from highdicom.seg import SegmentDescription as Description
     from highdicom.uid import UID
     from pydicom.sr.codedict import codes
 
-    source = [pydicom.dcmread(file) for file in image.files]
+    source = image.headers()
     # (slices, rows, columns, segments), in the order of the series
     planes = [image.grid.to_file(mask.dense()).T for mask in masks.values()]
     tool: Any = AlgorithmIdentificationSequence(
@@ -355,19 +355,26 @@ def _write_segmentation(path: Path, scene: Scene, masks: Mapping[str, Mask]) -> 
         )
         for number, name in enumerate(masks, 1)
     ]
-    made = Segmentation(
-        source_images=source,
-        pixel_array=np.stack(planes, axis=-1).astype(np.uint8),
-        segmentation_type=SegmentationTypeValues.BINARY,
-        segment_descriptions=described,
-        series_instance_uid=UID(),
-        series_number=900,
-        sop_instance_uid=UID(),
-        instance_number=1,
-        manufacturer="segmeter",
-        manufacturer_model_name="segmeter",
-        software_versions="1",
-        device_serial_number="1",
-        omit_empty_frames=True,
-    )
-    made.save_as(path)
+    try:
+        made = Segmentation(
+            source_images=source,
+            pixel_array=np.stack(planes, axis=-1).astype(np.uint8),
+            segmentation_type=SegmentationTypeValues.BINARY,
+            segment_descriptions=described,
+            series_instance_uid=UID(),
+            series_number=900,
+            sop_instance_uid=UID(),
+            instance_number=1,
+            manufacturer="segmeter",
+            manufacturer_model_name="segmeter",
+            software_versions="1",
+            device_serial_number="1",
+            omit_empty_frames=True,
+        )
+        made.save_as(path)
+    except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadInput(
+            f"{scene.name}: its series lacks what a DICOM segmentation refers to ({reason}); "
+            "use --format nifti-labels"
+        ) from error

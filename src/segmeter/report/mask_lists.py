@@ -1,4 +1,4 @@
-"""Mask lists that annotation tools read: COCO, FiftyOne, Label Studio."""
+"""Mask lists that annotation tools read: COCO, CVAT, FiftyOne, Label Studio."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ class MaskList:
     images: str
     written: Callable[[str, Sequence[ListedMask]], Any]
     hint: str
+    ending: str = ".json"
 
 
 def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
@@ -65,7 +66,8 @@ def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
 
 def write_list(path: Path, kind: str, model: str, masks: Sequence[ListedMask]) -> None:
     """One list, complete or not at all."""
-    write_file(path, json.dumps(LISTS[kind].written(model, masks)).encode())
+    made = LISTS[kind].written(model, masks)
+    write_file(path, (made if isinstance(made, str) else json.dumps(made)).encode())
 
 
 def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
@@ -158,6 +160,34 @@ def _brush(mask: ListedMask, name: str) -> dict[str, Any]:
     }
 
 
+def _cvat(model: str, masks: Sequence[ListedMask]) -> str:
+    """CVAT's XML for images (version 1.1): a mask each, images by the names of their own files."""
+    from xml.etree import ElementTree
+
+    root = ElementTree.Element("annotations")
+    ElementTree.SubElement(root, "version").text = "1.1"
+    by_scene: dict[str, list[ListedMask]] = {}
+    for mask in masks:
+        by_scene.setdefault(mask.scene, []).append(mask)
+    for number, held in enumerate(by_scene.values()):
+        height, width = held[0].mask.shape
+        image = ElementTree.SubElement(
+            root, "image", id=str(number), name=held[0].image or held[0].file,
+            width=str(width), height=str(height),
+        )  # fmt: skip
+        for m in filter(lambda m: m.mask.area, held):
+            bits = m.mask.bits.ravel()
+            ends = np.flatnonzero(np.diff(bits, prepend=False))
+            counts = np.diff(ends, prepend=0, append=len(bits))
+            (top, left), (bottom, right) = m.mask.low, m.mask.high
+            ElementTree.SubElement(
+                image, "mask", label=m.label, source="semi-auto", occluded="0", z_order="0",
+                rle=", ".join(map(str, counts.tolist())), left=str(left), top=str(top),
+                width=str(right - left), height=str(bottom - top),
+            )  # fmt: skip
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
 def brush_rle(bits: npt.NDArray[np.bool_]) -> list[int]:
     """Label Studio's run lengths of a mask: bytes of a bit stream (thi.ng's rle-pack).
 
@@ -187,6 +217,13 @@ def _runs(words: npt.NDArray[np.uint8]) -> Iterator[str]:
 
 LISTS: Mapping[str, MaskList] = {
     "coco": MaskList("images", _coco, "pycocotools.coco.COCO(FILE) reads it"),
+    "cvat": MaskList(
+        "images",
+        _cvat,
+        "CVAT: open the task with these images, Actions, Upload annotations, CVAT 1.1; images are "
+        "matched by the names of their files",
+        ".xml",
+    ),
     "fiftyone": MaskList(
         "data",
         _coco,

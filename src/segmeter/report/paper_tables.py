@@ -9,44 +9,65 @@ is a column.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from segmeter.core.benchmarks import PaperLayout, StatisticCard, SummaryRow
 from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
 from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language
 from segmeter.store import Run
 
-__all__ = ["best_of", "paper_table", "table_text"]
+__all__ = ["TableChoice", "best_of", "paper_table", "table_text"]
 
 Place = tuple[str, str, str, str]
 
 
-def table_text(run: Run, kind: Language = "latex", protocol: str = "corrected") -> str:
+@dataclass(frozen=True, slots=True)
+class TableChoice:
+    """Choices of a paper's author; empty fields leave the usual table.
+
+    Attributes
+    ----------
+    columns
+        Statistics in their order, such as `("noc@80", "noc@90")`.
+    models, datasets
+        Which of them, in their order.
+    names
+        Display names of models and data sets.
+    """
+
+    columns: Sequence[str] = ()
+    models: Sequence[str] = ()
+    datasets: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def table_text(
+    run: Run,
+    kind: Language = "latex",
+    protocol: str = "corrected",
+    choice: TableChoice | None = None,
+) -> str:
     """A run's table as its papers print it, as text."""
-    return WRITERS[kind](paper_table(run, protocol), limits=False)
+    return WRITERS[kind](paper_table(run, protocol, choice), limits=False)
 
 
-def paper_table(run: Run, protocol: str = "corrected") -> Table:
+def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | None = None) -> Table:
     """A run's table as its papers print it: the benchmark's own columns for every data set."""
     check_choice("protocol", protocol, ("published", "corrected"))
-    rows = [row for row in run.summary() if row.protocol == protocol]
-    if not rows:
-        raise BadInput(f"the run has no protocol '{protocol}'")
+    choice, labels = choice or TableChoice(), display_names(run.plan.datasets)
+    rows = _chosen(run, protocol, choice, labels)
     cards = {card.name: card for card in reversed(run.benchmark.statistics(run))}
     layout = run.benchmark.paper_table(run) or _headline(run, cards)
-    shown = {
-        name: title
-        for name, title in layout.columns.items()
-        if any(r.measure == name for r in rows)
-    }
-    if not shown:
-        raise BadInput(f"the run has none of {', '.join(layout.columns)} in protocol '{protocol}'")
+    if choice.columns:
+        layout = replace(layout, caption=f"Results of {run.plan.benchmark}")
+    shown = _shown(rows, layout, cards, choice.columns)
     rows = [row for row in rows if row.measure in shown]
-    names, sizes = display_names(run.plan.datasets), _sizes(run)
-    best = best_of(run, rows, cards)
+    names = {name: choice.names.get(label, label) for name, label in labels.items()}
+    sizes, best = _sizes(run), best_of(run, rows, cards)
     places = list(dict.fromkeys((row.dataset, row.user) for row in rows))
     several = len({user for _, user in places}) > 1
     values = {(r.model, r.dataset, r.user, r.measure): r for r in rows}
@@ -60,7 +81,8 @@ def paper_table(run: Run, protocol: str = "corrected") -> Table:
         ]
     body: list[list[Cell]] = []
     for model in dict.fromkeys(row.model for row in rows):
-        line: list[Cell] = [short(model), *([_millions(sizes.get(model))] if sizes else [])]
+        named = choice.names.get(model) or choice.names.get(short(model)) or short(model)
+        line: list[Cell] = [named, *([_millions(sizes.get(model))] if sizes else [])]
         for dataset, user in places:
             mine = [values.get((model, dataset, user, name)) for name in shown]
             if (dataset, user) in uneven:
@@ -69,6 +91,57 @@ def paper_table(run: Run, protocol: str = "corrected") -> Table:
         body.append(line)
     caption = _caption(run, layout, rows, places, names, protocol, bool(uneven))
     return Table(f"{run.plan.benchmark}-{protocol}", columns, body, caption)
+
+
+def _chosen(
+    run: Run, protocol: str, choice: TableChoice, labels: Mapping[str, str]
+) -> list[SummaryRow]:
+    """Rows of the summary in the order of the plan, or in that of the choice."""
+    rows = [row for row in run.summary() if row.protocol == protocol]
+    if not rows:
+        raise BadInput(f"the run has no protocol '{protocol}'")
+    models = [str(spec) for spec in run.plan.segmenters]
+    of_models = _places("model", choice.models, {m: (m, short(m)) for m in models})
+    of_data = _places("data set", choice.datasets, {d: (d, n) for d, n in labels.items()})
+    kept = [row for row in rows if row.model in of_models and row.dataset in of_data]
+    return sorted(kept, key=lambda row: (of_models[row.model], of_data[row.dataset]))
+
+
+def _places(
+    what: str, wanted: Sequence[str], known: Mapping[str, tuple[str, str]]
+) -> dict[str, int]:
+    """The place of each name; of all where none are wanted."""
+    if not wanted:
+        return {name: place for place, name in enumerate(known)}
+    found = {}
+    for place, word in enumerate(wanted):
+        matches = [name for name, called in known.items() if word in called]
+        if not matches:
+            spoken = [shown for _, shown in known.values()]
+            hint = suggestion(word, spoken)
+            raise NotFound(f"the run has no {what} '{word}';{hint} it has {', '.join(spoken)}")
+        found[matches[0]] = place
+    return found
+
+
+def _shown(
+    rows: Sequence[SummaryRow],
+    layout: PaperLayout,
+    cards: Mapping[str, StatisticCard],
+    columns: Sequence[str],
+) -> dict[str, str]:
+    """Statistics of the columns with their headings: those of the layout, or as chosen."""
+    known = list(dict.fromkeys(row.measure for row in rows if row.measure in cards))
+    for name in columns:
+        if name not in known:
+            hint = suggestion(name, known)
+            raise NotFound(f"the run has no statistic '{name}';{hint} it has {', '.join(known)}")
+    if columns:
+        return {name: cards[name].title for name in columns}
+    shown = {name: title for name, title in layout.columns.items() if name in known}
+    if not shown:
+        raise BadInput(f"the run has none of {', '.join(layout.columns)}")
+    return shown
 
 
 def best_of(

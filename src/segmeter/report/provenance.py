@@ -9,6 +9,7 @@ from typing import Any
 from segmeter.core.benchmarks import Results
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import SegmeterError
+from segmeter.core.plans import Plan
 from segmeter.core.sections import Column, Note, Section, Table
 
 __all__ = ["missing", "provenance"]
@@ -121,7 +122,7 @@ def _plan_table(run: Results) -> Table:
         "measures": ", ".join(plan.measures),
         "seed": str(plan.seed),
         "threads per worker": str(plan.threads),
-        "scenes": "all" if plan.limit is None else f"the first {plan.limit} of each data set",
+        "scenes": _scenes(plan),
         **{key: str(value) for key, value in plan.options.items()},
     }
     rows = [[key, value] for key, value in facts.items() if value]
@@ -182,3 +183,10 @@ def _machine(entry: Mapping[str, Any]) -> str:
 
 def _versions(entry: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in entry.get("libraries", {}).items())
+
+
+def _scenes(plan: Plan) -> str:
+    """Which scenes of each data set were used."""
+    drawn = "" if plan.sample is None else f"a random sample of {plan.sample} of each data set"
+    first = "" if plan.limit is None else f"the first {plan.limit} of each data set"
+    return ", then ".join(filter(None, (drawn, first))) or "all"

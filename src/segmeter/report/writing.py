@@ -58,18 +58,16 @@ def write_sections(
 
 
 def answer_of(sections: Sequence[Section]) -> str:
-    """The first answer in plain words; empty where a page begins without one.
+    """The first section's answers in plain words, a line per data set; empty without any.
 
     >>> from segmeter.core.sections import Answer
     >>> answer_of([Section("Which", blocks=[Answer("**a** is ahead.")])])
     'a is ahead.'
     """
-    answers = (b for section in sections for b in section.blocks if isinstance(b, Answer))
-    first = next(answers, None)
-    if first is None:
-        return ""
-    words = "".join(map(str, first.parts))
-    return re.sub(r"\*\*|`", "", re.sub(r"\s", " ", words))  # a terminal breaks lines itself
+    answers = ([b for b in section.blocks if isinstance(b, Answer)] for section in sections)
+    first = next(filter(None, answers), [])
+    # A terminal breaks lines itself.
+    return "\n".join(re.sub(r"\*\*|`", "", re.sub(r"\s", " ", b.text)) for b in first)
 
 
 def _written(run: Run, name: str, text: str, to: Path | None) -> str:

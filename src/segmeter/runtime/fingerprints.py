@@ -30,6 +30,10 @@ UNKNOWN = "unknown"
 """Stands for a fingerprint that cannot be computed; it equals none, not even itself."""
 
 _MOST_FILES = 1000  # of a folder that an option names
+_WRITERS = frozenset(
+    {"write_text", "write_bytes", "touch", "save", "savez", "savez_compressed", "savetxt", "tofile",
+     "imwrite", "to_csv", "to_json", "to_parquet", "FileHandler", "save_file"}
+)  # fmt: skip
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 
 
@@ -325,7 +329,8 @@ def source_fingerprint(file: Path, options: Mapping[str, object] | None = None) 
     """Digest of a Python file, the neighbours that it imports, and the files that both name.
 
     A file is named by an option's value or by a constant in the source, relative to the working
-    directory or to the source; a folder in an option stands for the files below it.
+    directory or to the source; a folder in an option stands for the files below it. Files that the
+    source writes, such as logs, do not count unless it also loads them.
 
     >>> source_fingerprint(Path("nowhere.py"))
     ''
@@ -371,11 +376,48 @@ def _imported(source: Path) -> Iterator[str]:
 
 
 def _named_by_constants(source: Path) -> Iterator[Path]:
-    for node in ast.walk(_parsed(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for place in (Path(node.value), source.parent / node.value):
-                if _is_file(str(place)) and place.suffix != ".py":
-                    yield place.resolve()
+    tree = _parsed(source)
+    for name in _texts_in(tree) - _only_written(tree):
+        for place in (Path(name), source.parent / name):
+            if _is_file(str(place)) and place.suffix != ".py":
+                yield place.resolve()
+
+
+def _texts_in(tree: ast.AST) -> set[str]:
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {value for value in constants if isinstance(value, str)}
+
+
+def _only_written(tree: ast.Module) -> set[str]:
+    """Texts in calls that write files, directly or by a variable, and in none that loads them."""
+    held: dict[str, set[str]] = {}  # texts by the variable or attribute that they are assigned to
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in filter(None, map(_last_name, targets)):
+                held.setdefault(name, set()).update(_texts_in(node.value))
+    found: dict[str, set[str]] = {"writes": set(), "loads": set()}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        kind = _kind_of_call(call)
+        if kind:
+            names = {_last_name(node) for node in ast.walk(call)}
+            found[kind] |= _texts_in(call).union(*(held.get(name, set()) for name in names))
+    return found["writes"] - found["loads"]
+
+
+def _kind_of_call(call: ast.Call) -> str:
+    name = _last_name(call.func)
+    modes = [c for c in _texts_in(call) if 0 < len(c) < 4 and not set(c) - set("rwaxbt+")]
+    if name in _WRITERS or (name == "open" and any(set(mode) & set("wax+") for mode in modes)):
+        return "writes"
+    return "loads" if name.startswith(("load", "from_", "imread", "InferenceSession")) else ""
+
+
+def _last_name(node: ast.AST) -> str:
+    """`log` of `log` and of `self.log`; empty for other expressions."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _parsed(source: Path) -> ast.Module:

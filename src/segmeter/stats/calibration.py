@@ -49,7 +49,7 @@ class ScoreErrors:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """What happens if annotators stop at the first round whose score reaches a threshold.
+    """The outcome if annotators stop at the first round whose score reaches a threshold.
 
     Attributes
     ----------

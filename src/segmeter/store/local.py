@@ -23,16 +23,13 @@ try:
 except ModuleNotFoundError:  # not on this system: a lease file does it
     fcntl = None  # type: ignore[assignment]  # the module or nothing
 
-# Where the system can open a file relative to a folder it holds open, no name is looked up twice.
-_ANCHORED = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_IS_LINK = {errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", errno.ELOOP)}
+# Not blocking: a pipe without a writer would block for ever.
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 _LEFT_OVER = ".open-"  # what a kill leaves of a write under the lease
 _UNLEASED = ".page-"  # and of a write without the lease, such as a report
 _OLD_S = 3600.0
-
-_At = tuple[int | None, str]  # an open folder and what stands before names in it
 
 
 class LocalPlace:
@@ -60,7 +57,10 @@ class LocalPlace:
 
     def files(self, folder: str = "") -> list[StoredFile]:
         seen = [e for e in self._entries(folder) if not e.name.startswith(".")]
-        return sorted(_stored(entry) for entry in seen if self._plain(entry, folder))
+        for entry in seen:
+            if entry.is_symlink():
+                raise self._link(f"{folder}/{entry.name}".lstrip("/"))
+        return sorted(_stored(entry) for entry in seen if entry.is_file(follow_symlinks=False))
 
     def folders(self, folder: str = "") -> list[str]:
         return sorted(e.name for e in self._entries(folder) if e.is_dir(follow_symlinks=False))
@@ -75,10 +75,8 @@ class LocalPlace:
         return sorted(name for name in names if not name.startswith(ours))
 
     def exists(self, name: str) -> bool:
-        folder, base = _split(name)
         try:
-            with self._at(folder) as (fd, before):
-                kind = os.stat(before + base, dir_fd=fd, follow_symlinks=False).st_mode
+            kind = self._path(name).lstat().st_mode
         except FileNotFoundError:
             return False
         if stat.S_ISLNK(kind):
@@ -86,13 +84,8 @@ class LocalPlace:
         return stat.S_ISREG(kind)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        folder, base = _split(name)
-        with self._at(folder) as (fd, before), self._refusing(name):
-            # Not blocking: a pipe without a writer would block for ever.
-            flags = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0)
-            handle = os.open(before + base, flags, dir_fd=fd)
-        with os.fdopen(handle, "rb") as file:
-            found = os.fstat(handle)
+        with os.fdopen(self._open(name, os.O_RDONLY | _NO_WAIT), "rb") as file:
+            found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise BadInput(f"'{self.address}/{name}' is no plain file; remove it")
             if limit is not None and found.st_size > limit:
@@ -102,34 +95,36 @@ class LocalPlace:
             return file.read()
 
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
-        folder, base = _split(name)
-        temporary = f"{_LEFT_OVER if leased else _UNLEASED}{secrets.token_hex(8)}"
         try:
-            with self._at(folder, make=True) as (fd, before):
-                _write_then_rename(fd, before + temporary, before + base, data)
+            path = self._path(name, make=True)
+            _write_then_rename(path, data, _LEFT_OVER if leased else _UNLEASED)
         except FileNotFoundError as error:
             raise RunGone(
                 f"'{self.address}' was removed while it was being written; give the same command "
                 "again to start over"
             ) from error
         except OSError as error:
-            raise _named(error, f"{self.address}/{folder}".rstrip("/")) from error
+            raise _named(error, str(path.parent)) from error
 
     def create(self, name: str, data: bytes) -> bool:
-        if self.exists(name):
+        """By a link to a complete file; False if the name is taken or links cannot be made."""
+        path = self._path(name, make=True)
+        temporary = path.with_name(f"{_LEFT_OVER}{secrets.token_hex(8)}")
+        try:
+            temporary.write_bytes(data)
+            os.link(temporary, path)
+        except OSError:
             return False
-        folder, base = _split(name)
-        temporary = f"{_LEFT_OVER}{secrets.token_hex(8)}"
-        with self._at(folder, make=True) as (fd, before):
-            return _write_then_link(fd, before + temporary, before + base, data)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
 
     def remove(self, name: str) -> None:
-        folder, base = _split(name)
-        with suppress(FileNotFoundError), self._at(folder) as (fd, before):
-            os.unlink(before + base, dir_fd=fd)
+        with suppress(FileNotFoundError):
+            self._path(name).unlink()
 
     def lease(self) -> AbstractContextManager[Lease]:
-        return self._flocked() if fcntl is not None else self._tidied(file_lease(self))
+        return self._tidied(self._flocked() if fcntl is not None else file_lease(self))
 
     def arrow(self) -> tuple[Any, str]:
         from pyarrow import fs
@@ -139,9 +134,7 @@ class LocalPlace:
     @contextmanager
     def _flocked(self) -> Iterator[Lease]:
         """The system drops this lock when its holder dies."""
-        with self._at("") as (fd, before), self._refusing(".lock"):
-            flags = os.O_RDWR | os.O_CREAT | _NO_LINK | os.O_NONBLOCK
-            handle = os.open(before + ".lock", flags, 0o666, dir_fd=fd)
+        handle = self._open(".lock", os.O_RDWR | os.O_CREAT | _NO_WAIT)
         with os.fdopen(handle, "r+b", buffering=0):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -149,58 +142,48 @@ class LocalPlace:
                 raise RunConflict(
                     f"another command is writing to '{self.address}'; wait for it or stop it"
                 ) from None
-            self._tidy()
             yield Lease(self.address)
 
     @contextmanager
     def _tidied(self, lease: AbstractContextManager[Lease]) -> Iterator[Lease]:
+        """The lease, once files that killed writers left are removed: its holder alone writes."""
         with lease as held:
-            self._tidy()
+            inner = [f"scores/{name}" for name in self.folders("scores")]
+            for folder in ("", "jobs", "errors", "quarantine", "kept", "tables", *inner):
+                for entry in self._entries(folder):
+                    if _is_left_over(entry):
+                        self.remove(f"{folder}/{entry.name}".lstrip("/"))
             yield held
 
-    def _tidy(self) -> None:
-        """Remove files that killed writers left; only the holder of the lease writes such files."""
-        inner = [f"scores/{name}" for name in self.folders("scores")]
-        for folder in ("", "jobs", "errors", "quarantine", "kept", "tables", *inner):
-            for entry in self._entries(folder):
-                if _is_left_over(entry):
-                    self.remove(f"{folder}/{entry.name}".lstrip("/"))
+    def _path(self, name: str, *, make: bool = False) -> Path:
+        """The path of a file in the run; refused if a folder above it is a link."""
+        parts = name.split("/")
+        if any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
+            raise BadInput(f"{name!r} is no name inside a run")
+        return self._folder("/".join(parts[:-1]), make=make) / parts[-1]
 
-    @contextmanager
-    def _at(self, folder: str, make: bool = False) -> Iterator[_At]:
-        """An open folder inside the run; refused if it, or one above it, is a link."""
-        if not _ANCHORED:
-            yield None, self._unanchored(folder, make)
-            return
-        handle = os.dup(self._root_handle())
-        try:
-            for part in filter(None, folder.split("/")):
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=handle)
-                with self._refusing(folder):
-                    inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | _NO_LINK, dir_fd=handle)
-                os.close(handle)
-                handle = inner
-            yield handle, ""
-        finally:
-            os.close(handle)
-
-    def _unanchored(self, folder: str, make: bool) -> str:
-        """The same by paths, each part looked at before it is used."""
+    def _folder(self, folder: str, *, make: bool = False) -> Path:
+        """A folder in the run; FileNotFoundError if it, or the run that was opened, is gone."""
         place = self.path
+        if not os.path.samestat(os.fstat(self._root_handle()), place.stat()):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
         for part in filter(None, folder.split("/")):
+            if not place.is_dir():
+                break
             place = place / part
             if place.is_symlink():
                 raise self._link(folder)
             if make:
-                place.mkdir(exist_ok=True)
-        if not place.is_dir():
+                with suppress(FileExistsError):
+                    place.mkdir()
+        if not place.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
-        return f"{place}{os.sep}"
+        if not place.is_dir():
+            raise self._link(folder)
+        return place
 
     def _root_handle(self) -> int:
-        """The folder, held open: what is put later goes into this very one or nowhere."""
+        """The run's folder, held open, to notice another in its place."""
         if self._root is None:
             self._root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return self._root
@@ -220,30 +203,19 @@ class LocalPlace:
     def __setstate__(self, path: Path) -> None:
         self.path, self._root = path, None
 
+    def _open(self, name: str, flags: int) -> int:
+        path = self._path(name)
+        if path.is_symlink():
+            raise self._link(name)
+        return os.open(path, flags | _NO_LINK, 0o666)
+
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         """Everything in a folder; nothing if it is not there."""
         try:
-            with (
-                self._at(folder) as (fd, before),
-                os.scandir(before if fd is None else fd) as found,
-            ):
+            with os.scandir(self._folder(folder)) as found:
                 return [entry for entry in found if _is_there(entry)]
         except FileNotFoundError:
             return []
-
-    def _plain(self, entry: os.DirEntry[str], folder: str) -> bool:
-        if entry.is_symlink():
-            raise self._link(f"{folder}/{entry.name}".lstrip("/"))
-        return entry.is_file(follow_symlinks=False)
-
-    @contextmanager
-    def _refusing(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno in _IS_LINK:
-                raise self._link(name) from error
-            raise
 
     def _link(self, name: str) -> BadInput:
         return BadInput(
@@ -255,43 +227,25 @@ class LocalPlace:
 def write_file(path: Path, data: bytes) -> None:
     """Write a file of the user's choosing that appears complete or does not appear."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f"{_UNLEASED}{secrets.token_hex(8)}"
     try:
-        _write_then_rename(None, str(temporary), str(path), data)
+        _write_then_rename(path, data, _UNLEASED)
     except OSError as error:  # with the requested name, not that of the temporary file
         raise _named(OSError(error.errno, error.strerror), str(path)) from error
 
 
-def _write_then_rename(fd: int | None, temporary: str, name: str, data: bytes) -> None:
+def _write_then_rename(path: Path, data: bytes, prefix: str) -> None:
     """Write a temporary file, flush it to the disk, then rename it."""
+    temporary = path.with_name(f"{prefix}{secrets.token_hex(8)}")
     try:
-        # 0o666 less the umask: readable by all who can read the folder.
-        handle = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd
-        )
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(handle)
-        os.replace(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(temporary, dir_fd=fd)
+            temporary.unlink()
         raise
-
-
-def _write_then_link(fd: int | None, temporary: str, name: str, data: bytes) -> bool:
-    """The same for a name that must be free; False if it is not, or links cannot be made."""
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.link(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
-    except OSError:
-        return False
-    finally:
-        os.unlink(temporary, dir_fd=fd)
-    return True
 
 
 def _named(error: OSError, where: str) -> Exception:
@@ -326,11 +280,3 @@ def _is_left_over(entry: os.DirEntry[str]) -> bool:
     if not entry.name.startswith(_UNLEASED):
         return False
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > _OLD_S
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Folder and last part of a name inside a run; names are ours, so this is a last guard."""
-    parts = name.split("/")
-    if any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
-        raise BadInput(f"{name!r} is no name inside a run")
-    return "/".join(parts[:-1]), parts[-1]

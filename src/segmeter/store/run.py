@@ -232,7 +232,7 @@ class Run:
 
     def scenes(self, dataset: str) -> list[str]:
         """All scenes the plan asks for; NotFound where the data is not at hand."""
-        return self._guarded(lambda: list(self._dataset(dataset).scenes()[: self.plan.limit]))
+        return self._guarded(lambda: self.plan.scenes_of(dataset, self._dataset(dataset).scenes()))
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
         """One entry per session or object: its key, number of rounds, and every measure at the end.

@@ -25,7 +25,7 @@ _PACKAGES = ("segmeter", "numpy", "scipy", "fastapi", "pydantic", "sqlalchemy")
 def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False) -> Path:
     """Write the archive; identifiers of the recruiting platform only where asked for."""
     part = path.with_name(f"{path.name}.part")
-    with tempfile.TemporaryDirectory() as folder, study.database.reading() as connection:
+    with tempfile.TemporaryDirectory() as folder, study.database.snapshot() as connection:
         files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)
         asked = sa.select(db.plans).order_by(db.plans.c.since)
         plans = connection.execute(asked).mappings().all()

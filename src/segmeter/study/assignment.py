@@ -1,8 +1,8 @@
 """Assignment: which condition a participant gets, and which tasks come next.
 
-A cell is a task (scene, target, condition) on a device. The rarest cells come first, nobody sees
-an image twice, and a batch that is abandoned goes back. All draws follow from the plan's seed and
-the participant's number, both of which are exported.
+A cell is a task (scene, target, condition) on a device. The rarest cells come first, no
+participant sees an image twice, and an abandoned batch is assigned again. All draws follow from
+the plan's seed and the participant's number, both of which are exported.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _need(connection: sa.Connection, plan: Plan, device: str) -> dict[str, float
 def offer(
     connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What a participant would get now: `work`, `full` (others hold all places) or `done`."""
+    """The work for a participant now: `work`, `full` (others hold all places) or `done`."""
     practice = _practice(connection, plan, person)
     if practice:
         return {"state": "work", "count": len(practice), "training": True}
@@ -185,7 +185,7 @@ def assign(
 
 
 def unproven_batches(connection: sa.Connection) -> list[str]:
-    """Open batches without a single answer that is free of flags: nobody may be at work there."""
+    """Open batches without a single answer that is free of flags: they may be abandoned."""
     good = sa.select(db.trials.c.batch).where(db.trials.c.flags.contains('"bad": []'))
     asked = sa.select(db.batches.c.id).where(
         db.batches.c.state == "open", db.batches.c.id.not_in(good)
@@ -264,7 +264,7 @@ def _condition_of(person: Person) -> sa.ColumnElement[bool]:
 
 
 def _practice(connection: sa.Connection, plan: Plan, person: Person) -> list[str]:
-    """The practice tasks, for somebody who has not passed yet."""
+    """The practice tasks, for participants who have not passed yet."""
     if not plan.has_practice or person["passed"] or person["role"] == "tester":
         return []
     c = db.tasks.c

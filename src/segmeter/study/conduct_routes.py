@@ -29,7 +29,7 @@ Named = Annotated[str, Query(max_length=500, pattern=_CLEAN)]
 def overview(request: Request, site: Here, links: Named = "") -> Response:
     if not site.gate.holds(request):
         return site.show("login.html", request, wrong="")
-    with site.study.database.reading() as connection:
+    with site.study.database.snapshot() as connection:
         now = progress(connection)
         heat = heat_targets(connection) if site.study.plan.clicks else []
         people = participant_rows(connection, site.study.plan, site.study.stimuli)
@@ -87,14 +87,14 @@ def invite(
 def withdraw(request: Request, site: Here, form: Field = "", code: Field = "") -> Response:
     site.gate.check(request, form)
     if not site.study.withdraw(code):
-        raise Refused(404, f"nobody in this study has the code '{code}'")
+        raise Refused(404, f"no participant has the code '{code}'")
     return site.redirect(request, "/conduct")
 
 
 @router.get("/heat")
 def heat(request: Request, scene: Named, target: Named, site: Here) -> Response:
     site.gate.check(request)
-    with site.study.database.reading() as connection:
+    with site.study.database.snapshot() as connection:
         if not is_shown(connection, scene, target):
             raise Refused(404, "there is no such target")
         return image_response(heat_image(connection, site.study.stimuli, scene, target))
@@ -104,7 +104,7 @@ def heat(request: Request, scene: Named, target: Named, site: Here) -> Response:
 def participants(request: Request, site: Here) -> Response:
     """The list of participants with their identifiers at the recruiting platform."""
     site.gate.check(request)
-    with site.study.database.reading() as connection:
+    with site.study.database.snapshot() as connection:
         rows = participant_rows(connection, site.study.plan, site.study.stimuli)
     text = csv_text(participant_columns(site.study.plan, identifiers=True), rows)
     return _download(text.encode(), "text/csv", "participants.csv")
@@ -117,7 +117,7 @@ def take(request: Request, site: Here) -> Response:
 
 
 def _packed(site: Site) -> bytes:
-    """What `segmeter study archive` writes."""
+    """The archive that `segmeter study archive` writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study.zip"
         try:

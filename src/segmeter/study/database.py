@@ -252,7 +252,7 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def snapshot(self) -> Iterator[sa.Connection]:
         """A transaction that sees one state of the database throughout."""
         connecting = self.engine.connect()
         if self.engine.dialect.name == "postgresql":
@@ -261,7 +261,7 @@ class Database:
             yield connection
 
     def secret(self) -> str:
-        with self.reading() as connection:
+        with self.snapshot() as connection:
             return str(connection.execute(sa.select(study.c.secret)).scalar_one())
 
     def withdraw(self, person: str) -> bool:
@@ -323,13 +323,13 @@ def settle(connection: sa.Connection, trial: str, counts: int) -> None:
 def copy_study(source: Database, target: sa.Engine) -> int:
     """Copy a study, also a running one, into an empty database; returns the number of answers."""
     copying = target.connect().execution_options(writes=True)
-    with source.reading() as reading, copying as writing, writing.begin():
+    with source.snapshot() as held, copying as writing, writing.begin():
         METADATA.create_all(writing)
         if writing.execute(sa.select(study.c.id)).first() is not None:
             raise BadInput("the database to copy into is not empty; give a new one")
         copied = {}
         for table in METADATA.sorted_tables:
-            rows = reading.execute(sa.select(table)).mappings()
+            rows = held.execute(sa.select(table)).mappings()
             copied[table.name] = 0
             for part in rows.partitions(_ROWS_AT_ONCE):
                 writing.execute(sa.insert(table), [dict(row) for row in part])
@@ -349,7 +349,7 @@ def backup(source: Database, path: Path) -> int:
     engine = open_engine(f"sqlite:///{part}")
     copied = copy_study(source, engine)
     with contextlib.closing(engine.raw_connection()) as raw:
-        raw.cursor().execute("pragma journal_mode=delete")  # one file, nothing beside it
+        raw.cursor().execute("pragma journal_mode=delete")  # one file, without a journal
     engine.dispose()
     part.replace(path)
     return copied

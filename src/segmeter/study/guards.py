@@ -162,7 +162,7 @@ class Gate:
     """The conductor's password, which opens their pages for half a day.
 
     Wrong passwords are limited per address. A browser that has logged in before keeps a device
-    cookie and has a limit of its own, so that nobody else at the same address can lock it out.
+    cookie and has a limit of its own, so that other clients of the same address cannot lock it out.
     """
 
     COOKIE = "segmeter_conductor"

@@ -1,4 +1,4 @@
-"""Interactions of participants with a model, beside simulated users on the same objects.
+"""Interactions of participants with a model, and simulated users on the same objects.
 
 Both become users of one run of the benchmark `noc`: a participant under their code, a simulated
 user under its name.
@@ -99,7 +99,7 @@ def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
 def fit_costs(found: Sequence[Interaction]) -> FittedCosts:
     """The cost model's seconds, fitted to the measured times."""
     if not any(each.steps for each in found):
-        raise BadInput("nobody has clicked yet: there is nothing to fit costs from")
+        raise BadInput("there are no clicks yet; costs cannot be fitted")
     return fit([timing for each in found for timing in _timings(each)])
 
 
@@ -150,7 +150,7 @@ def write_run(
 ) -> Path:
     """A run of `noc` with participants and simulated users, for `segmeter report`."""
     if not found:
-        raise BadInput("nobody has finished segmenting yet: there is nothing to write")
+        raise BadInput("no participant has finished yet; there is nothing to write")
     people = sorted({each.person for each in found})
     robots = list(dict.fromkeys(each.user for each in simulated))
     dataset = dataset_spec(plan)

@@ -110,7 +110,7 @@ def _closed(site: Site, request: Request, token: str) -> Response | None:
     lacking = sa.select(c.task).where(c.valid < c.wanted).limit(1)
     if token == OPEN:
         lacking = lacking.where(c.device != "tester")
-    with site.study.database.reading() as connection:
+    with site.study.database.snapshot() as connection:
         complete = connection.execute(lacking).first() is None
     if state != "closed" and not complete:
         return None

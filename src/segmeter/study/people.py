@@ -45,7 +45,7 @@ _ENDED, _BUSY = 423, 429
 
 @dataclass
 class SimulatedPerson:
-    """Somebody at a browser; every request is timed.
+    """A simulated participant at a browser; every request is timed.
 
     `persistent` people send again what was not acknowledged, as the page does. `clicking` says
     where to click with a model in the loop.
@@ -225,7 +225,7 @@ def _accepting(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any
 
 
 def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
-    """Where people click with a model in the loop: in the largest error, until it is `good`."""
+    """Clicks with a model in the loop: in the largest error, until it is `good`."""
 
     def click(trial: dict[str, Any], masks: list[Any], rng: np.random.Generator) -> Any:
         row = _task(study, trial["id"])
@@ -270,7 +270,7 @@ def _task(study: RunningStudy, trial: str) -> Any:
         .join(db.trials, db.trials.c.task == db.tasks.c.id)
         .where(db.trials.c.id == trial)
     )
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         return connection.execute(asked).mappings().one()
 
 
@@ -281,7 +281,7 @@ def _device(study: RunningStudy, trial: str) -> str:
         .join(db.trials, db.trials.c.batch == db.batches.c.id)
         .where(db.trials.c.id == trial)
     )
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         return str(connection.execute(asked).scalar_one())
 
 
@@ -318,7 +318,7 @@ def fill_with_people(study: RunningStudy, seed: int = 0, batches: int = 3) -> tu
 def _full(study: RunningStudy) -> bool:
     c = db.cells.c
     lacking = sa.select(sa.func.count()).where(c.valid < c.wanted, c.device != "tester")
-    with study.database.reading() as connection:
+    with study.database.snapshot() as connection:
         return not connection.execute(lacking).scalar_one()
 
 

@@ -343,7 +343,7 @@ class Plan(_Table):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What is compared: display modes, sources of masks, or models."""
+        """The conditions that are compared: display modes, sources of masks, or models."""
         if self.kind == "rate":
             return tuple(masks.name for masks in self.masks if masks.rated)
         if self.kind == "interact":

@@ -50,7 +50,7 @@ def _design(plan: Plan, tasks: list[Task], wanted: int) -> Section:
 
 
 def plan_warnings(plan: Plan) -> Iterator[str]:
-    """What a plan lacks or replaces; a study can begin all the same."""
+    """Warnings about a plan; a study can begin all the same."""
     if "consent" not in plan.texts:
         yield "`[texts]` has no `consent`: the consent page does not say what the study is about."
     if "contact" not in plan.texts:

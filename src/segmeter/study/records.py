@@ -67,7 +67,7 @@ class Refused(SegmeterError):
 
 
 def hashed(token: str) -> str:
-    """What is stored of a secret token."""
+    """The digest of a secret token, which is stored instead of it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

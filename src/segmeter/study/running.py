@@ -57,7 +57,7 @@ class RunningStudy:
 
     def state(self) -> str:
         """`open`, `paused` or `closed`."""
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             return str(connection.execute(sa.select(db.study.c.state)).scalar_one())
 
     def set_state(self, state: str) -> None:
@@ -100,12 +100,12 @@ class RunningStudy:
         """Whether a link is valid and unused."""
         if token == OPEN:
             return self.plan.design.open_to_all
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             found = records.invitation(connection, token)
         return found is not None and found["person"] is None
 
     def join(self, token: str, language: str, platform: Mapping[str, str] | None = None) -> str:
-        """Enrol somebody who has consented; returns their new session token."""
+        """Enrol a participant who has consented; returns their new session token."""
         self.check_open()
         session, person = secrets.token_urlsafe(32), new_code()
         ids = dict(platform or {})
@@ -134,7 +134,7 @@ class RunningStudy:
     def person(self, session: str) -> Row | None:
         """The participant of a session."""
         asked = sa.select(db.people).where(db.people.c.session == hashed(session))
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             return connection.execute(asked).mappings().first()
 
     def choose_device(self, person: Row, device: str) -> None:
@@ -157,7 +157,7 @@ class RunningStudy:
     def open_questions(self, person: Row, when: str) -> list[Any]:
         """The questions of a page that this participant has not answered."""
         asked = sa.select(db.responses.c.question).where(db.responses.c.person == person["id"])
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             given = set(connection.execute(asked).scalars())
         wanted = questions_of(self.plan, when)
         return [] if any(q.name in given for q in wanted) else wanted
@@ -196,9 +196,9 @@ class RunningStudy:
     # Work
 
     def offer(self, person: Row, address: str = "") -> dict[str, Any]:
-        """What there is for a participant now; nothing is reserved."""
+        """The work for a participant now; nothing is reserved."""
         self.check_open()
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             own = records.open_batch(connection, person["id"])
             if own is not None:
                 many = [row["answered"] for row in records.trials_of(connection, own)]
@@ -224,7 +224,7 @@ class RunningStudy:
                         self._holders[batch] = address
         if batch is None:
             return None
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             return self._batch_view(connection, batch, person["language"])
 
     def leave(self, person: Row, batch: str) -> None:
@@ -237,7 +237,7 @@ class RunningStudy:
 
     def trial(self, person: Row, trial: str) -> Row:
         """A trial of the participant's own; others do not exist for them."""
-        with self.database.reading() as connection:
+        with self.database.snapshot() as connection:
             return records.own_trial(connection, person["id"], trial)
 
     def note_fetched(self, trial: str, name: str) -> None:
@@ -291,8 +291,8 @@ class RunningStudy:
                 records.update_person(connection, person["id"], finished=time.time())
 
     def _after(self, person: Row) -> dict[str, Any]:
-        """What follows a batch: `passed` (of practice), and what there is to do next."""
-        with self.database.reading() as connection:
+        """The step after a batch: `passed` (of practice), and what there is to do next."""
+        with self.database.snapshot() as connection:
             asked = sa.select(db.people).where(db.people.c.id == person["id"])
             now = connection.execute(asked).mappings().one()
             last = sa.select(db.batches.c.role, db.batches.c.state).where(
@@ -316,7 +316,7 @@ class RunningStudy:
         return [batch for batch in unproven if holders[batch] in crowded - {address}]
 
     def _batch_view(self, connection: sa.Connection, batch: str, language: str) -> dict[str, Any]:
-        """What a browser learns about a batch: no names of models, scenes or targets."""
+        """The facts about a batch for a browser: no names of models, scenes or targets."""
         rows = records.trials_of(connection, batch)
         role = sa.select(db.batches.c.role).where(db.batches.c.id == batch)
         training = connection.execute(role).scalar_one() == "training"
@@ -390,7 +390,7 @@ class RunningStudy:
     def _observed(
         self, connection: sa.Connection, person: Row, task: Row, now: float
     ) -> dict[str, Any]:
-        """What the server itself knows about an answer."""
+        """The server's own facts about an answer."""
         steps = records.steps_of(connection, task["id"], all_kinds=True)
         since = records.last_answer(connection, task["batch"])
         last = max([since, *(step["at"] for step in steps)])

@@ -26,7 +26,7 @@ _STANDARD_ERRORS = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """What the rules found about one participant."""
+    """Findings of the rules about one participant."""
 
     flags: tuple[str, ...]
     excluded: bool

@@ -171,7 +171,7 @@ class Segmenting:
         scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
         session = Session(scene, encoded, target, judge=self._judge)
-        with self._study.database.reading() as connection:
+        with self._study.database.snapshot() as connection:
             steps = steps_of(connection, trial)
         for step in steps:
             click = Click((step["y"], step["x"]), step["positive"])
@@ -191,7 +191,7 @@ class Segmenting:
             .order_by(db.trials.c.place)
             .limit(_AHEAD)
         )
-        with self._study.database.reading() as connection:
+        with self._study.database.snapshot() as connection:
             wanted = connection.execute(asked).all()
         for model, scene in wanted:
             self._encoded(model, scene)
@@ -241,7 +241,7 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
 
 
 def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
-    """What is stored of a step."""
+    """The stored facts of a step."""
     (click,) = made.prompts
     assert isinstance(click, Click)
     return {

@@ -42,7 +42,7 @@ _SHOWN = {
 
 
 def default_url(plan: Path) -> str:
-    """The database beside a plan: `PLAN.db`."""
+    """The database next to a plan: `PLAN.db`."""
     return f"sqlite:///{plan.resolve().with_suffix('')}.db"
 
 

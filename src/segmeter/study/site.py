@@ -118,7 +118,7 @@ class Pages:
         return _pick(self.plan.texts.get(name, {}), language)  # type: ignore[call-overload]  # any word
 
     def steps(self, modes: Sequence[Mode], language: str) -> list[str]:
-        """What happens in a trial, screen by screen; in short if modes are mixed."""
+        """The course of a trial, screen by screen; in short if modes are mixed."""
         words = self.words[language]
         if len(modes) > 1:
             return [words["step_mixed"], words["step_ask"]]
@@ -213,7 +213,7 @@ class Site:
         return signed(self.secret, "page", request.cookies.get(COOKIE, ""))
 
     def limit_tries(self, request: Request) -> None:
-        """Slow down whoever tries codes, links or passwords."""
+        """Slow down clients that guess codes, links or passwords."""
         if self.limits is not None and not self.limits.tries.allows(address_of(request)):
             raise Refused(429, "too many attempts; wait a moment")
 

@@ -100,7 +100,7 @@ class Stimuli:
         return self._described(scene, target, language) or self.shown(scene).targets[target].label
 
     def mask(self, scene: str, target: str, part: str, source: str) -> Mask:
-        """What a task is about, at the shown size."""
+        """The object of a task, at the shown size."""
         shown = self.shown(scene)
         ground_truth = shown.targets[target].mask
         if part == "first":
@@ -261,7 +261,7 @@ class _Kept(Generic[Made]):
 
 
 def dataset_spec(plan: Plan) -> Spec:
-    """The plan's data set as `segmeter run` names it; a folder beside the plan by its path."""
+    """The plan's data set as `segmeter run` names it; a folder next to the plan by its path."""
     spec = Spec.parse(plan.data.dataset)
     folder = plan.folder / spec.name
     if folder.is_dir():

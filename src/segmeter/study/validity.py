@@ -120,7 +120,7 @@ def counts(plan: Plan, flags: Flags | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What becomes of a batch: its state, why, and for each trial 1 if it counts."""
+    """The result of a batch: its state, why, and for each trial 1 if it counts."""
 
     state: str
     reason: str

@@ -111,7 +111,7 @@ def device(request: Request, choice: DeviceChoice, site: Here) -> Response:
 
 @router.post("/api/offer")
 def offer(request: Request, site: Here) -> Response:
-    """What there is to do; nothing is reserved."""
+    """The next work; nothing is reserved."""
     return JSONResponse(site.study.offer(site.trusted(request), address_of(request)))
 
 
@@ -207,7 +207,7 @@ def _image(study: RunningStudy, trial: Row, name: str) -> bytes:
 
 
 def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
-    """What a name shows in this trial; None if there is no such image."""
+    """The image of a name in this trial; None if there is none."""
     plan = study.plan
     if plan.kind == "rate":
         return name if name in VIEWS else None

@@ -75,7 +75,7 @@ def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str)
     try:
         clicks = read_clicks(path, known if absent == "refuse" else None)
     except UnknownImage as error:
-        raise BadInput(f"{error}; '--option absent=skip' leaves such clicks out") from None
+        raise BadInput(f"{error}; '--absent skip' leaves such clicks out") from None
     told = {key.dataset for key in clicks.keys if key.kind == "first"}
     for name in known:
         if name not in told:

@@ -252,24 +252,28 @@ def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> 
         run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
 
 
-def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None:
+def test_challenge_scores_leave_out_the_box_and_cases_of_low_dice(
+    tmp_path: Path,
+) -> None:
     plan = replace(
         PLAN,
         segmenters=(Spec("disc", {"radius": 6}),),
         users=(Spec("cvpr25-clicks"),),
-        protocols=("corrected",),
         rounds=6,
         limit=1,
     )
     run_plan(plan, tmp_path / "run", workers=0)
     opened = Run.open(tmp_path / "run")
-    (group,) = groups(opened)
+    published, group = groups(opened)
     cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
     expected = [click_curve_area(row.tolist()) for row in dsc]
     np.testing.assert_allclose(cards["dsc-auc"].compared(group), expected)
-    kept = np.where(dsc[:, -1] > 0.2, group.others["nsd"][:, -1], 0)
-    np.testing.assert_allclose(cards["nsd-final"].compared(group), kept)
+    np.testing.assert_allclose(cards["nsd-final"].compared(group), group.others["nsd"][:, -1])
+    poor = replace(published, dice=np.full(dsc.shape, [[0.1], [0.25]]))
+    np.testing.assert_allclose(cards["nsd-final"].compared(poor), 0)
+    rich = replace(published, dice=np.full(dsc.shape, [[0.1], [0.35]]))
+    np.testing.assert_allclose(cards["nsd-final"].compared(rich), rich.others["nsd"][:, -1])
 
 
 def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def sessions(dice, *, spent=None, clusters=None, user="box-per-slice", model="m"
     made = VolumeSessions(
         model, "d", user, "corrected", keys,
         tuple(clusters or (scene for scene, _ in keys)),
-        dice, ("liver",) * count, "1", spent, ones, 10 * spent, dice,
+        dice, ("liver",) * count, user, user, 0, "1", spent, ones, 10 * spent, dice,
         {}, 100 * ones, 100 * dice, np.full(count, 790.0),
     )  # fmt: skip
     return replace(made, **more)

@@ -198,5 +198,5 @@ def test_the_baseline_is_one_of_the_models_by_name_or_with_its_options():
     ):
         plan = benchmark.plan(Plan("points", models, (), options={"baseline": asked}))
         assert baseline_of(SimpleNamespace(plan=plan)) == found
-    with pytest.raises(BadInput, match="baseline 'ritm' is none of the models that play"):
+    with pytest.raises(BadInput, match="baseline 'ritm' is not among the models"):
         benchmark.plan(Plan("points", models, (), options={"baseline": "ritm"}))

@@ -95,3 +95,24 @@ def test_a_saved_network_comes_back(tmp_path, rule):
     torch.save(lost, tmp_path / "b.pth")
     with pytest.raises(BadWeights, match=r"lacks 'feature_extractor\.cls_head\.bias'"):
         containers.load(tmp_path / "b.pth", RITM["ritm-h18s"], "ritm-h18s")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_weights_of_another_network_are_refused_when_the_model_is_made(tmp_path, rule, wrapped):
+    """Before a run starts, for pickles too: nothing is encoded here."""
+    from segmeter.core import catalogue
+    from segmeter.models.clicknets._ritm import RitmNetwork
+
+    state = rule.fill(RitmNetwork(RITM["ritm-h18s"])).state_dict()
+    file = str(tmp_path / "a.pth")
+    torch.save({"state_dict": state} if wrapped else state, file)
+    assert catalogue.models.make("ritm-h18s", weights=file).card.family == "ritm"
+    with pytest.raises(BadWeights, match=r"not the weights of 'ritm-h32'"):
+        catalogue.models.make("ritm-h32", weights=file)
+    with pytest.raises(BadWeights, match=r"not the weights of 'simpleclick-vit-b'"):
+        catalogue.models.make("simpleclick-vit-b", weights=file)
+    other = save(
+        tmp_path / "b.pth", width=32, ocr_width=128, with_prev_mask=True, use_leaky_relu=True
+    )
+    with pytest.raises(BadWeights, match="use model 'ritm-h32'"):
+        catalogue.models.make("ritm-h18s", weights=str(other))

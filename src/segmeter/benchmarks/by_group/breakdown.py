@@ -32,7 +32,7 @@ from segmeter.stats.fairness import (
 )
 from segmeter.stats.intervals import Floats
 
-__all__ = ["breakdown", "differences_by_group", "in_words", "splits"]
+__all__ = ["breakdown", "differences_by_group", "splits"]
 
 _MOST_COMPARED = 12
 _METHOD = (
@@ -161,6 +161,22 @@ class GroupedDifference:
     difference: Difference
     comparisons: int
 
+    def sentence(self) -> str:
+        """One sentence: which model has more in the group, by how much, and if it is significant.
+
+        >>> d = Difference("a", "b", "x", "u", "corrected", "noc@90", -1.5, -2.0, -1, 0.01, 0.02, 9)
+        >>> GroupedDifference("size", "small", d, 2).sentence()
+        'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), significant (p 0.020, Holm over 2 comparisons).'
+        """  # noqa: E501  # one line of output
+        d = self.difference
+        objects = counted(d.targets, "object")
+        sure = "significant" if d.significant else "not significant"
+        over = f"p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')}"
+        amount = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
+        if d.value == 0:
+            amount = f"has as much {d.measure} as {d.second}{_interval(d)}"
+        return f"{self.by} {self.group}, {objects}: {d.first} {amount}, {sure} ({over})."
+
 
 def differences_by_group(
     benchmark: Benchmark, run: Results, by: str, groups: Path | None = None
@@ -189,23 +205,6 @@ def differences_by_group(
             group, d = found[i]
             made[i] = GroupedDifference(by, group, replace(d, p_holm=p), len(places))
     return [made[i] for i in range(len(found))]
-
-
-def in_words(found: GroupedDifference) -> str:
-    """One sentence: who has more in the group, by how much, and whether that is significant.
-
-    >>> d = Difference("a", "b", "mini", "box", "corrected", "noc@90", -1.5, -2.0, -1.0, 0.01, 0.02, 9)
-    >>> in_words(GroupedDifference("size", "small", d, 2))
-    'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), significant (p 0.020, Holm over 2 comparisons).'
-    """  # noqa: E501  # one line of output
-    d = found.difference
-    objects = counted(d.targets, "object")
-    sure = "significant" if d.significant else "not significant"
-    over = f"p {d.p_holm:.3f}, Holm over {counted(found.comparisons, 'comparison')}"
-    told = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
-    if d.value == 0:
-        told = f"has as much {d.measure} as {d.second}{_interval(d)}"
-    return f"{found.by} {found.group}, {objects}: {d.first} {told}, {sure} ({over})."
 
 
 def _signed(value: float) -> str:

@@ -181,8 +181,11 @@ def _mapping(stored: Any) -> dict[str, str]:
     """Groups as a map column or as JSON has them."""
     if not stored:
         return {}
-    pairs = json.loads(stored) if isinstance(stored, str) else dict(stored)
-    return {str(key): str(value) for key, value in pairs.items()}
+    try:
+        pairs = json.loads(stored) if isinstance(stored, str) else dict(stored)
+        return {str(key): str(value) for key, value in pairs.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"column 'groups': {stored!r:.80} names no groups ({error})") from error
 
 
 def _aliases(key: Key) -> tuple[str, str]:

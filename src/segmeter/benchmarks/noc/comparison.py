@@ -129,7 +129,7 @@ def comparisons(run: Results) -> list[Comparison]:
 
 
 def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
-    """One comparison per data set and user, the cheapest model first in each."""
+    """One comparison per data set and user, in the plan's order; the cheapest model first."""
     found = [
         g for g in Noc().groups(run) if isinstance(g, ClickSessions) and g.protocol == protocol
     ]
@@ -138,7 +138,8 @@ def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
         places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
     made, titles = [], display_names(run.plan.datasets)
-    for (dataset, user), members in places.items():
+    order = [str(spec) for spec in run.plan.datasets]
+    for (dataset, user), members in sorted(places.items(), key=lambda p: order.index(p[0][0])):
         where = titles.get(dataset, dataset)
         made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
     return made
@@ -319,21 +320,22 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> Se
     found = comparisons(run)
     blocks: list[Block] = [_table(c, objects, rate, len(found) > 1) for c in found]
     text = (
-        "A person's time only, were all objects like those measured; what fails is drawn by hand. "
-        "Intervals are of the mean over images: another kind of object costs something else."
+        "Time of a person, if all objects are like those measured; objects that fail are drawn by "
+        "hand. Waiting is for the machine that ran this benchmark, and is not paid here. 95 % "
+        "intervals are of the mean over images: other kinds of objects cost something else."
     )
     return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
 
 
 def _table(comparison: Comparison, objects: int, rate: float | None, many: bool) -> Table:
-    columns = [Column("way"), Column("time", "hours", 1)]
+    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1)]
     if rate is not None:
         columns.append(Column("money", f"at {rate:g} per hour", 0))
     columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
     rows = [_row(comparison, k, objects, rate) for k in range(len(comparison.groups))]
     hand = _by_hand(comparison) * objects / _HOUR
     money: list[Cell] = [] if rate is None else [Value(hand * rate)]
-    rows.append(["all by hand", Value(hand), *money, None, "what the others are compared with"])
+    rows.append(["all by hand", Value(hand), Value(0.0), *money, None, "the alternative"])
     where = f" like those of {comparison.title}" if many else ""
     return Table(f"project-{comparison.title}", columns, rows, f"{objects} objects{where}")
 
@@ -354,12 +356,14 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
                     100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
     money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]
-    return [group.model, hours, *money, saved, _pays(paired.interval.value, paired.p)]
+    waiting = _scaled(comparison.value(group.model, comparison.waiting), objects / _HOUR)
+    conclusion = _pays(paired.interval.value, paired.p)
+    return [group.model, hours, waiting, *money, saved, conclusion]
 
 
 def _pays(gap: float, p: float) -> str:
     if p >= 0.05:
-        return "not significant to differ from drawing by hand"
+        return "no significant difference from drawing by hand"
     return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
 
 

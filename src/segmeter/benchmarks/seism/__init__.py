@@ -69,6 +69,7 @@ class Seism(Declared):
     """
 
     name: str = "seism"
+    evaluates: ClassVar[tuple[str, ...]] = ("method",)
     schema: ClassVar[Schema] = SEISM_ROWS
     headline: ClassVar[tuple[str, ...]] = (
         "fb-ods",

@@ -226,7 +226,7 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
     if extremes is None and lead == "corrected":
         blocks.append(
             Note(
-                "No scene of this run was clicked everywhere; `--option exhaustive=1` does so "
+                "No scene of this run was clicked everywhere; `--exhaustive 1` does so "
                 "and tells how far the attack stays from the true extremes."
             )
         )

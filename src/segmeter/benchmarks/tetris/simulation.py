@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ from segmeter.benchmarks.tetris.clickmap import ScoreMap, click_map, score_promp
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
+from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Bound, SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ProtocolName, Request, render
@@ -209,11 +212,25 @@ def packed(found: ScoreMap) -> bytes:
     return file.getvalue()
 
 
+_LARGEST_MAP = 1 << 28
+_DAMAGED = (ValueError, KeyError, IndexError, TypeError, OSError, EOFError, OverflowError,
+            MemoryError, SyntaxError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
+            zlib.error)  # fmt: skip
+
+
 def map_of(data: bytes) -> tuple[Any, tuple[int, int], int]:
-    """A packed map again: IoU `(rows, columns)`, the first pixel, the stride."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as held:
-        low = held["low"]
-        return held["iou"].astype(np.float64), (int(low[0]), int(low[1])), int(held["stride"])
+    """Unpack a map: IoU `(rows, columns)`, the first pixel, the stride."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            if sum(entry.file_size for entry in packed.infolist()) > _LARGEST_MAP:
+                raise ValueError("it is too large for an image")
+        with np.load(io.BytesIO(data), allow_pickle=False) as held:
+            low, iou = held["low"], held["iou"].astype(np.float64)
+            if iou.ndim != 2:
+                raise ValueError("a map has rows and columns")
+            return iou, (int(low[0]), int(low[1])), int(held["stride"])
+    except _DAMAGED as error:
+        raise BadInput(f"column 'map' cannot be unpacked ({error})") from error
 
 
 def _row(

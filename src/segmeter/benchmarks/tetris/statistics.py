@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Group, Results
+from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.tables import Tables, load_tables
 from segmeter.stats.goals import area_under
@@ -213,7 +214,7 @@ def _people(
     for i, (row, centre) in enumerate(zip(rows, centres, strict=True)):
         if row is None or centre is None:
             continue
-        table = np.array(json.loads(row["people"]))
+        table = people_of(row["people"])
         scores = 100 * table[:, 2]
         found["people-min"][i], found["people-max"][i] = scores.min(), scores.max()
         found["people-spread"][i] = scores.max() - scores.min()
@@ -223,6 +224,17 @@ def _people(
         away = np.hypot(table[:, 0] - centre["y"], table[:, 1] - centre["x"])
         found["people-distance"][i] = 100 * away.mean() / row["diagonal_px"]
     return found
+
+
+def people_of(text: str) -> Floats:
+    """People's first clicks: y, x, IoU, BIoU in each row."""
+    try:
+        table = np.array(json.loads(text), np.float64)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise BadInput(f"column 'people': {text!r:.80} cannot be read ({error})") from error
+    if table.ndim != 2 or table.shape[1] < 3 or not len(table) or not np.isfinite(table).all():
+        raise BadInput(f"column 'people': {text!r:.80} has no rows of y, x, IoU and BIoU")
+    return table
 
 
 _ROLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}

@@ -99,6 +99,11 @@ class Series:
                 whole[:, :, k] = self._plane(file)
         return whole.astype(np.int16) if _fits(whole) else whole
 
+    def headers(self) -> list[Any]:
+        """The attributes of each slice, without its pixels."""
+        with _refused(self.path):
+            return [_record(file, stop_before_pixels=True) for file in self.files]
+
     def _plane(self, file: Path) -> npt.NDArray[Any]:
         """One slice; GDCM (in SimpleITK) unpacks JPEG and applies slope and intercept itself."""
         record = _record(file)

@@ -88,6 +88,7 @@ class Blobs:
     """The model; `file` is JSON with a list `blobs` of cx, cy, a, b, slope, base, hole, island."""
 
     card = ModelCard("blobs", _SUMMARY, frozenset({"click"}))
+    synthetic = True
 
     def __init__(self, file: str | Path | None = None) -> None:
         self.blobs = _DEFAULT if file is None else _read(Path(file))

@@ -42,9 +42,9 @@ __all__ = [
 
 @capable(WithWeights)
 class ClickNet:
-    """A click network; its weights are read when it first looks at something.
+    """A click network; its weights are read when it encodes its first scene.
 
-    Safetensors of another network are refused at once, by their headers.
+    Weights of another network are refused when the model is made, by names and shapes.
 
     Parameters
     ----------

@@ -84,10 +84,12 @@ _NORMS = {
 
 
 def check(path: Path, shape: Shape, name: str) -> None:
-    """Refuse safetensors of another network by their header; a pickle has none."""
+    """Refuse the file of another network by the names and shapes of its tensors."""
     found = sizes(path)
     if found is None:
-        return
+        state, stated = read(path)
+        _refuse_shape(path, shape, name, stated)
+        found = {k: tuple(getattr(v, "shape", ())) for k, v in state.items()}
     with unfilled():
         own = {k: tuple(v.shape) for k, v in _network(shape).state_dict().items()}
     _refuse_odd(path, name, [k for k in own if k not in found], [k for k in found if k not in own])
@@ -102,16 +104,21 @@ def check(path: Path, shape: Shape, name: str) -> None:
 
 def load(path: Path, shape: Shape, name: str) -> Any:
     """The network of a shape with the weights of a file, in evaluation mode."""
-    state, found = read(path)
-    if found is not None and found != shape:
-        named = _name(RITM | SIMPLECLICK, lambda s: s == found)
-        hint = f"use model '{named}'" if named else "no model here has that shape"
-        raise BadWeights(f"{path}: these weights are {found}, not '{name}'; {hint}")
+    state, stated = read(path)
+    _refuse_shape(path, shape, name, stated)
     network = _network(shape)
     missing, unexpected = network.load_state_dict(_float32(path, state), strict=False)
     _refuse_odd(path, name, missing, unexpected)
     # Frozen: whoever follows a gradient follows it to the click, not to the weights.
     return network.eval().requires_grad_(False)
+
+
+def _refuse_shape(path: Path, shape: Shape, name: str, stated: Shape | None) -> None:
+    """Refuse a container that states another shape."""
+    if stated is not None and stated != shape:
+        named = _name(RITM | SIMPLECLICK, lambda s: s == stated)
+        hint = f"use model '{named}'" if named else "no model here has that shape"
+        raise BadWeights(f"{path}: these weights are {stated}, not '{name}'; {hint}")
 
 
 def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:

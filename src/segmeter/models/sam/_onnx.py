@@ -12,9 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.prompts import Point, Prompt
 from segmeter.core.scenes import Pixels
+from segmeter.models.onnx_graphs import open_graph, run_graph
 from segmeter.models.sam._cuda_graphs import Decoded, Floats
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._encoded import Labels, SamEncodedScene
@@ -65,7 +66,8 @@ class OnnxPair:
 
     @classmethod
     def open(cls, encoder: Path, decoder: Path, device: str) -> OnnxPair:
-        first, second = session(encoder, device), session(decoder, device)
+        threads = torch.get_num_threads()
+        first, second = (open_graph(file, device, threads) for file in (encoder, decoder))
         ins, outs = signature(first.get_inputs()), signature(first.get_outputs())
         given = signature(second.get_inputs())
         for name in set(given) - _PROMPTS:
@@ -101,13 +103,14 @@ class OnnxPair:
             entered = frame.enter(pixels, self.device)
         name = self.encoder.get_inputs()[0].name
         outputs = [entry.name for entry in self.encoder.get_outputs()]
-        made = self.encoder.run(outputs, {name: entered.contiguous().numpy()})
+        feeds = {name: entered.contiguous().numpy()}
+        made = run_graph(self.encoder, outputs, feeds, "encoder")
         return dict(zip(outputs, made, strict=True))
 
 
 def recognised(path: Path) -> str:
     """Whether a graph is an `encoder` or a `decoder` of a SAM; other graphs are refused."""
-    graph = session(path, "cpu")
+    graph = open_graph(path)
     ins, outs = set(signature(graph.get_inputs())), set(signature(graph.get_outputs()))
     kind = kind_of(ins, outs)
     if kind is not None:
@@ -131,28 +134,6 @@ def kind_of(inputs: set[str], outputs: set[str]) -> str | None:
     video = bool(outputs & {"mask_for_mem", "obj_ptr"})
     known = inputs <= _PROMPTS | embeddings and bool(inputs & embeddings)
     return "decoder" if known and any(p <= inputs for p in prompts) and not video else None
-
-
-def session(path: Path, device: str) -> Any:
-    """An open graph; as many threads as torch uses."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise NotFound("ONNX models need 'onnxruntime': pip install onnxruntime") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3
-    known = onnxruntime.get_available_providers()
-    if device.startswith("cuda") and "CUDAExecutionProvider" not in known:
-        raise NotFound(f"device '{device}' needs the package 'onnxruntime-gpu'")
-    chosen = [p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in known]
-    chosen = ["CPUExecutionProvider"] if device == "cpu" else chosen
-    errors = onnxruntime.capi.onnxruntime_pybind11_state
-    try:
-        return onnxruntime.InferenceSession(str(path), options, chosen)
-    except (errors.InvalidProtobuf, errors.Fail, errors.InvalidGraph, errors.NoSuchFile) as error:
-        reason = str(error).split("\n")[0][:160]
-        raise BadWeights(f"'{path}' cannot be opened as an ONNX graph ({reason})") from error
 
 
 def signature(entries: Sequence[Any]) -> Signature:
@@ -214,7 +195,8 @@ class OnnxEncodedScene(SamEncodedScene):
         """Low-resolution logits `(k, low, low)` and scores `(k,)`."""
         feeds = {name: self._made[name] for name in self._inputs if name in self._made}
         feeds |= self._prompts(points, labels, mask)
-        found = dict(zip(self._outputs, self._pair.decoder.run(None, feeds), strict=True))
+        made = run_graph(self._pair.decoder, None, feeds, "decoder")
+        found = dict(zip(self._outputs, made, strict=True))
         maps = [a for a in found.values() if a.ndim >= 4 and a.dtype == np.float32]
         named = found.get("low_res_masks")
         low = named if named is not None and named.ndim == 4 else maps[-1]

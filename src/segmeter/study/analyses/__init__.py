@@ -37,8 +37,8 @@ def study_sections(
         from segmeter.study.interactions import interactions, simulate_users
 
         found = interactions(connection, plan)
-        beside = simulate_users(found, plan, stimuli, simulated, weights) if simulated else []
-        return interact_sections(found, beside, stimuli)
+        others = simulate_users(found, plan, stimuli, simulated, weights) if simulated else []
+        return interact_sections(found, others, stimuli)
     from segmeter.study.analyses.clicking import click_sections
 
     return click_sections(connection, plan, stimuli)

@@ -1,4 +1,4 @@
-"""Analysis of interacting with a model: clicks, final quality, seconds, beside simulated users."""
+"""Analysis of interacting with a model: clicks, final quality, seconds, next to simulated users."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ let lost = false;
 addEventListener("blur", () => { lost = true; });
 document.addEventListener("visibilitychange", () => { if (document.hidden) lost = true; });
 
-// Nobody rates a mask that is not there yet, nor two with one press.
+// A mask cannot be rated before it is shown, nor two with one press.
 function wait(value) {
   const focused = buttons.includes(document.activeElement) ? document.activeElement : held;
   held = value ? focused : null;  // a button that is switched off loses the focus

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.clickability.groups import draw_voxel, share_of_group, volume_prior
 from segmeter.clickability.prior import Round
@@ -18,7 +19,7 @@ from segmeter.core.distance_transform import deepest_voxel, squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask, joint_box
+from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
@@ -37,6 +38,8 @@ __all__ = [
     "middle_click",
 ]
 
+
+Floats = npt.NDArray[np.float64]
 
 # The challenge draws ties with this seed, set again for each click.
 _TIE_SEED = 42
@@ -70,23 +73,24 @@ def middle_click(
 
     False negatives and false positives that touch are one part, as in the challenge's
     script; the first in raster order is taken on a tie. Ties of depth are drawn: by the
-    script's own generator, seeded each time, unless another is given. Above 6e7 voxels
-    depth is found on every second voxel, as there.
+    script's own generator, seeded each time, unless another is given. Without one, depth in a
+    part whose padded box has more than 6e7 voxels is found on blocks of 2 x 2 x 2, as there.
     """
     low, high = joint_box(target, prediction)
     wrong = Mask.of(target.crop(low, high) ^ prediction.crop(low, high), low, target.shape)
     if not wrong:
         return None
     part = largest_component(wrong)
-    step = 2 if np.prod(target.shape) > _LARGE_VOXELS else 1
-    thin = _thinned(part, step)
-    depth = np.rint(squared_depths(thin.bits, (1.0, 1.0, 1.0)))
-    deepest = np.argwhere(depth == depth.max()) + thin.low
+    pads = [max(1, n // 4) for n in part.bits.shape]
+    padded = np.prod([n + 2 * pad for n, pad in zip(part.bits.shape, pads, strict=True)])
+    halved = rng is None and padded > _LARGE_VOXELS
+    depth = _block_depths(part.bits, pads) if halved else _depths(part.bits)
+    deepest = np.argwhere(depth == depth.max()) + part.low
     if rng is None:
         chosen = int(np.random.RandomState(_TIE_SEED).randint(len(deepest)))
     else:
         chosen = int(rng.integers(len(deepest)))
-    voxel = tuple(int(c) * step for c in deepest[chosen])
+    voxel = tuple(int(c) for c in deepest[chosen])
     return MiddleClick(Click(voxel, target[voxel]), part.area, int(depth.max()), len(deepest))
 
 
@@ -100,15 +104,24 @@ def click_curve_area(scores: list[float]) -> float:
     return float(sum((a + b) / 2 for a, b in pairwise(clicks)))
 
 
-def _thinned(part: Mask, step: int) -> Mask:
-    if step == 1:
-        return part
-    start = tuple(-a % step for a in part.low)
-    bits = part.bits[tuple(slice(s, None, step) for s in start)]
-    if not bits.any():
-        return part
-    low = tuple((a + s) // step for a, s in zip(part.low, start, strict=True))
-    return Mask.of(bits, low, tuple(-(-n // step) for n in part.shape))
+def _depths(bits: Bits) -> Floats:
+    """Squared distances in voxels to the nearest one outside; 0 outside."""
+    return np.asarray(np.rint(squared_depths(bits, (1.0, 1.0, 1.0))) * bits)
+
+
+def _block_depths(bits: Bits, pads: Sequence[int]) -> Floats:
+    """The same in blocks of two voxels, counted from the corner of the padded box.
+
+    A block is inside if any of its voxels is; each voxel has the depth of its block.
+    """
+    before = [(pad % 2, (pad + n) % 2) for n, pad in zip(bits.shape, pads, strict=True)]
+    even = np.pad(bits, before)
+    halves = [n for side in even.shape for n in (side // 2, 2)]
+    depth = _depths(np.asarray(even.reshape(halves).any(axis=(1, 3, 5))))
+    for axis in range(3):
+        depth = np.repeat(depth, 2, axis)
+    inside = tuple(slice(b, b + n) for (b, _), n in zip(before, bits.shape, strict=True))
+    return np.asarray(depth[inside] * bits)
 
 
 @catalogue.users.add(

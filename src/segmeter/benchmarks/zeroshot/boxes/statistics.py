@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -175,13 +176,23 @@ def _detections(dataset: str, images: Sequence[Mapping[str, Any]]) -> Detections
                 "image_id": ground_truth.image,
                 "category_id": image["category"][place],
                 "score": image["score"][place],
-                "bbox": json.loads(image["box"][place]),
+                "bbox": _box(image["box"][place]),
                 "segmentation": {"size": list(ground_truth.shape), "counts": image["mask"][place]},
             }
             for place, holds in enumerate(image["holds"])
             if holds == "mask"
         ]
     return Detections(dataset, tuple(ground_truths), tuple(found))
+
+
+def _box(text: str) -> list[float]:
+    try:
+        box = json.loads(text)
+        if len(box) == 4 and all(isfinite(side) for side in box):
+            return [float(side) for side in box]
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise BadInput(f"column 'box': {text!r:.80} cannot be read ({error})") from error
+    raise BadInput(f"column 'box': {text!r:.80} is not x, y, width and height")
 
 
 def statistics(found: Sequence[Scored]) -> list[Statistic]:

@@ -56,6 +56,7 @@ class Edges(Declared):
     """
 
     name: str = "edges"
+    evaluates: ClassVar[tuple[str, ...]] = ("model", "method")
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("baselines", bool, True, "Whether classical edge detectors are run too."),

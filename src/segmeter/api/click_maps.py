@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from segmeter.cli._option_values import dataset_spec, roots
-from segmeter.cli._options import AsJson, Data, NewFolder, OneDataset, OneModel, Threads, Weights
-from segmeter.cli.app import Exit
+from segmeter.api.loading import dataset_spec, roots_of
+from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
 if TYPE_CHECKING:
@@ -20,74 +18,68 @@ if TYPE_CHECKING:
     from segmeter.core.models import EncodedScene
     from segmeter.core.scenes import Dataset, Scene, Target
 
-__all__ = ["clickmap"]
+__all__ = ["click_map", "map_lines"]
 
+Progress = Callable[..., None]
 _SHIFTS = "IoU when the tight box is moved as a whole, down and across; the cross is not moved"
 
-SceneName = Annotated[
-    str | None, typer.Option("--scene", help="Which scene; the first by default.")
-]
-TargetName = Annotated[
-    str | None, typer.Option("--target", help="Which object; the first by default.")
-]
-Stride = Annotated[
-    int, typer.Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")
-]
-Threshold = Annotated[
-    float, typer.Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
-]
-Boundary = Annotated[
-    bool, typer.Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
-]
-Boxes = Annotated[
-    bool, typer.Option("--boxes", help="Also the best and the worst box, and a map of shifts.")
-]
 
+def click_map(
+    model: str,
+    dataset: str,
+    out: str | Path,
+    *,
+    scene: str | None = None,
+    target: str | None = None,
+    stride: int = 1,
+    threshold: float = 0.5,
+    boundary: bool = True,
+    boxes: bool = False,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+    threads: int = 1,
+    progress: Progress = lambda what, done, total=None: None,
+) -> dict[str, Any]:
+    """Try every click on one object; writes an array, a heat map, a page and the statistics.
 
-def clickmap(
-    model: OneModel,
-    dataset: OneDataset,
-    out: NewFolder,
-    scene: SceneName = None,
-    target: TargetName = None,
-    stride: Stride = 1,
-    threshold: Threshold = 0.5,
-    boundary: Boundary = True,
-    boxes: Boxes = False,
-    data: Data = None,
-    weights: Weights = None,
-    threads: Threads = 1,
-    as_json: AsJson = False,
-) -> int:
-    """Try every click on one object: an array, a heat map, a page to look into.
+    Parameters
+    ----------
+    scene, target
+        Which object; the first of the first scene by default.
+    stride, threshold
+        Pixels between clicks; IoU below which a click counts as bad.
+    boundary, boxes
+        Also Boundary IoU of every click; also the best and the worst box, and a map of shifts.
 
-    Example: `segmeter clicks map -m grabcut -d mini --stride 8 --out maps/first`
+    Examples
+    --------
+    >>> import segmeter
+    >>> found = segmeter.click_map("disc", "mini", getfixture("tmp_path"), stride=64)
+    >>> found["worst"] <= found["mean"] <= found["best"]
+    True
     """
-    from segmeter.benchmarks.tetris.clickmap import click_map
-    from segmeter.core import catalogue
-    from segmeter.engine.arithmetic import steady_arithmetic
+    from segmeter.benchmarks.tetris.clickmap import click_map as score_clicks
+    from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 
-    places = roots(data, weights).options()
+    places, folder = roots_of(data, weights).options(), Path(out)
     made = catalogue.datasets.make(dataset_spec(dataset), **places)
     segmenter = catalogue.models.make(model, **places)
     if boxes and "box" not in segmenter.card.abilities:
         raise BadInput(f"model '{model}' takes no boxes; leave out --boxes")
     here, thing = _chosen(made, scene, target)
-    steady_arithmetic(threads)
-    encoded = segmenter.encode(here)
-    found = click_map(encoded, thing, stride, _progress("clicks"), boundary=boundary)
-    facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
-    out.mkdir(parents=True, exist_ok=True)
-    figures = []
-    if boxes:
-        facts["boxes"], image = _boxes(encoded, thing, out)
-        figures.append((_SHIFTS, image))
-    _write(out, found, here, facts, figures)
-    if as_json:
-        print(json.dumps(facts, indent=1))
-    else:
-        _print(facts, out)
-    return Exit.DONE
+    with caller_state_kept():
+        steady_arithmetic(threads)
+        encoded = segmenter.encode(here)
+        shown = partial(progress, "clicks")
+        found = score_clicks(encoded, thing, stride, shown, boundary=boundary)
+        facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = []
+        if boxes:
+            facts["boxes"], image = _boxes(encoded, thing, folder, progress)
+            figures.append((_SHIFTS, image))
+    _write(folder, found, here, facts, figures)
+    return facts
 
 
 def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Scene, Target]:
@@ -112,18 +104,6 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
             f"it has {', '.join(list(known)[:8])}"
         )
     return loaded, known[target]
-
-
-def _progress(what: str) -> Any:
-    """Says how far it is, on a terminal only."""
-    if not sys.stderr.isatty():
-        return None
-
-    def say(done: int, total: int | None = None) -> None:
-        share = f"{done} of {total}" if total else f"{done}"
-        print(f"\r{share} {what}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-    return say
 
 
 def _facts(found: ScoreMap, threshold: float) -> dict[str, Any]:
@@ -176,7 +156,7 @@ def _write(
     title = _title(facts)
     shape = (scene.shape[0], scene.shape[1])
     shown = ShownMap(image, shape, maps, found.low, found.stride, found.centre)
-    page = map_page(title, shown, _told(facts), figures)
+    page = map_page(title, shown, map_lines(facts), figures)
     (out / "clickmap.html").write_text(page)
     (out / "clickmap.json").write_text(json.dumps(facts, indent=1) + "\n")
 
@@ -190,14 +170,14 @@ def _title(facts: dict[str, Any]) -> str:
     return f"{place}, {target if target.startswith('object') else f'object {target}'}"
 
 
-def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The statistics in words."""
+def map_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The statistics in words, as pairs of a name and a value."""
     limit = f"{100 * facts['threshold']:.0f} %"
     nearest = facts["nearest_bad_px"]
     away = "none" if nearest is None else (
         f"{nearest:.1f} px, {100 * facts['nearest_bad_relative']:.1f} % of the diagonal"
     )  # fmt: skip
-    told = [
+    lines = [
         ("clicks tried", f"{facts['clicks']}, every {facts['stride']} px"),
         ("IoU of the centre click", _percent(facts["centre"])),
         ("mean IoU", f"{_percent(facts['mean'])} ± {100 * facts['spread']:.1f}"),
@@ -207,29 +187,29 @@ def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if boxes := facts.get("boxes"):
         values = " / ".join(_percent(boxes[k]) for k in ("min", "base", "max"))
-        told.append(("box: worst / tight / best", values))
-    return told
+        lines.append(("box: worst / tight / best", values))
+    return lines
 
 
 def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _boxes(encoded: EncodedScene, target: Target, out: Path) -> tuple[dict[str, Any], bytes]:
+def _boxes(
+    encoded: EncodedScene, target: Target, out: Path, progress: Progress
+) -> tuple[dict[str, Any], bytes]:
     """The best and the worst box within human-like jitter, and an image over shifts."""
     import numpy as np
 
     from segmeter.benchmarks.tetris.boxes import shift_map
-    from segmeter.cli._shift_figure import shift_image
+    from segmeter.report.clickmaps import shift_image
     from segmeter.users.boxes import search_boxes
 
-    found = search_boxes(encoded, target, progress=_progress("boxes drawn otherwise"))
-    if sys.stderr.isatty():
-        print(file=sys.stderr)  # how many it would be was not known
-    shifts = shift_map(encoded, target, progress=_progress("boxes moved as a whole"))
+    found = search_boxes(encoded, target, progress=partial(progress, "boxes drawn otherwise"))
+    shifts = shift_map(encoded, target, progress=partial(progress, "boxes moved as a whole"))
     np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),
                         down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
-    image = shift_image(shifts)
+    image = shift_image(shifts.iou, shifts.down_px, shifts.across_px)
     (out / "boxshifts.png").write_bytes(image)
     return {
         "min": found.worst.iou,
@@ -240,10 +220,3 @@ def _boxes(encoded: EncodedScene, target: Target, out: Path) -> tuple[dict[str, 
         "best_box": [*found.best.box.low, *found.best.box.high],
         "tried": found.tried,
     }, image
-
-
-def _print(facts: dict[str, Any], out: Path) -> None:
-    for name, value in _told(facts):
-        typer.echo(f"{name:<44} {value}")
-    shifts = ", boxshifts.npz, .png" if "boxes" in facts else ""
-    typer.echo(f"written to {out}: clickmap.npz, .png, .html, .json{shifts}")

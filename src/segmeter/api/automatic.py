@@ -1,0 +1,255 @@
+"""Automatic masks of image files: COCO JSON, overlays and pages."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.api.loading import parsed_options, roots_of
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from segmeter.models.automatic.generator import AutomaticMask
+    from segmeter.report.mask_pages import Listed
+
+__all__ = ["auto_masks"]
+
+_THUMBNAIL_PX = 320
+
+
+def auto_masks(
+    images: Sequence[str | Path],
+    model: str,
+    out: str | Path,
+    *,
+    points: int = 32,
+    crops: int = 0,
+    smallest: int = 0,
+    protocol: str = "corrected",
+    options: Sequence[str] = (),
+    weights: str | Path | None = None,
+    threads: int = 1,
+    tell: Callable[[str, bool], None] = lambda sentence, failed: None,
+) -> dict[str, Any]:
+    """Find masks of everything in images: COCO JSON, an overlay and a page for each image.
+
+    Parameters
+    ----------
+    images
+        Image files, or folders of images.
+    points, crops, smallest
+        Points on a side of the grid; layers of crops; smallest hole or island that stays.
+    options
+        Further settings as `name=value`: score, stability, box_nms and others.
+    tell
+        Called with a sentence per image, and whether it failed.
+
+    Returns
+    -------
+    dict
+        Counts of images and masks, seconds, sentences about failed images, files.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> out, image = getfixture("tmp_path"), segmeter.load_dataset("mini")["moon"].pixels
+    >>> import cv2
+    >>> _ = cv2.imwrite(f"{out}/moon.png", image[:96, :96])
+    >>> segmeter.auto_masks([out / "moon.png"], "disc", out / "found", points=2)["images"]
+    1
+    """
+    from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
+
+    settings = {"points": points, "crops": crops, "smallest": smallest, "protocol": protocol}
+    files, folder = _files([Path(image) for image in images]), Path(out)
+    spec = Spec("automatic", {**settings, **parsed_options(options), "model": model})
+    method = catalogue.methods.make(spec, **roots_of(None, weights).options())
+    folder.mkdir(parents=True, exist_ok=True)
+    found = _Found(folder, model, protocol)
+    with caller_state_kept():
+        steady_arithmetic(threads)
+        try:
+            for file, name in zip(files, _names(files), strict=True):
+                _one(found, method, file, name, tell)
+        finally:  # masks found so far stay, also after an interrupt
+            found.finish()
+    return found.facts()
+
+
+@dataclass
+class _Found:
+    """Masks and pages written so far."""
+
+    out: Path
+    model: str
+    protocol: str
+    images: list[dict[str, Any]] = field(default_factory=list)
+    annotations: list[dict[str, Any]] = field(default_factory=list)
+    listed: list[Listed] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(
+        self,
+        file: Path,
+        name: str,
+        pixels: npt.NDArray[np.uint8],
+        masks: Sequence[AutomaticMask],
+        seconds: float,
+    ) -> None:
+        from segmeter.report.images import overlay
+        from segmeter.report.mask_pages import Listed, ShownMask, masks_page
+
+        height, width = pixels.shape[:2]
+        number = len(self.images) + 1
+        self.images.append({"id": number, "file_name": file.name, "height": height, "width": width})
+        for one in masks:
+            record = one.record(self.protocol)  # type: ignore[arg-type]  # checked by the method
+            if record["stability_score"] != record["stability_score"]:
+                record["stability_score"] = None  # JSON has no NaN
+            place = {"id": len(self.annotations) + 1, "image_id": number, "category_id": 1}
+            self.annotations.append({**place, "iscrowd": 0, **record})
+        drawn = overlay(pixels, [one.mask for one in masks])
+        (self.out / f"{name}.png").write_bytes(_encoded(drawn, ".png"))
+        shown = [ShownMask(m.mask, m.score, m.stability, m.point) for m in masks]
+        shown_facts = _facts_of(masks, (height, width), self.model, self.protocol, seconds)
+        page = masks_page(file.name, _encoded(pixels, ".jpg"), (height, width), shown, shown_facts)
+        (self.out / f"{name}.html").write_text(page)
+        small = _encoded(_shrunk(drawn), ".jpg")
+        self.listed.append(Listed(file.name, f"{name}.html", small, len(masks)))
+        self.seconds += seconds
+
+    def finish(self) -> None:
+        """The COCO file and the list of all images."""
+        from segmeter.report.mask_pages import listing_page
+
+        coco = {
+            "info": {"description": f"automatic masks of {self.model}, protocol {self.protocol}"},
+            "images": self.images,
+            "annotations": self.annotations,
+            "categories": [{"id": 1, "name": "thing"}],
+        }
+        (self.out / "masks.json").write_text(json.dumps(coco))
+        facts = [
+            ("model", self.model),
+            ("images", str(len(self.images))),
+            ("masks", str(len(self.annotations))),
+            *(("not read", sentence) for sentence in self.failed),
+        ]
+        (self.out / "index.html").write_text(listing_page("Automatic masks", self.listed, facts))
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "protocol": self.protocol,
+            "images": len(self.images),
+            "masks": len(self.annotations),
+            "seconds": round(self.seconds, 3),
+            "failed": self.failed,
+            "files": ["masks.json", "index.html"],
+        }
+
+
+def _one(
+    found: _Found, method: Any, file: Path, name: str, tell: Callable[[str, bool], None]
+) -> None:
+    """One image; one that cannot be decoded does not stop the others."""
+    from segmeter.core.scenes import Image
+    from segmeter.datasets.image_files import read_rgb
+
+    start = time.perf_counter()
+    try:
+        pixels = read_rgb(file)
+        made = method.masks(Image("images", name, pixels, []))
+    except SegmeterError as error:
+        found.failed.append(str(error))
+        tell(str(error), True)
+        return
+    seconds = time.perf_counter() - start
+    found.add(file, name, pixels, made, seconds)
+    tell(f"{file.name}: {len(made)} masks in {seconds:.1f} s", False)
+
+
+def _files(images: Sequence[Path]) -> list[Path]:
+    """All images that were named; refused before a model is loaded where one is damaged."""
+    from segmeter.datasets.image_files import SUFFIXES, header_size, read_bytes
+
+    files: list[Path] = []
+    for path in images:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
+        if not inside:
+            raise NotFound(f"folder '{path}' holds no images")
+        files += inside
+    for file in files:
+        try:
+            header_size(read_bytes(file))
+        except (ValueError, IndexError, LookupError) as error:
+            raise BadInput(f"'{file}' is not a whole image: {error}; get it again") from error
+    return files
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """A name for each image's files; equal stems are numbered, and the list keeps its own."""
+    taken = {"index"}
+    names = []
+    for file in files:
+        name, number = file.stem, 2
+        while name in taken:
+            name, number = f"{file.stem}-{number}", number + 1
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _facts_of(
+    masks: Sequence[AutomaticMask],
+    shape: tuple[int, int],
+    model: str,
+    protocol: str,
+    seconds: float,
+) -> list[tuple[str, str]]:
+    import numpy as np
+
+    covered = np.zeros(shape, dtype=bool)
+    for one in masks:
+        covered[one.mask.window] |= one.mask.bits
+    facts = [
+        ("model", model),
+        ("protocol", protocol),
+        ("size", f"{shape[1]} x {shape[0]} px"),
+        ("masks", str(len(masks))),
+        ("image covered", f"{100 * covered.mean():.1f} %"),
+    ]
+    if masks:
+        areas = [one.mask.area for one in masks]
+        facts.append(("median area", f"{np.median(areas):,.0f} px"))
+    return [*facts, ("time", f"{seconds:.1f} s")]
+
+
+def _encoded(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
+    import cv2
+    import numpy as np
+
+    coded = cv2.imencode(kind, np.ascontiguousarray(pixels[..., ::-1]))[1]
+    return bytes(coded.tobytes())
+
+
+def _shrunk(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    import cv2
+    import numpy as np
+
+    share = min(1.0, _THUMBNAIL_PX / max(pixels.shape[:2]))
+    size = [max(1, round(share * n)) for n in pixels.shape[1::-1]]
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

@@ -1,0 +1,260 @@
+"""Click files: simulate recorded clicks, compare them, and warn of clicks that are not used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segmeter.api.loading import dataset_spec, load_dataset, protocol_names, roots_of
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.plans import Plan
+from segmeter.runtime.remote_files import Roots
+
+if TYPE_CHECKING:
+    from segmeter.clickability.click_files import Thing
+    from segmeter.clickability.click_similarity import Row
+    from segmeter.core.models import ProtocolName
+    from segmeter.core.scenes import Dataset
+    from segmeter.datasets.recorded_clicks import Clicks, Key
+    from segmeter.measures.clicks import Sides
+
+__all__ = [
+    "clicked_datasets",
+    "compare_clicks",
+    "simulate_clicks",
+    "warn_of_samples",
+    "warn_of_skipped",
+]
+
+Tell = Callable[[str], None]
+_MAPS = ("uniform", "distance", "prior")
+
+
+def _silent(sentence: str) -> None:
+    """Ignore a sentence."""
+
+
+def simulate_clicks(
+    datasets: Sequence[str],
+    out: str | Path,
+    *,
+    people: int = 48,
+    first_only: bool = False,
+    masks: str | Path | None = None,
+    data: str | Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> int:
+    """Write a synthetic click file, for testing what reads recorded clicks; returns the count.
+
+    Parameters
+    ----------
+    people
+        Clicks per object.
+    first_only, masks
+        Leave out later rounds; folder for the masks that later rounds showed.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.simulate_clicks(
+    ...     ["mini"], getfixture("tmp_path") / "clicks.csv", people=2, first_only=True, limit=1
+    ... )
+    10
+    """
+    from segmeter.clickability.click_files import write_simulated
+
+    if not Path(out).parent.is_dir():
+        raise BadInput(f"--out: there is no folder '{Path(out).parent}'")
+    folder = None if masks is None else Path(masks)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    made = [load_dataset(name, data) for name in datasets]
+    things = (thing for one in made for thing in _things(one, limit))
+    first = next(things, None)
+    if first is None:
+        raise BadInput("the data set has no targets; there is nothing to click on")
+    return write_simulated(Path(out), chain([first], things), seed, people, not first_only, folder)
+
+
+def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
+    """The objects of a data set, under the names that the published file gives them."""
+    from segmeter.clickability.click_files import Thing
+    from segmeter.users.replay import NAMES
+
+    name = dataset.card.name
+    for scene in map(dataset.load, dataset.scenes()[:limit]):
+        several = len(scene.targets) > 1
+        for target in scene.targets:
+            yield Thing(NAMES.get(name, name), scene.id, target.mask, target.id if several else "")
+
+
+def compare_clicks(
+    clicks: str | Path,
+    datasets: Sequence[str],
+    compare: str = "devices",
+    maps: Sequence[str] = _MAPS,
+    *,
+    previous: str | Path | None = None,
+    data: str | Path | None = None,
+    protocols: str | Sequence[str] = "both",
+    tell: Tell = _silent,
+) -> list[tuple[ProtocolName, Row]]:
+    """Compare recorded clicks with each other or with click maps.
+
+    Parameters
+    ----------
+    clicks
+        A clicks or previews file (CSV).
+    compare
+        `"devices"`, `"modes"`, `"halves"` (people with people) or `"maps"`.
+    maps
+        Click maps to judge; weights of a network as `name=FILE`.
+    previous
+        Folder of the masks that later rounds showed.
+
+    Returns
+    -------
+    list of (protocol, Row)
+        A row has `what`, `score`, `value`, `low`, `high` and `keys`.
+    """
+    from segmeter.datasets.recorded_clicks import read_clicks
+
+    check_choice("--compare", compare, ("devices", "modes", "halves", "maps"))
+    opened = clicked_datasets(datasets, data)
+    path, chosen = Path(clicks), protocol_names(protocols)
+    file, shown = read_clicks(path), None if previous is None else Path(previous)
+    if compare == "maps":
+        warn_of_samples(path, file, opened, shown, tell)
+        return _map_rows(file, opened, shown, maps, chosen)
+    _warn_of_compared(path, file, opened, compare, tell)
+    return _sample_rows(file, opened, compare, chosen)
+
+
+def _warn_of_compared(
+    path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str, tell: Tell
+) -> None:
+    """Which clicks are not compared, and if they miss their objects."""
+    from segmeter.clickability import click_files as file_warnings
+    from segmeter.clickability.click_similarity import ENOUGH, HALVES, REFERENCE
+
+    if compare == "modes":
+        only = next(iter(datasets.values()))
+        datasets = {key.dataset: only for key in file.keys}
+        reason = file_warnings.without_partner(file, REFERENCE)
+    elif compare == "devices":
+        reason = file_warnings.few_of_a_device(file, ENOUGH)
+    else:
+        reason = file_warnings.too_few(HALVES)
+    scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
+    left_out, astray = file_warnings.left_out, file_warnings.astray
+    _tell(tell, path, left_out(file, reason), astray(file, datasets, scenes))
+
+
+def _sample_rows(
+    file: Clicks, datasets: dict[str, Dataset], compare: str, chosen: tuple[ProtocolName, ...]
+) -> list[tuple[ProtocolName, Row]]:
+    from segmeter.clickability import click_similarity as rules
+
+    sides = _Sides(datasets, modes=compare == "modes")
+    if compare == "halves":
+        return [("corrected", row) for row in rules.ceilings(file, sides)]
+    rule = rules.devices if compare == "devices" else rules.display_modes
+    return [(each, row) for each in chosen for row in rule(file, sides, each)]
+
+
+def _map_rows(
+    file: Clicks,
+    datasets: dict[str, Dataset],
+    previous: Path | None,
+    names: Sequence[str],
+    chosen: tuple[ProtocolName, ...],
+) -> list[tuple[ProtocolName, Row]]:
+    from segmeter.clickability.map_sources import map_scores, source
+    from segmeter.clickability.training.samples import samples_of
+
+    sources = {}
+    for text in names:
+        name, _, weights = text.partition("=")
+        sources[name] = source(name, Path(weights) if weights else None).inner
+    training_samples = samples_of(file, datasets, previous)
+    return [(each, row) for each in chosen for row in map_scores(training_samples, sources, each)]
+
+
+class _Sides:
+    """Sides of the object of a key, in the pixels of the image that people saw."""
+
+    def __init__(self, datasets: dict[str, Dataset], modes: bool) -> None:
+        self._datasets = datasets
+        # Display modes stand where data sets do, all on the images of one.
+        self._only = next(iter(datasets.values())) if modes else None
+        self._of = lru_cache(maxsize=None)(self._find)
+
+    def __call__(self, key: Key) -> Sides:
+        return self._of(key.dataset if self._only is None else "", key.image, key.object)
+
+    def _find(self, dataset: str, image: str, object: str) -> Sides:
+        data = self._only or self._datasets.get(dataset)
+        if data is None:
+            raise BadInput(f"the clicks are of '{dataset}', which no --dataset names")
+        targets = data.load(image).targets
+        for target in targets:
+            if target.id == object or (not object and len(targets) == 1):
+                height, width = target.mask.bits.shape
+                return float(height), float(width)
+        raise BadInput(f"image '{image}' has no object '{object}'")
+
+
+def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> dict[str, Dataset]:
+    """Data sets by the names that click files have for them."""
+    from segmeter.users.replay import NAMES
+
+    place = roots_of(data).options().get("data")
+    opened: dict[str, Dataset] = {}
+    for text in names:
+        spec = dataset_spec(text)
+        options = dict(spec.options)
+        if spec.name != "folder" and place is not None:
+            options.setdefault("data", place)
+        made = catalogue.datasets.make(spec.name, **options)
+        opened[NAMES.get(made.card.name, made.card.name)] = made
+    return opened
+
+
+def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
+    """Which recorded clicks a benchmark leaves out, and if they miss their objects."""
+    from segmeter.clickability.click_files import astray, left_out, unplayed
+    from segmeter.users.replay import NAMES, open_clicks
+
+    declared = catalogue.benchmarks.make(plan.benchmark).options
+    if "clicks" not in [option.name for option in declared]:
+        return  # an option that the benchmark refuses itself
+    path = Path(str(plan.options["clicks"]))
+    datasets, scenes = {}, {}
+    for spec in plan.datasets:
+        data = catalogue.datasets.make(spec, **roots.options())
+        name = NAMES.get(data.card.name, data.card.name)
+        datasets[name] = data
+        scenes[name] = frozenset(plan.scenes_of(str(spec), data.scenes()))
+    clicks, _ = open_clicks(path)
+    _tell(tell, path, left_out(clicks, *unplayed(scenes)), astray(clicks, datasets, scenes))
+
+
+def warn_of_samples(
+    path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
+) -> None:
+    """Which clicks make no training sample, and if they miss their objects."""
+    from segmeter.clickability.click_files import astray, left_out, unasked, without_masks
+
+    reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
+    scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
+    _tell(tell, path, left_out(clicks, *reasons), astray(clicks, datasets, scenes))
+
+
+def _tell(tell: Tell, path: Path, *sentences: str) -> None:
+    for sentence in filter(None, sentences):
+        tell(f"{path.name}: {sentence}")

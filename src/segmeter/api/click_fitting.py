@@ -1,0 +1,284 @@
+"""Click fitting: the click prior fitted to recorded clicks, and seconds of clicks to a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.api.click_files import clicked_datasets
+from segmeter.api.loading import roots_of
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.seeds import generator
+from segmeter.core.wording import counted
+
+if TYPE_CHECKING:
+    from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
+    from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
+    from segmeter.clickability.fitting.held_out import HeldOut
+    from segmeter.core.masks import Mask
+    from segmeter.stats.costs import FittedCosts
+
+__all__ = ["cost_facts", "cost_lines", "fit_clicks", "fit_costs", "fit_published_clicks"]
+
+Tell = Callable[[str], None]
+# Name of the table, data set, and the file that has masks of all targets without images.
+_SETS = (
+    ("GrabCut", "grabcut", None),
+    ("Berkeley", "berkeley", None),
+    ("DAVIS", "davis", "DAVIS"),
+    ("COCO", "coco-mval", "COCO_MVal"),
+)
+_KEPT = "mistakes.json.gz"
+_BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
+
+
+def _silent(sentence: str) -> None:
+    """Ignore a sentence."""
+
+
+def fit_published_clicks(
+    tables: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+    models: Sequence[str] = (),
+    scenes: int = 24,
+    prior: str | Path | None = None,
+    page: str | Path | None = None,
+    kept: str | Path | None = None,
+    tell: Tell = _silent,
+) -> str:
+    """Fit the click prior to the tables of RClicks, hold out each data set in turn.
+
+    Writes tables, figures and `prior.json`; returns the tables as Markdown.
+
+    Parameters
+    ----------
+    tables
+        Folder with the tables `*_per_image.csv`.
+    models, scenes
+        Models whose error regions later rounds are fitted on, and images per data set for that.
+    prior, page, kept
+        Files for the numbers, for the tables (between marks), and for the error regions.
+    """
+    from segmeter.clickability.fitting.first_clicks import fit, read_cases
+
+    folder, made = Path(tables), Path(out)
+    if not folder.is_dir():
+        raise BadInput(f"--tables: there is no folder '{folder}'")
+    place = _place_of_masks(data, weights)
+    seen = _published(folder)
+    masks = {name: _masks(place, dataset, file) for name, dataset, file in _SETS}
+    sets = {name: read_cases(seen[name], masks[name]) for name in seen}
+    made.mkdir(parents=True, exist_ok=True)
+    networks = None if weights is None else Path(weights)
+    held_in = made / _KEPT if kept is None else Path(kept)
+    error_regions = _error_regions(place, networks, models, scenes, held_in, tell)
+    whole = fit([case for cases in sets.values() for case in cases])
+    tell(f"fitted on {whole.targets} targets")
+    held = _held(sets, whole, tell)
+    later = _later(seen, masks, error_regions, whole, tell) if error_regions else None
+    files = [None if file is None else Path(file) for file in (prior, page)]
+    return _write(held, whole, later, made, *files)
+
+
+def fit_clicks(
+    clicks: str | Path,
+    datasets: Sequence[str],
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    prior: str | Path | None = None,
+) -> str:
+    """Fit the click prior to the first clicks of a file, such as a study's.
+
+    Nothing is held out, since one study is one data set. Writes `prior.json`; returns a table as
+    Markdown.
+    """
+    from segmeter.clickability.fitting.first_clicks import cases_of, fit
+    from segmeter.clickability.fitting.held_out import fitted_table, prior_json
+    from segmeter.datasets.recorded_clicks import read_clicks
+
+    if not datasets:
+        raise BadInput("--clicks needs --dataset: the images that the clicks are on")
+    cases = cases_of(read_clicks(Path(clicks)), clicked_datasets(datasets, data))
+    whole = fit(cases)
+    Path(out).mkdir(parents=True, exist_ok=True)
+    file = Path(out) / "prior.json" if prior is None else Path(prior)
+    file.write_text(prior_json([], whole, None), encoding="utf-8")
+    many = sum(case.clicks for case in cases)
+    return f"fitted on {many} clicks on {whole.targets} targets\n\n{fitted_table([], whole)}"
+
+
+def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = _silent) -> FittedCosts:
+    """Fit the seconds of a click, a box or a drawing to a log of real annotation, with intervals.
+
+    A line of the log (CSV or JSON lines) has annotator, image, object, event and time; events are
+    start, click, box, scribble, polygon, done. `out` is the cost model to write (TOML).
+    """
+    from segmeter.core.annotation_events import timings
+    from segmeter.datasets.annotation_logs import read_log
+    from segmeter.stats.costs import fit_costs as fitted
+
+    read = read_log(Path(log))
+    if read.unknown:
+        kinds = ", ".join(sorted(read.unknown)[:5])
+        tell(f"{sum(read.unknown.values())} events have no price ({kinds})")
+    found = fitted(list(timings(read.events)))
+    if out is not None:
+        from segmeter.store.local import write_file
+
+        write_file(Path(out), found.toml().encode())
+    return found
+
+
+def cost_lines(found: FittedCosts) -> list[str]:
+    """Fitted costs in sentences."""
+    lines = []
+    for name, price in found.prices.items():
+        limits = "" if price.low != price.low else f"  ({price.low:.2f} to {price.high:.2f})"
+        lines.append(f"{name:9} {price.value:6.2f} s{limits}  from {found.steps[name]} steps")
+    people = counted(found.annotators, "annotator")
+    return [
+        *lines,
+        f"{people}; intervals 95 % over {found.over}; {found.left_out} steps left out as pauses "
+        "or slips",
+    ]
+
+
+def cost_facts(found: FittedCosts) -> dict[str, Any]:
+    """Fitted costs as JSON can hold them: None for a limit that is not known."""
+    prices = {
+        name: {
+            "seconds": price.value,
+            "low": None if price.low != price.low else price.low,
+            "high": None if price.high != price.high else price.high,
+            "steps": found.steps[name],
+        }
+        for name, price in found.prices.items()
+    }
+    return {
+        "prices": prices,
+        "annotators": found.annotators,
+        "over": found.over,
+        "left_out": found.left_out,
+    }
+
+
+def _place_of_masks(data: str | Path | None, weights: str | Path | None) -> Path:
+    place = roots_of(data, weights).options().get("data")
+    if place is None:
+        raise BadInput("the masks of the targets are needed; give their folder with --data")
+    return place
+
+
+def _published(folder: Path) -> dict[str, list[Seen]]:
+    """The published statistics of real clicks, a table per data set."""
+    from segmeter.clickability.fitting.first_clicks import read_tables
+
+    return {name: read_tables(folder / f"{name}_per_image.csv") for name, _, _ in _SETS}
+
+
+def _write(
+    held: list[HeldOut],
+    whole: Fit,
+    later: CorrectionFit | None,
+    out: Path,
+    prior: Path | None,
+    page: Path | None,
+) -> str:
+    """Write the numbers, the tables and the figures; the tables are returned."""
+    from segmeter.clickability.fitting.held_out import (
+        draw_held_out,
+        draw_later,
+        markdown,
+        prior_json,
+    )
+
+    text = markdown(held, whole, later)
+    (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
+    _put(text, page or out / "calibration.md")
+    draw_held_out(held, out)
+    if later is not None:
+        draw_later(later, out)
+    return text
+
+
+def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
+    from segmeter.clickability.fitting.first_clicks import read_masks
+
+    if kept is not None:
+        return read_masks(data / "masks_only" / f"{kept}.json.gz")
+    images = catalogue.datasets.make(dataset, data=data)
+    return {name: images.load(name).targets[0].mask for name in images.scenes()}
+
+
+def _error_regions(
+    data: Path, weights: Path | None, models: Sequence[str], scenes: int, kept: Path, tell: Tell
+) -> list[ProxyError]:
+    """Error regions of real models, from an earlier call where there was one."""
+    from segmeter.clickability.fitting.correction_clicks import (
+        proxy_errors_of,
+        read_proxy_errors,
+        write_proxy_errors,
+    )
+
+    if kept.is_file():
+        return read_proxy_errors(kept)
+    found = []
+    for name in models:
+        network = catalogue.models.make(name, weights=weights)
+        for _, dataset, _ in _SETS:
+            images = catalogue.datasets.make(dataset, data=data)
+            names = images.scenes()
+            for each in names[:: max(1, len(names) // scenes)][:scenes]:
+                scene = images.load(each)
+                found += proxy_errors_of(network, scene, generator("stand-ins", name, scene.name))
+            tell(f"{name} on {dataset}: {len(found)} error regions so far")
+    if found:
+        write_proxy_errors(kept, found)
+    return found
+
+
+def _held(sets: dict[str, list[Case]], whole: Fit, tell: Tell) -> list[HeldOut]:
+    from segmeter.clickability.fitting.first_clicks import hold_out
+    from segmeter.clickability.fitting.held_out import held_out
+
+    held = []
+    for name, fitted in hold_out(sets, whole):
+        held.append(held_out(name, sets[name], fitted))
+        tell(f"held out {name}: NSS predicted with r = {held[-1].correlation('nss'):.3f}")
+    return held
+
+
+def _later(
+    seen: dict[str, list[Seen]],
+    masks: dict[str, dict[str, Mask]],
+    error_regions: list[ProxyError],
+    whole: Fit,
+    tell: Tell,
+) -> CorrectionFit:
+    from math import prod
+
+    from segmeter.clickability.fitting.correction_clicks import fit_correction_clicks, recovered
+
+    keys = []
+    for name, rows in seen.items():
+        keys += recovered(rows, {stem: prod(mask.shape) for stem, mask in masks[name].items()})
+    tell(f"later rounds: {len(keys)} keys against {len(error_regions)} error regions")
+    return fit_correction_clicks(keys, error_regions, whole.numbers)
+
+
+def _put(text: str, path: Path) -> None:
+    """Write a new page, or replace the text between the marks of an old one."""
+    if not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    before, mark, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not mark or not end:
+        raise BadInput(f"'{path}' has no marks {_BEGIN} and {_END} to put the tables between")
+    path.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{after}", encoding="utf-8")

@@ -1,0 +1,147 @@
+"""The demo: the click benchmark on built-in images, or prompters on built-in volumes."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from segmeter.api.runs import Run
+from segmeter.core.errors import NotFound, SegmeterError, check_choice
+
+__all__ = ["available_model", "demo"]
+
+_NETWORKS = ("sam2-hiera-tiny", "mobile-sam")
+_CLASSICAL = ("grabcut", "random-walker")
+_VOLUME_USERS = (
+    "box-per-slice",
+    "box-interpolation?n=3",
+    "boxes-from-3d-box",
+    "points-per-slice?n=3",
+)
+_VOLUME_NETWORKS = ("litemedsam", "mobile-sam")
+_SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
+_SOON = 6  # seconds that a source of weights has to answer
+
+
+def demo(
+    what: str = "images",
+    out: str | Path | None = None,
+    weights: str | Path | None = None,
+    *,
+    progress: Any = None,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Run:
+    """Run the demo of `"images"` or `"volumes"`, which need no download.
+
+    Uses networks whose weights are available, else downloads MobileSAM's (40 MB) if a source
+    responds at once, else classical segmenters. SEGMETER_OFFLINE=1 downloads nothing.
+    """
+    from segmeter.evaluation import evaluate
+
+    check_choice("demo", what, ("images", "volumes"))
+    place = weights or _developers_weights()
+    names, why = _models(place, tell) if what == "images" else _volume_models(place)
+    tell(f"running {names[0]} and {names[1]} on the built-in {what}: {why}")
+    request: dict[str, Any] = {}
+    if what == "volumes":
+        request = {"benchmark": "volumes", "users": list(_VOLUME_USERS)}
+        request |= {"protocols": "corrected", "options": {"draws": 2}}
+    return evaluate(
+        names, "mini" if what == "images" else "mini-volumes", out=out or _folder_for(names),
+        weights=place, workers=None, progress=progress, failures="keep", first_scenes=_SMALL,
+        **request,
+    )  # fmt: skip
+
+
+def available_model(weights: str | Path | None = None) -> str:
+    """MobileSAM if it can be loaded here, else a synthetic model."""
+    return "mobile-sam" if _available("mobile-sam", weights) else "disc"
+
+
+def _volume_models(weights: str | Path | None) -> tuple[list[str], str]:
+    """Networks whose weights are available, a classical segmenter where one is missing."""
+    found = [name for name in _VOLUME_NETWORKS if _available(name, weights)]
+    if found:
+        return [*found, "random-walker"][:2], "networks first, whose weights are available"
+    return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
+
+
+def _models(weights: str | Path | None, tell: Callable[[str], None]) -> tuple[list[str], str]:
+    """Two models to show, and why these."""
+    found = [name for name in _NETWORKS if _available(name, weights)]
+    if found:
+        return [*found, *_CLASSICAL][:2], "real networks, whose weights are at hand"
+    why = _download(tell)
+    if not why:
+        return ["mobile-sam", _CLASSICAL[0]], "MobileSAM, just fetched, and a classical segmenter"
+    return list(_CLASSICAL), (
+        f"classical segmenters, since {why} ('segmeter fetch mobile-sam' gets a network's weights)"
+    )
+
+
+def _folder_for(models: list[str]) -> Path:
+    """`runs/demo`, or the next that holds the same demo or nothing: weights may have come since."""
+    from segmeter.store import RunFolder
+
+    for number in itertools.count(1):
+        path = Path("runs") / ("demo" if number == 1 else f"demo-{number}")
+        folder = RunFolder(path)
+        if not folder.begun or [str(spec) for spec in folder.plan.segmenters] == models:
+            break
+    return path
+
+
+def _download(tell: Callable[[str], None]) -> str:
+    """Download MobileSAM's weights if a source responds at once; empty, or why not."""
+    if not _networks_installed():
+        return "torch and transformers are not installed"
+    if os.environ.get("SEGMETER_OFFLINE"):
+        return "no network's weights are at hand and SEGMETER_OFFLINE is set"
+    from segmeter.models.fetching import fetch, offers
+
+    tell("looking for MobileSAM's weights (40 MB)")
+    responded, ended = threading.Event(), threading.Event()
+    faults: list[str] = []
+
+    def bring() -> None:
+        try:
+            fetch(offers()["mobile-sam"], None, None, lambda *_: responded.set())
+        except SegmeterError as error:
+            faults.append(str(error))
+        ended.set()
+        responded.set()
+
+    # A daemon: if nothing responds the demo continues, and the thread ends with it.
+    threading.Thread(target=bring, daemon=True).start()
+    if not responded.wait(_SOON):
+        return f"no source of weights answered within {_SOON} s"
+    ended.wait()
+    return "no source of weights could be reached" if faults else ""
+
+
+def _available(name: str, weights: str | Path | None) -> bool:
+    """Whether a network can be loaded here: torch is installed and its weights are found."""
+    from segmeter.models.weights import find
+
+    if not _networks_installed():
+        return False
+    try:
+        find(name, None if weights is None else Path(weights))
+    except NotFound:
+        return False
+    return True
+
+
+def _networks_installed() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
+
+
+def _developers_weights() -> Path | None:
+    """Weights in a folder next to the project, where developers keep them."""
+    place = Path("..") / "shared" / "weights"
+    return place if place.is_dir() else None

@@ -1,0 +1,159 @@
+"""The machine: which libraries, models and data sets can be used here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import segmeter
+from segmeter.api.loading import roots_of
+from segmeter.core import catalogue
+from segmeter.core.errors import BadWeights, NotFound, SegmeterError
+from segmeter.runtime.processes import gpu_names
+from segmeter.runtime.remote_files import Roots
+
+__all__ = ["LIBRARIES", "Finding", "Machine", "doctor"]
+
+State = Literal["ready", "no weights", "not here", "broken"]
+
+LIBRARIES = {
+    "torch": "networks; pip install 'segmeter[models]'",
+    "transformers": "SAM, SAM-HQ, SAM 3 and EdgeTAM; pip install 'segmeter[models]'",
+    "safetensors": "reading weights; pip install 'segmeter[models]'",
+    "huggingface_hub": "fetching from the model hub; pip install 'segmeter[models]'",
+    "timm": "EdgeTAM only",
+    "nibabel": "volumes; pip install 'segmeter[volumes]'",
+    "hotcoco": "average precision and recall; pip install 'segmeter[detectors]'",
+    "onnxruntime": "PicoDet and YOLOX; pip install 'segmeter[detectors]'",
+    "h5py": "Hypersim's masks; pip install 'segmeter[hdf5]'",
+    "fastapi": "studies with people; pip install 'segmeter[study]'",
+    "ray": "runs on a cluster; pip install 'segmeter[ray]'",
+    "s3fs": "runs and data at s3://; pip install 'segmeter[s3]'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A model or a data set, whether it can be used, and where it is or what is missing."""
+
+    name: str
+    state: State
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Facts about this machine.
+
+    Attributes
+    ----------
+    kernels
+        `"compiled"`, or `"plain"` for the Python twins (same values, slower).
+    device
+        Where networks would run.
+    libraries
+        Versions of optional libraries; None if not installed.
+    """
+
+    segmeter: str
+    python: str
+    system: str
+    kernels: str
+    device: str
+    libraries: dict[str, str | None]
+    models: list[Finding]
+    datasets: list[Finding]
+
+
+def doctor(data: str | Path | None = None, weights: str | Path | None = None) -> Machine:
+    """Check which libraries, models and data sets can be used on this machine.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> {finding.name: finding.state for finding in segmeter.doctor().datasets}["mini"]
+    'ready'
+    """
+    from segmeter.kernels import compiled
+
+    places = roots_of(data, weights)
+    return Machine(
+        segmeter.__version__,
+        platform.python_version(),
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "compiled" if compiled is not None else "plain",
+        _device(),
+        {name: _version(name) for name in LIBRARIES},
+        [_model(entry.name, places) for entry in catalogue.models],
+        [_dataset(entry.name, places) for entry in catalogue.datasets],
+    )
+
+
+def _device() -> str:
+    """The device on which networks would run."""
+    if importlib.util.find_spec("torch") is None:
+        return "none"
+    if gpu_names():
+        return f"cuda ({gpu_names()[0]})"
+    if platform.system() != "Darwin":
+        return "cpu"
+    import torch
+
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _version(library: str) -> str | None:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _model(name: str, places: Roots) -> Finding:
+    """Make the model, which finds and checks its files but reads no network."""
+    entry = catalogue.models.entry(name)
+    if catalogue.required(entry):
+        return Finding(name, "ready", entry.summary)  # it is made of what the user gives it
+    try:
+        model = catalogue.models.make(name, **places.options())
+    except NotFound as error:
+        lacks_weights = str(error).startswith("no weights for")
+        return Finding(name, "no weights" if lacks_weights else "not here", str(error))
+    except (SegmeterError, ImportError) as error:
+        return Finding(name, "broken", str(error))
+    where = _weights_of(name, model, places)
+    if where is None:
+        return Finding(name, "ready", "needs no weights")
+    if _version("torch") is None:
+        return Finding(name, "broken", f"{where}, but torch is not installed")
+    return Finding(name, "ready", str(where))
+
+
+def _weights_of(name: str, model: Any, places: Roots) -> Path | None:
+    from segmeter.models import weights
+
+    own = getattr(model, "weights_path", None)
+    if own is not None:
+        return Path(own)
+    try:
+        return weights.find(name, places.options().get("weights"))
+    except (NotFound, BadWeights):
+        return None
+
+
+def _dataset(name: str, places: Roots) -> Finding:
+    entry = catalogue.datasets.entry(name)
+    if catalogue.required(entry):
+        return Finding(name, "ready", entry.summary)  # it is what the user points it at
+    try:
+        card = catalogue.datasets.make(name, **places.options()).card
+    except NotFound as error:
+        return Finding(name, "not here", str(error))
+    except SegmeterError as error:
+        return Finding(name, "broken", str(error))
+    return Finding(name, "ready", "; ".join(filter(None, (card.summary, card.missing))))

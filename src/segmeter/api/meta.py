@@ -1,0 +1,188 @@
+"""Meta-measures: how well measures of partitions tell good ones from bad ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.api.loading import dataset_spec, protocol_names, roots_of
+from segmeter.api.measuring import check_figure, write_figure
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.runtime.remote_files import Roots
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps
+    from segmeter.benchmarks.seism.pairs import PairScores
+    from segmeter.measures.meta import Densities
+
+__all__ = ["MetaMeasures", "meta_measures"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaMeasures:
+    """SIHD, SABD and SISD of each measure, and the images that they are computed on."""
+
+    rows: list[MetaRow]
+    images: str
+
+    def facts(self) -> dict[str, Any]:
+        """The rows as JSON can hold them."""
+        return {"rows": [_plain(row) for row in self.rows]}
+
+
+def meta_measures(
+    dataset: str = "bsds500",
+    measures: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    baselines: Sequence[str] = (),
+    *,
+    train: str | None = None,
+    data: str | Path | None = None,
+    protocols: str | Sequence[str] = "both",
+    limit: int | None = None,
+    workers: int = 1,
+    figure: str | Path | None = None,
+    page: str | Path | None = None,
+) -> MetaMeasures:
+    """Compute meta-measures of partition measures; SABD and SISD need methods.
+
+    Parameters
+    ----------
+    dataset
+        A data set that people cut into regions.
+    measures
+        Measures to judge; all but those of boundaries by default.
+    methods, baselines
+        Segmenters or folders of results, and what they should beat (a quadtree by default).
+    train
+        Data set on which the corrected settings are chosen.
+    figure, page
+        Draw the densities here; write the table and the curves as a page here.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> segmeter.meta_measures("mini")
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: 'mini' has no partitions drawn by people; take bsds500
+    """
+    from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
+    from segmeter.benchmarks.seism.pairs import human_pairs
+
+    _check_files(figure, page)
+    sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
+    given = _annotated(dataset, sweeps.places)
+    pairs = human_pairs(given, sweeps.measures, limit, workers)
+    bases = (baselines or ["quadtree?turned=true"]) if methods else []
+    training = None
+    if train is not None:
+        other = _annotated(train, sweeps.places)
+        training = Training(sweeps.of(methods, other), sweeps.of(bases, other))
+    swept = sweeps.of(methods, given)
+    rows = meta_rows(
+        pairs, swept, sweeps.of(bases, given), sweeps.measures, protocol_names(protocols), training
+    )
+    more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
+    found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
+    if figure is not None:
+        write_figure(_draw_densities, densities_of(pairs), Path(figure))
+    if page is not None:
+        _write_report(Path(page), dataset, found, pairs)
+    return found
+
+
+def _check_files(figure: str | Path | None, page: str | Path | None) -> None:
+    """Refuse files that cannot be written before any work is done."""
+    check_figure(figure)
+    if page is not None and (Path(page).suffix != ".html" or not Path(page).parent.is_dir()):
+        raise BadInput(f"--report '{page}' must be a .html file in a folder that is there")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweeps:
+    """How methods are swept over their settings."""
+
+    measures: list[str]
+    limit: int | None
+    workers: int
+    places: Roots
+
+    def of(self, names: Sequence[str], dataset: Any) -> list[MethodSweeps]:
+        """Every method on every image of a data set, at all its settings."""
+        from segmeter.benchmarks.seism import segmenter_spec
+        from segmeter.benchmarks.seism.discrimination import sweep_method
+
+        specs = [segmenter_spec(Spec.parse(name)) for name in names]
+        made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
+        return [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
+
+
+def _annotated(dataset: str, places: Roots) -> Any:
+    """A data set with people's partitions."""
+    given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
+    if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
+        raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
+    return given
+
+
+def _measures(asked: Sequence[str]) -> list[str]:
+    from segmeter.benchmarks.seism.discrimination import known_measures
+    from segmeter.benchmarks.seism.pairs import BOUNDARY
+
+    known = known_measures()
+    for name in asked:
+        if name not in known:
+            hint = suggestion(name, known)
+            raise NotFound(f"no partition measure '{name}';{hint} there are {', '.join(known)}")
+    return list(dict.fromkeys(asked)) or [name for name in known if name not in BOUNDARY]
+
+
+def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScores) -> None:
+    from segmeter import __version__
+    from segmeter.benchmarks.seism.discrimination import meta_sections
+    from segmeter.report.page import Page, render
+    from segmeter.store.local import write_file
+
+    page = Page(
+        title=f"Which measures tell good from bad on {dataset}",
+        subtitle="partition measures, judged by meta-measures",
+        facts=[found.images, f"segmeter {__version__}"],
+        sections=meta_sections(found.rows, pairs),
+    )
+    write_file(path, render(page).encode())
+
+
+def _draw_densities(spread: Mapping[str, Densities], path: Path) -> None:
+    """One panel a measure: people on the same image (solid) and on another (dashed)."""
+    from segmeter.core.sections import Axis, Chart, Line
+    from segmeter.report.figures import draw_charts
+
+    charts = [
+        Chart(
+            name,
+            Axis(""),
+            Axis("", ticks=()),
+            [
+                Line("same image", found.centres, found.same),
+                Line("another image", found.centres, found.different),
+            ],
+        )
+        for name, found in spread.items()
+    ]
+    draw_charts(charts, path, columns=min(3, len(charts)))
+
+
+def _plain(row: MetaRow) -> dict[str, Any]:
+    return {
+        "measure": row.measure,
+        "protocol": row.protocol,
+        **{
+            name: None if found is None else asdict(found)
+            for name, found in (("sihd", row.sihd), ("sabd", row.sabd), ("sisd", row.sisd))
+        },
+        "global": row.overall,
+    }

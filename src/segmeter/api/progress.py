@@ -1,0 +1,107 @@
+"""Progress of a run on stderr: how many scenes, how fast, how long still, what failed."""
+
+from __future__ import annotations
+
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from segmeter.core.wording import printable, time_text
+
+if TYPE_CHECKING:
+    from segmeter.engine.jobs import Outcome
+
+__all__ = ["Bar"]
+
+_EVERY_S = 30.0
+_NAMED = 10  # failures that are named one by one; the report has them all
+
+
+class Bar:
+    """A progress bar on stderr; without a terminal, as in a log file, a line every half minute.
+
+    Parameters
+    ----------
+    first
+        Printed when the run begins, which it does only if nothing is refused.
+    quiet
+        Print failures only.
+    every
+        Without a terminal, print a line for every scene.
+    """
+
+    def __init__(self, first: str = "", *, quiet: bool = False, every: bool = False) -> None:
+        self.first, self._quiet, self._every = first, quiet, every
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[failed]}"),
+            console=self._console,
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._failures = 0
+        self._began = self._last_line = monotonic()
+        self.reason = ""
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence that people should read, such as what was recognised in a folder."""
+        if not self._quiet:
+            self._print(sentence)
+
+    def say_reason(self) -> None:
+        """Print why the first job failed, as the last line of a command; nothing if none did."""
+        if self.reason:
+            self._print(f"segmeter: failed: {self.reason}")
+
+    def begin(self, total: int, done: int) -> None:
+        if self.first:
+            self.say(self.first)
+        self._before = done
+        self._began = monotonic()
+        self._bar.start()
+        self._task = self._bar.add_task("scenes", total=total, completed=done, rate="", failed="")
+
+    def step(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self._failures += 1
+            self.reason = self.reason or f"{outcome.job}: {outcome.error}"
+            self._name(outcome)
+        speed = self._bar.tasks[self._task].speed
+        self._bar.update(
+            self._task,
+            advance=1,
+            rate=f"{speed:.2f} per second" if speed else "",
+            failed=f"{self._failures} failed" if self._failures else "",
+        )
+        late = monotonic() - self._last_line > _EVERY_S
+        if self._bar.disable and not self._quiet and (late or self._every):
+            self._last_line = monotonic()
+            self._print(self._line(f"{outcome.job}: " if self._every else ""))
+
+    def _line(self, name: str) -> str:
+        """A line of a log: scenes so far, failures, and the expected time that is left."""
+        task = self._bar.tasks[self._task]
+        total, ours = task.total or 0, task.completed - self._before
+        each = (monotonic() - self._began) / max(1, ours)
+        failed = f", {self._failures} failed" if self._failures else ""
+        left = f", about {time_text(each * (total - task.completed))} left"
+        return f"{name}{task.completed:.0f} of {total:.0f} scenes{failed}{left}"
+
+    def _name(self, outcome: Outcome) -> None:
+        if self._failures <= _NAMED:
+            self._print(f"failed: {outcome.job}: {outcome.error}")
+        elif self._failures == _NAMED + 1:
+            self._print("failed: more scenes, which the report will name")
+
+    def _print(self, text: str) -> None:
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        self._bar.stop()

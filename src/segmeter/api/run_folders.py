@@ -1,0 +1,102 @@
+"""Run folders: list the runs under a folder, compare one of their numbers, merge shards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+
+if TYPE_CHECKING:
+    from segmeter.store.listing import RunFacts
+    from segmeter.store.merging import Merged
+
+__all__ = ["list_runs", "merge", "run_numbers"]
+
+
+def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
+    """List the runs under a folder or an address: benchmark, models, jobs done, size.
+
+    Nothing that a run names is executed.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> folder = getfixture("tmp_path")
+    >>> _ = segmeter.evaluate("oracle", "mini", out=folder / "first", limit=1, rounds=1)
+    >>> [(run.benchmark, run.done) for run in segmeter.list_runs(folder)]
+    [('noc', 1)]
+    """
+    from segmeter.store.listing import list_runs as listed
+
+    return listed(str(folder))
+
+
+def run_numbers(
+    folder: str | Path, statistic: str, tell: Callable[[str], None] = lambda sentence: None
+) -> list[dict[str, Any]]:
+    """One statistic of every model in every run under a folder, such as `noc@90`.
+
+    Runs without rows are left out; `tell` receives why others cannot be read.
+    """
+    from segmeter.store import Run
+
+    numbers = []
+    for facts in list_runs(folder):
+        if facts.problem or not facts.done:
+            continue
+        try:
+            rows = Run.open(facts.run).summary()
+        except SegmeterError as error:
+            tell(f"{facts.run}: {error}")
+            continue
+        found = (asdict(r) for r in rows if r.measure == statistic)
+        numbers += [{"run": facts.run} | {k: _known(v) for k, v in r.items()} for r in found]
+    if not numbers:
+        raise NotFound(
+            f"no run under '{folder}' has a number '{statistic}'; 'segmeter report RUN --json' "
+            "shows those of a run"
+        )
+    return numbers
+
+
+def _known(value: Any) -> Any:
+    """A limit that is not known, as those of one image, is None."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def merge(
+    out: str | Path,
+    runs: Sequence[str | Path],
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Merged:
+    """Join runs of one plan, such as shards of several machines, into one.
+
+    Jobs that several runs have are taken once; if their rows differ, the merge is refused.
+    Nothing that a run names is executed.
+
+    Returns
+    -------
+    Merged
+        `taken` (jobs by run), `twice` (jobs that several runs had) and `left_out` (damaged files).
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> folder = getfixture("tmp_path")
+    >>> for shard in ("1/2", "2/2"):
+    ...     _ = segmeter.evaluate(
+    ...         "oracle", "mini", out=folder / shard[0], limit=2, rounds=1, shard=shard
+    ...     )
+    >>> segmeter.merge(folder / "all", [folder / "1", folder / "2"]).jobs
+    2
+    """
+    from segmeter.engine.provenance import command_entry
+    from segmeter.store.merging import merge_runs
+
+    if len(runs) < 2:
+        raise BadInput(f"only one run was named to be merged into '{out}'; name two or more")
+    return merge_runs(str(out), [str(run) for run in runs], command_entry(), tell)

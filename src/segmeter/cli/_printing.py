@@ -1,0 +1,261 @@
+"""Printing: tables, JSON, progress and sentences, in 80 columns and without control characters."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import logging
+import math
+import sys
+import textwrap
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+import segmeter
+from segmeter.api import counted, display_names, printable, short
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from segmeter.api.progress import Bar
+
+__all__ = [
+    "VOLUME",
+    "differences_json",
+    "print_json",
+    "print_rows",
+    "print_summary",
+    "print_table",
+    "progress_bar",
+    "rows_json",
+    "say",
+    "say_answer",
+    "speak_plainly",
+]
+
+_WIDTH = 5  # statistics that fit
+_LONG = 18  # characters of a model's name that fit next to them
+
+# What an ASCII terminal sees of the few other characters that we print.
+_PLAIN = {"–": "-", "—": "-", "−": "-", "×": "x", "…": "...", "±": "+-"}
+
+
+class VOLUME:
+    """How much is printed on stderr: `-q` for errors only, `-v` for a line per scene."""
+
+    quiet = False
+    verbose = False
+
+
+def say(sentence: str) -> None:
+    """Print a sentence on stderr, unless `-q` was given."""
+    if not VOLUME.quiet:
+        typer.echo(printable(sentence), err=True)
+
+
+def say_answer(sentence: str) -> None:
+    """Print the conclusions of a report in lines of a terminal; nothing if there are none."""
+    for line in sentence.splitlines():
+        print(textwrap.fill(printable(line), 80, break_long_words=False))
+
+
+def progress_bar() -> Bar:
+    """Progress of a run on stderr, as loud as was asked."""
+    from segmeter.api.progress import Bar
+
+    return Bar(quiet=VOLUME.quiet, every=VOLUME.verbose)
+
+
+def print_json(facts: Any) -> None:
+    """Print facts as JSON; a number that is not known, as the limits of one scene, is null."""
+    print(json.dumps(_plain(facts), indent=1, allow_nan=False, default=str))
+
+
+def rows_json(rows: Sequence[Mapping[str, Any]]) -> None:
+    print_json({"rows": list(rows)})
+
+
+def differences_json(found: Sequence[Any]) -> list[dict[str, Any]]:
+    """Differences as JSON shows them, with their groups where they have some."""
+    facts = []
+    for one in found:
+        difference, group = getattr(one, "difference", one), getattr(one, "group", None)
+        more = {} if group is None else {"group": group}
+        facts.append(asdict(difference) | {"significant": difference.significant} | more)
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def print_table(table: Table) -> None:
+    from rich.console import Console
+
+    Console(markup=False).print(table)
+
+
+def print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], **options: Any) -> None:
+    """Print rows of text, which may come from a run and is made safe, as a table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, **options)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in row))
+    print_table(table)
+
+
+def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -> None:
+    """Print the results of a run, then where to look further unless a report is written anyway."""
+    try:
+        rows = run.summary()
+    except segmeter.BadInput:
+        rows = []  # every job failed: there is nothing to summarise
+    except segmeter.NotFound as error:
+        print(error, file=sys.stderr)  # the run itself is done
+        rows = []
+    if as_json:
+        rows_json([asdict(row) for row in rows])
+        return
+    from rich.console import Console
+
+    names = display_names(run.plan.datasets)  # a folder by its last part
+    rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
+    console = Console(width=min(Console().width, 100), markup=False)
+    cards = {card.name: card for card in run.statistics()} if rows else {}
+    shown = [name for name in run.benchmark.headline if name in cards]
+    unit = "scene" if run.plan.kind == "method" else "target"
+    for table in _tables(rows, shown, cards, unit):
+        console.print(table)
+    for sentence in (*(run.notes() if rows else ()), *_closing(run, reported)):
+        console.print(printable(sentence), soft_wrap=True, markup=False, highlight=False)
+
+
+def _closing(run: segmeter.Run, reported: bool) -> list[str]:
+    """How many jobs failed, and where to look next; a run without rows has no report."""
+    tally, out = run.tally, run.address
+    failed = 0 if tally is None else tally.failed
+    count = counted(failed, "job")  # one model on one scene
+    if tally is not None and failed and not tally.done + tally.before:
+        return [f"{count} failed and none was finished; their errors are in {out}/errors"]
+    named = [f"{count} failed; 'segmeter report {out}' names them"] if failed else []
+    return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
+
+
+def _tables(
+    rows: Sequence[segmeter.SummaryRow],
+    headline: Sequence[str],
+    cards: Mapping[str, Any],
+    unit: str,
+) -> list[Table]:
+    """One table per data set and user; models and protocols down, headline statistics across."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    tables = []
+    for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
+        here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
+        known = [row.measure for row in here if row.measure in cards]
+        shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
+        count = counted(here[0].targets, unit)
+        title = printable(", ".join(filter(None, (dataset, user, count))))
+        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("model\nprotocol", overflow="fold", max_width=24)
+        shown = _fitting(here, shown, cards)
+        for name in shown:
+            table.add_column(name, justify="right", no_wrap=True)
+        for model, protocol in dict.fromkeys((row.model, row.protocol) for row in here):
+            values = {r.measure: r for r in here if (r.model, r.protocol) == (model, protocol)}
+            cells = (_cell(values.get(name), cards[name]) for name in shown)
+            label = printable(f"{_in_lines(short(model))}\n{protocol}")
+            table.add_row(Text(label), *cells)
+        tables.append(table)
+    return tables
+
+
+def _in_lines(model: str) -> str:
+    """A long `file.py:name` breaks behind its colon, so that no word is broken.
+
+    >>> _in_lines("mine.py:Net"), _in_lines("own_model.py:Lookalike")
+    ('mine.py:Net', 'own_model.py:\\nLookalike')
+    """
+    return model.replace(".py:", ".py:\n") if len(model) > _LONG else model
+
+
+def _fitting(
+    rows: Sequence[segmeter.SummaryRow], shown: Sequence[str], cards: Mapping[str, Any]
+) -> list[str]:
+    """As many statistics as fit next to the models' names without breaking these."""
+    from rich.console import Console
+
+    left = min(Console().width, 100) - min(24, max(len(short(r.model)) for r in rows)) - 2
+    fitting: list[str] = []
+    for name in shown:
+        cells = [_cell(r, cards[name]) for r in rows if r.measure == name]
+        lines = [line for cell in cells for line in cell.split("\n")]
+        left -= max(map(len, (name, *lines))) + 2
+        if left < 0 and fitting:
+            break
+        fitting.append(name)
+    return fitting
+
+
+def _cell(row: segmeter.SummaryRow | None, card: Any) -> str:
+    """A value over its interval, whose limits have one decimal less."""
+    if row is None:
+        return ""
+    if not (math.isfinite(row.low) and math.isfinite(row.high)):
+        return f"{row.value:.{card.digits}f}"  # one image has no spread
+    return f"{row.value:.{card.digits}f}\n{_span(row, max(0, card.digits - 1))}"
+
+
+def _span(row: segmeter.SummaryRow, places: int) -> str:
+    """An interval; in words where a dash would be next to a minus."""
+    low, high = f"{row.low:.{places}f}", f"{row.high:.{places}f}"
+    if low == high:
+        return ""
+    return f"{low} to {high}" if "-" in low + high else f"{low}–{high}"
+
+
+def speak_plainly() -> None:
+    """Replace characters that the terminal lacks; spell control characters in warnings out."""
+    warnings.showwarning = _warn
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Plain())
+    codecs.register_error("segmeter-plain", _replaced)
+    for stream in (sys.stdout, sys.stderr):
+        change = getattr(stream, "reconfigure", None)  # a test's stream may not have it
+        if change is not None:
+            change(errors="segmeter-plain")
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A library's warning on stderr; it may quote names of a run, which are not trusted."""
+    print(printable(f"{category.__name__}: {message}"), file=sys.stderr)
+
+
+class _Plain(logging.Formatter):
+    """Log messages of libraries without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found: Any = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c, "?") for c in found), error.end

@@ -1,0 +1,172 @@
+"""CVPR25 files: cases of the CVPR 2025 challenge on interactive segmentation, one `.npz` each.
+
+Arrays are `(z, y, x)`, `spacing` is (x, y, z). Boxes and text prompts are pickled by NumPy; only
+arrays, numbers, text, lists and dictionaries are unpickled, so that reading executes nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.capabilities import KnowsItsScan, capable
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import DatasetCard, Header, Target, Volume
+from segmeter.datasets.numpy_files import DAMAGED
+from segmeter.datasets.places import digest, known
+from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.labels import Labelling, targets_in
+
+__all__ = ["Cvpr25", "holds_cases", "read_member"]
+
+_MOST_VOXELS = 1 << 31
+_CITATION = (
+    "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "
+    "challenge"
+)
+_UNPICKLED = {
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    *((f"numpy.{core}.multiarray", name)
+      for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
+}  # fmt: skip
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Unpickles arrays and plain values; anything else is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _UNPICKLED:
+            raise pickle.UnpicklingError(f"it holds a {module}.{name}")
+        return super().find_class(module, name)
+
+
+def read_member(path: Path, name: str) -> Any:
+    """One array of a case, or the lists and dictionaries of a pickled one; None if absent."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if f"{name}.npy" not in archive.namelist():
+                return None
+            with archive.open(f"{name}.npy") as member:
+                return _array(member)
+    except FileNotFoundError:
+        raise NotFound(f"no file '{path}'") from None
+    except (zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, RuntimeError,
+            AttributeError, ImportError, zlib.error, *DAMAGED) as error:  # fmt: skip
+        raise BadInput(f"'{path}': '{name}' cannot be read: {error}") from error
+
+
+def _array(member: Any) -> Any:
+    version = np.lib.format.read_magic(member)
+    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+        version, np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, dtype = read(member)
+    if dtype.hasobject:
+        return _PlainUnpickler(io.BytesIO(member.read())).load().tolist()
+    count = int(np.prod(shape, dtype=object))
+    if count > _MOST_VOXELS:
+        raise ValueError(f"it has {count} values; at most {_MOST_VOXELS} are read")
+    content = member.read(count * dtype.itemsize)
+    return np.frombuffer(content, dtype, count).reshape(shape, order="F" if fortran else "C")
+
+
+def holds_cases(folder: Path) -> bool:
+    """Whether a folder holds cases of the challenge: `.npz` files with `imgs`."""
+    first = next(iter(sorted(folder.glob("*.npz"))), None)
+    if first is None or not zipfile.is_zipfile(first):
+        return False
+    with zipfile.ZipFile(first) as archive:
+        return "imgs.npy" in archive.namelist()
+
+
+@capable(KnowsItsScan)
+class _Case(Volume):
+    """One case; its modality is the beginning of its name."""
+
+    window = None
+
+    def __init__(self, dataset: str, path: Path, ground_truth: Path) -> None:
+        self.path, self._ground_truth = path, ground_truth
+        super().__init__(dataset, path.stem, self._voxels, self._objects, header=self._head)
+
+    @property
+    def modality(self) -> str:
+        return {"PET": "PT"}.get(first := self.path.stem.partition("_")[0], first)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The grid of its arrays, which have no affine: axes as those of the scene."""
+        z, y, x = self.header.spacing_mm or (1.0, 1.0, 1.0)
+        return Grid(self.shape[::-1], np.diag((x, y, z, 1.0)))
+
+    def _head(self) -> Header:
+        spacing = read_member(self.path, "spacing")
+        found = [1.0, 1.0, 1.0] if spacing is None else np.ravel(spacing).tolist()
+        if len(found) != 3 or not all(0 < s < float("inf") for s in found):
+            raise BadInput(f"'{self.path}': spacing is three positive numbers, not {found}")
+        x, y, z = found
+        return Header("volume", self._voxels().shape, spacing_mm=(z, y, x))
+
+    def _voxels(self) -> npt.NDArray[Any]:
+        return self._volume(self.path, "imgs")
+
+    def _objects(self) -> list[Target]:
+        labels = self._volume(self._ground_truth, "gts")
+        return targets_in(np.asarray(labels), Labelling(), f"'{self._ground_truth}'")
+
+    def _volume(self, path: Path, name: str) -> npt.NDArray[Any]:
+        found = read_member(path, name)
+        if not isinstance(found, np.ndarray) or found.ndim != 3:
+            raise BadInput(f"'{path}' has no volume '{name}'; give the folder of ground truths")
+        return found
+
+
+@catalogue.datasets.add("cvpr25", summary="cases of the CVPR 2025 interactive challenge (.npz)")
+class Cvpr25:
+    """A folder of `.npz` files; ground truth in the same files or in a second folder.
+
+    Parameters
+    ----------
+    path
+        Folder of files with `imgs`, `spacing` and maybe `boxes` and `gts`.
+    ground_truth
+        Folder of files of the same names with `gts`; `path` if empty.
+    """
+
+    def __init__(self, path: str, ground_truth: str = "") -> None:
+        folder, other = Path(path), Path(ground_truth or path)
+        if not folder.is_dir():
+            raise NotFound(f"no folder '{path}'")
+        self._cases = {file.stem: file for file in sorted(folder.glob("*.npz"))}
+        if not self._cases:
+            raise NotFound(f"no .npz file in '{path}'")
+        self._ground_truths = {name: other / file.name for name, file in self._cases.items()}
+        self.card = DatasetCard(
+            folder.resolve().name, "a folder of your own", "your own", _CITATION
+        )
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._cases)
+
+    def load(self, scene: str) -> Volume:
+        known(self.card.name, scene, self._cases)
+        return _Case(self.card.name, self._cases[scene], self._ground_truths[scene])
+
+    def grid(self, scene: str) -> Grid:
+        """The grid of a case's arrays."""
+        found: Grid = self.load(scene).grid  # type: ignore[attr-defined]  # it is a _Case
+        return found
+
+    def fingerprint(self) -> str:
+        return digest(dict.fromkeys((*self._cases.values(), *self._ground_truths.values())))

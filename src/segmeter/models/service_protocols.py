@@ -1,0 +1,426 @@
+"""Protocols of annotation tools: Label Studio, CVAT, MONAI Label, nnInteractive's server."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.models import MaskPrediction, Request
+from segmeter.core.prompts import Box, Click, Prompt
+from segmeter.core.scenes import Scene, Volume
+from segmeter.models.services import ServiceModel, png, score_of, short, strange
+from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, PackageSession
+from segmeter.models.weights import DAMAGED
+
+__all__ = ["ENCODED", "decoded_brush"]
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stateless:
+    """An image that is sent with every request, as annotation tools do."""
+
+    model: ServiceModel
+    scene: Scene
+    ask: Callable[..., MaskPrediction]
+    image: str
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [self.ask(self.model, self.scene, self.image, request) for request in requests]
+
+
+def _stateless(ask: Callable[..., MaskPrediction]) -> Callable[[ServiceModel, Scene], _Stateless]:
+    def encode(model: ServiceModel, scene: Scene) -> _Stateless:
+        return _Stateless(model, scene, ask, base64.b64encode(png(scene.pixels)).decode())
+
+    return encode
+
+
+def _ask_label_studio(
+    model: ServiceModel, scene: Scene, image: str, request: Request
+) -> MaskPrediction:
+    """Prompts as percentages of the image's sides; a brush mask in Label Studio's run lengths."""
+    height, width = scene.shape
+    drawn = [
+        {
+            **_label_studio_prompt(prompt, (height, width), model.label),
+            "id": str(number),
+            "to_name": "image",
+            "image_rotation": 0,
+            "original_width": width,
+            "original_height": height,
+            "is_positive": int(getattr(prompt, "positive", True)),
+        }
+        for number, prompt in enumerate(request.prompts)
+    ]
+    asked = {
+        "tasks": [{"id": 1, "data": {"image": f"data:image/png;base64,{image}"}}],
+        "project": "1.1",
+        "label_config": _LABEL_CONFIG.replace("LABEL", model.label),
+        "params": {"context": {"result": drawn}},
+    }
+    said = model.line.call("POST", "/predict", asked)
+    try:
+        brushes = [r for r in said["results"][0]["result"] if r["type"] == "brushlabels"]
+        if not brushes:
+            return MaskPrediction(Mask.empty(scene.shape), 0.0)
+        packed = brushes[0]["value"]["rle"]
+        if not isinstance(packed, list):
+            raise TypeError("run lengths are a list")
+        flat = decoded_brush(bytes(packed), 4 * height * width)
+        array = flat.reshape(height, width, 4)[..., 3] > 0
+        score = brushes[0].get("score") or said["results"][0].get("score") or 1.0
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        raise strange(model.address, f"not the result of a brush ({short(said)})") from error
+    return MaskPrediction(Mask.of(array), score_of(model.address, score))
+
+
+def _label_studio_prompt(prompt: Prompt, shape: tuple[int, int], label: str) -> dict[str, Any]:
+    """A click or a box as a key point or rectangle; a click is sent as its pixel's centre.
+
+    Backends cut off decimals, and then find the same pixel.
+    """
+    height, width = shape
+    if isinstance(prompt, Click):
+        y, x = prompt.point
+        value = {"x": 100 * (x + 0.5) / width, "y": 100 * (y + 0.5) / height, "width": 0.3}
+        kind = "keypointlabels"
+    elif isinstance(prompt, Box):
+        (y0, x0), (y1, x1) = prompt.low, prompt.high
+        value = {"x": 100 * (x0 + 0.5) / width, "y": 100 * (y0 + 0.5) / height}
+        value |= {"width": 100 * (x1 - x0) / width, "height": 100 * (y1 - y0) / height}
+        kind = "rectanglelabels"
+    else:
+        raise BadInput(f"Label Studio's backends take no {type(prompt).__name__.lower()}")
+    return {"type": kind, "from_name": kind, "value": {**value, kind: [label]}}
+
+
+_LABEL_CONFIG = (
+    '<View><Image name="image" value="$image"/>'
+    '<BrushLabels name="tag" toName="image"><Label value="LABEL"/></BrushLabels>'
+    '<KeyPointLabels name="keypointlabels" toName="image" smart="true"><Label value="LABEL"/>'
+    '</KeyPointLabels><RectangleLabels name="rectanglelabels" toName="image" smart="true">'
+    '<Label value="LABEL"/></RectangleLabels></View>'
+)
+
+
+def decoded_brush(packed: bytes, most: int) -> Bytes:
+    """Label Studio's run lengths of an RGBA image: a header of widths, then runs and literals.
+
+    Bits: 32 for the count, 5 for the word's width, 4 times 4 for the widths of lengths; then for
+    each piece 1 bit whether it is a run, 2 for the width of its length, the length, the words.
+    """
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8))
+    place = 0
+
+    def read(width: int) -> int:
+        nonlocal place
+        if place + width > len(bits):
+            raise ValueError("run lengths end too early")
+        value = int("".join(map(str, bits[place : place + width])), 2)
+        place += width
+        return value
+
+    count, word = read(32), read(5) + 1
+    if count > most:
+        raise ValueError("run lengths of too large an image")
+    widths = [read(4) + 1 for _ in range(4)]
+    out = np.zeros(count, np.uint8)
+    at = 0
+    while at < count:
+        run = read(1)
+        end = at + 1 + read(widths[read(2)])
+        if run:
+            out[at:end] = read(word)
+        else:
+            for i in range(at, min(end, count)):
+                out[i] = read(word)
+        at = end
+    return out
+
+
+def _ask_cvat(model: ServiceModel, scene: Scene, image: str, request: Request) -> MaskPrediction:
+    """CVAT's interactors: points in pixels, a mask of rows or a polygon."""
+    clicks = [p for p in request.prompts if isinstance(p, Click)]
+    boxes = [p for p in request.prompts if isinstance(p, Box)]
+    if len(clicks) + len(boxes) != len(request.prompts):
+        raise BadInput("CVAT's interactors take clicks and boxes only")
+    points = {True: [], False: []}  # type: dict[bool, list[list[float]]]
+    for click in clicks:
+        points[click.positive].append([click.point[1], click.point[0]])
+    asked: dict[str, Any] = {
+        "image": image,
+        "pos_points": points[True],
+        "neg_points": points[False],
+    }
+    if boxes:
+        asked["obj_bbox"] = [list(boxes[-1].low[::-1]), list(boxes[-1].high[::-1])]
+    said = model.line.call("POST", "", asked)
+    if isinstance(said, dict) and "blob" in said:
+        raise strange(model.address, "it sends embeddings for a decoder in the browser, no masks")
+    try:
+        if isinstance(said, dict):
+            array = np.asarray(said["mask"]) > 0
+        else:
+            array = _filled(np.asarray(said, float), scene.shape)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise strange(model.address, f"neither a mask nor a polygon ({short(said)})") from error
+    if array.shape != tuple(scene.shape):
+        raise strange(model.address, f"a mask of {array.shape} for an image of {scene.shape}")
+    return MaskPrediction(Mask.of(array))
+
+
+def _filled(polygon: npt.NDArray[np.float64], shape: Sequence[int]) -> npt.NDArray[np.bool_]:
+    import cv2
+
+    if not polygon.size or not (np.abs(polygon) < 1 << 15).all():
+        raise ValueError("a polygon has points in the image")
+    canvas = np.zeros(tuple(shape), np.uint8)
+    cv2.fillPoly(canvas, [polygon.reshape(-1, 2).round().astype(np.int32)], 1)
+    return canvas > 0
+
+
+class MonaiLabelScene:
+    """A volume in a session of MONAI Label; every request has all points, as `(x, y, z)`."""
+
+    def __init__(self, model: ServiceModel, scene: Scene) -> None:
+        self.model, self.scene = model, scene
+        self.name = model.model or _interactive(model)
+        self.session = self._sent()
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._one(request)) for request in requests]
+
+    def _sent(self) -> str:
+        """Give the volume to the service; the name of its session there."""
+        nibabel = _nibabel()
+        spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
+        voxels = np.asarray(self.scene.pixels, np.float32).T
+        image = nibabel.Nifti1Image(voxels, np.diag([*spacing[::-1], 1.0]))
+        packed = gzip.compress(image.to_bytes(), 1)
+        said = _json(self.model, "PUT", "/session/", {}, {"files": ("image.nii.gz", packed)})
+        if not isinstance(said, dict) or not isinstance(said.get("session_id"), str):
+            raise strange(self.model.address, f"no session ({short(said)})")
+        return str(said["session_id"])
+
+    def _one(self, request: Request) -> Mask:
+        points: dict[bool, list[list[int]]] = {True: [], False: []}
+        for prompt in request.prompts:
+            if not isinstance(prompt, Click):
+                raise BadInput("MONAI Label's models take clicks only")
+            points[prompt.positive].append([round(c) for c in prompt.point[::-1]])
+        asked: dict[str, Any] = {"foreground": points[True], "background": points[False]}
+        asked |= {"label": self.model.label, self.model.label: points[True]}
+        params = json.dumps(asked | {"result_extension": ".nii.gz", "result_dtype": "uint8"})
+        for again in (True, False):
+            path = f"/infer/{quote(self.name)}?session_id={quote(self.session)}&output=image"
+            status, answer = _posted(self.model, "POST", path, {"params": params}, {})
+            if status < 400 or not again:
+                break
+            self.session = self._sent()  # sessions expire, and end with the service
+        if status >= 400:
+            raise SegmeterError(
+                f"the service at {self.model.address} failed ({status}): {short(answer[:80])}"
+            )
+        return self._mask(answer)
+
+    def _mask(self, packed: bytes) -> Mask:
+        """The label map in a NIfTI file; all non-zero values are foreground."""
+        shape = tuple(self.scene.shape)
+        most = 8 * int(np.prod(shape)) + (1 << 16)
+        nibabel = _nibabel()
+        faults = (
+            nibabel.filebasedimages.ImageFileError,
+            nibabel.spatialimages.HeaderDataError,
+            nibabel.wrapstruct.WrapStructError,
+        )
+        try:
+            image = nibabel.Nifti1Image.from_bytes(_unzipped(packed, most))
+            if tuple(image.shape) != shape[::-1]:
+                raise ValueError(f"a label map of {image.shape} for a volume of {shape[::-1]}")
+            return Mask.of(np.asarray(image.dataobj).T != 0)
+        except (*faults, *DAMAGED, zlib.error) as error:
+            reason = short(str(error))
+            raise strange(self.model.address, f"not a NIfTI label map ({reason})") from error
+
+
+def _interactive(model: ServiceModel) -> str:
+    """The only model of a MONAI Label server that takes points."""
+    said = model.line.call("GET", "/info/")
+    try:
+        kinds = {str(name): about["type"] for name, about in said["models"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise strange(model.address, f"no list of models ({short(said)})") from error
+    found = [name for name, kind in kinds.items() if kind in ("deepgrow", "deepedit")]
+    if len(found) != 1:
+        raise BadInput(
+            f"the service at {model.address} has the models {', '.join(sorted(kinds))}; "
+            f"choose one: {model.address}?protocol=monai-label&model=NAME"
+        )
+    return found[0]
+
+
+class NnInteractiveServer:
+    """The session of nnInteractive's server for 3D Slicer, as its Python package has it.
+
+    The server holds one volume and one session for all clients: run with one worker.
+    """
+
+    def __init__(self, model: ServiceModel) -> None:
+        self.supported_interactions: Mapping[str, bool] = {"bbox3d": False}
+        self.preferred_scribble_thickness: Sequence[float] = (2, 2, 2)
+        self.interactions_storage = "tensor"
+        self._model = model
+        self._target: Any = np.zeros((0, 0, 0), np.uint8)
+
+    @property
+    def session(self) -> PackageSession:
+        return self
+
+    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
+        """Whether the server holds another volume, or may hold one."""
+        mine, self._model.holds = self._model.holds is encoded, encoded
+        return not mine
+
+    def set_image(self, image: npt.NDArray[Any]) -> None:
+        self._upload("/upload_image", "volume.npy", _npy(image[0]))
+
+    def set_target_buffer(self, target_buffer: Any) -> None:
+        self._target = target_buffer
+
+    def reset_interactions(self) -> None:
+        self.add_initial_seg_interaction(np.zeros(self._target.shape, np.uint8))
+
+    def add_initial_seg_interaction(self, initial_seg: Any) -> None:
+        self._upload("/upload_segment", "segment.npy.gz", gzip.compress(_npy(initial_seg), 1))
+        self._target[:] = initial_seg
+
+    def add_point_interaction(self, coordinates: Any, include_interaction: bool) -> None:
+        asked = {"voxel_coord": list(coordinates), "positive_click": include_interaction}
+        self._predicted("/add_point_interaction", json.dumps(asked).encode(), "application/json")
+
+    def add_bbox_interaction(self, bbox_coords: Any, include_interaction: bool) -> None:
+        low, high = ([int(side[end]) for side in bbox_coords] for end in (0, 1))
+        asked = {"outer_point_one": low, "outer_point_two": high}
+        body = json.dumps(asked | {"positive_click": include_interaction}).encode()
+        self._predicted("/add_bbox_interaction", body, "application/json")
+
+    def add_lasso_interaction(self, lasso_image: Any, include_interaction: bool) -> None:
+        self._drawn("/add_lasso_interaction", lasso_image, include_interaction)
+
+    def add_scribble_interaction(self, scribble_image: Any, include_interaction: bool) -> None:
+        self._drawn("/add_scribble_interaction", scribble_image, include_interaction)
+
+    def _drawn(self, path: str, mask: Any, positive: bool) -> None:
+        file = ("mask.npy.gz", gzip.compress(_npy(mask), 1))
+        kind, body = _form({"positive_click": str(positive).lower()}, {"file": file})
+        self._predicted(path, body, kind)
+
+    def _upload(self, path: str, name: str, packed: bytes) -> None:
+        said = _json(self._model, "POST", path, {}, {"file": (name, packed)})
+        if not isinstance(said, dict) or said.get("status") != "ok":
+            raise strange(self._model.address, f"{path} was not accepted ({short(said)})")
+
+    def _predicted(self, path: str, body: bytes, kind: str) -> None:
+        """Read one bit per voxel, gzipped, into the target buffer."""
+        status, answer = self._model.line.fetch("POST", path, body, kind)
+        voxels = self._target.size
+        try:
+            bits = _unzipped(answer, (voxels + 7) // 8)
+            flat = np.unpackbits(np.frombuffer(bits, np.uint8))[:voxels]
+            self._target[:] = flat.reshape(self._target.shape)
+        except (ValueError, zlib.error) as error:
+            self._model.holds = None
+            what = f"not a mask of {self._target.shape} ({status}: {short(answer[:80])})"
+            raise strange(self._model.address, what) from error
+
+
+def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveEncodedScene:
+    assert isinstance(scene, Volume)
+    return NnInteractiveEncodedScene(NnInteractiveServer(model), scene)
+
+
+def _json(
+    model: ServiceModel,
+    verb: str,
+    path: str,
+    fields: Mapping[str, str],
+    files: Mapping[str, tuple[str, bytes]],
+) -> Any:
+    status, answer = _posted(model, verb, path, fields, files)
+    try:
+        said = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise strange(model.address, f"no JSON ({short(answer[:80])})") from error
+    if status >= 400:
+        raise SegmeterError(f"the service at {model.address} failed ({status}): {short(said)}")
+    return said
+
+
+def _posted(
+    model: ServiceModel,
+    verb: str,
+    path: str,
+    fields: Mapping[str, str],
+    files: Mapping[str, tuple[str, bytes]],
+) -> tuple[int, bytes]:
+    kind, body = _form(fields, files)
+    return model.line.fetch(verb, path, body, kind)
+
+
+def _form(fields: Mapping[str, str], files: Mapping[str, tuple[str, bytes]]) -> tuple[str, bytes]:
+    """Content type and body of a form with texts and files."""
+    limit = uuid4().hex
+    parts = [(f'name="{name}"', text.encode()) for name, text in fields.items()]
+    parts += [(f'name="{n}"; filename="{file}"', held) for n, (file, held) in files.items()]
+    body = b"".join(
+        f"--{limit}\r\nContent-Disposition: form-data; {about}\r\n\r\n".encode() + held + b"\r\n"
+        for about, held in parts
+    )
+    return f"multipart/form-data; boundary={limit}", body + f"--{limit}--\r\n".encode()
+
+
+def _unzipped(packed: bytes, most: int) -> bytes:
+    """The content of a gzip file, which may not be larger than `most` bytes."""
+    reader = zlib.decompressobj(wbits=31)
+    content = reader.decompress(packed, most + 1)
+    if len(content) > most or not reader.eof:
+        raise ValueError("cut short or larger than it may be")
+    return content
+
+
+def _npy(values: npt.NDArray[Any]) -> bytes:
+    out = io.BytesIO()
+    np.save(out, values)
+    return out.getvalue()
+
+
+def _nibabel() -> Any:
+    try:
+        import nibabel
+    except ImportError as error:
+        raise NotFound("MONAI Label sends NIfTI files: pip install 'segmeter[volumes]'") from error
+    return nibabel
+
+
+ENCODED: Mapping[str, Callable[[ServiceModel, Scene], Any]] = {
+    "label-studio": _stateless(_ask_label_studio),
+    "cvat": _stateless(_ask_cvat),
+    "monai-label": MonaiLabelScene,
+    "nninteractive": _on_server,
+}
+"""How a scene is encoded by a protocol."""

@@ -1,0 +1,114 @@
+"""Clicks of autoPET IV, drawn before any prediction: on lesions and on hot background."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import ndimage
+
+from segmeter.core.connected_components import components
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Bits
+from segmeter.core.models import ProtocolName
+
+__all__ = ["AutopetClicks", "autopet_clicks"]
+
+Voxels = list[tuple[int, ...]]
+_HOT_PERCENT = 99.75
+_SEED = 42
+
+
+class AutopetClicks(NamedTuple):
+    """Voxels `(x, y, z)` on lesions and on background; step k gives the first k of each."""
+
+    tumor: Voxels
+    background: Voxels
+
+
+def autopet_clicks(
+    lesions: Bits,
+    pet: npt.NDArray[np.floating] | None = None,
+    n: int = 10,
+    *,
+    memory: Literal["file", "array"] = "file",
+    protocol: ProtocolName = "published",
+    seed: int = _SEED,
+) -> AutopetClicks:
+    """Simulate the clicks of a case: centres of components first, then their border.
+
+    Parameters
+    ----------
+    lesions, pet
+        `(x, y, z)`; without PET there are no background clicks.
+    memory
+        The script numbers components in the order of memory: `file` for arrays read by nibabel,
+        whose first axis runs fastest, `array` for others. `corrected` always takes `array`.
+    protocol
+        `published`: background clicks of a thin component are drawn from all voxels outside of
+        it; one on a lesion ends the script, BadInput here. `corrected`: from its border layer.
+
+    >>> lesions = np.zeros((9, 9, 9), bool); lesions[2:5, 2:5, 2:5] = True
+    >>> autopet_clicks(lesions, n=1).tumor
+    [(3, 3, 3)]
+    """
+    draws = np.random.RandomState(seed)
+    order = memory if protocol == "published" else "array"
+    tumor = _clicks(lesions, n, draws, order, thin_rule=False, border=True)
+    if pet is None or lesions.all():
+        return AutopetClicks(tumor, [])
+    hot = (pet > np.percentile(pet[~lesions], _HOT_PERCENT)) & ~lesions
+    published = protocol == "published"
+    background = _clicks(hot, n, draws, order, thin_rule=published, border=not published)
+    if any(lesions[voxel] for voxel in background):
+        raise BadInput("a background click is on a lesion, where the challenge's script stops")
+    return AutopetClicks(tumor, background)
+
+
+def _clicks(
+    bits: Bits,
+    n: int,
+    draws: np.random.RandomState,
+    order: str,
+    *,
+    thin_rule: bool,
+    border: bool,
+) -> Voxels:
+    labels = components(bits.T)[0].T if order == "file" else components(bits)[0]
+    count = int(labels.max())
+    if not count:
+        return []
+    chosen = draws.choice(np.arange(1, count + 1), min(n, count), replace=False)
+    boxes = ndimage.find_objects(labels)
+    parts = [_part(labels, int(label), boxes[label - 1]) for label in chosen]
+    made = [_raster(depth == depth.max(), low)[0] for depth, low in parts]
+    while len(made) < n:
+        for depth, low in parts[: n - len(made)]:
+            if border:
+                candidates = _raster(depth == depth[depth > 0].min(), low)
+            elif thin_rule and depth.max() == 1:
+                outside = np.ones(bits.shape, bool)
+                window = tuple(slice(a, a + s) for a, s in zip(low, depth.shape, strict=True))
+                outside[window] = depth == 0
+                candidates = _raster(outside, (0, 0, 0))
+            else:
+                candidates = _raster(depth > 0, low)
+            made.append(candidates[int(draws.randint(len(candidates)))])
+    return [tuple(int(c) for c in voxel) for voxel in made]
+
+
+def _part(
+    labels: npt.NDArray[np.int32], label: int, box: tuple[slice, ...]
+) -> tuple[npt.NDArray[np.float64], tuple[int, ...]]:
+    """Distances of a component to its outside in voxels, and where they start.
+
+    The border of the image is no boundary.
+    """
+    low = tuple(max(0, side.start - 1) for side in box)
+    window = tuple(slice(a, side.stop + 1) for a, side in zip(low, box, strict=True))
+    return ndimage.distance_transform_edt(labels[window] == label), low
+
+
+def _raster(bits: Bits, low: tuple[int, ...]) -> npt.NDArray[np.intp]:
+    return np.asarray(np.argwhere(bits) + np.asarray(low))

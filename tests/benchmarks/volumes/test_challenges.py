@@ -1,0 +1,211 @@
+"""Challenges: every golden run, click, box and score of CVPR 2025 and autoPET IV."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.volumes.cvpr25 import COLUMNS, class_boxes, run_case
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.measures.challenges import (
+    area_over_steps,
+    challenge_labels,
+    lesion_scores,
+    step_scores,
+    text_scores,
+)
+from segmeter.users.volumes.autopet_clicks import autopet_clicks
+from segmeter.users.volumes.volume_clicks import middle_click
+
+
+def read(golden: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((golden / "challenges" / f"{name}.json").read_text())
+    return found
+
+
+def ball(shape: tuple[int, ...], centre: Any, radii: Any) -> np.ndarray[Any, Any]:
+    grid = np.ogrid[tuple(slice(n) for n in shape)]
+    return sum(((g - c) / r) ** 2 for g, c, r in zip(grid, centre, radii, strict=True)) <= 1.0  # type: ignore[no-any-return]
+
+
+def drawn(shape: list[int], operations: list[dict[str, Any]], dtype: str = "uint8") -> Any:
+    labels = np.zeros(shape, dtype)
+    for one in operations:
+        if one["op"] == "ellipsoid":
+            labels[ball(tuple(shape), one["centre"], one["radii"])] = one["label"]
+        elif one["op"] == "box":
+            window = tuple(slice(a, b) for a, b in zip(one["low"], one["high"], strict=True))
+            labels[window] = one["label"]
+        else:
+            for voxel in one["at"]:
+                labels[tuple(voxel)] = one["label"]
+    return labels
+
+
+class Balls:
+    """The synthetic model of the golden runs."""
+
+    def __init__(self, case: dict[str, Any], labels: list[int], dtype: str) -> None:
+        self.r_pos, self.r_neg, self.threshold = case["model"]
+        self.failing, self.labels, self.dtype, self.step = case["fail_steps"], labels, dtype, 0
+        self.step = 0 if "box_prompts" in case else 1
+
+    def __call__(self, given: Mapping[str, Any]) -> Any:
+        step, self.step = self.step, self.step + 1
+        if step in self.failing:
+            return None
+        image = given["imgs"]
+        ok = image >= self.threshold
+        previous = given.get("prev_pred", np.zeros(image.shape, self.dtype))
+        made = np.zeros(image.shape, self.dtype)
+        for number, label in enumerate(self.labels):
+            mask = previous == label
+            if "boxes" in given:
+                b = given["boxes"][number]
+                inside = np.zeros(image.shape, bool)
+                inside[b["z_min"] : b["z_max"] + 1, b["z_mid_y_min"] : b["z_mid_y_max"] + 1,
+                       b["z_mid_x_min"] : b["z_mid_x_max"] + 1] = True  # fmt: skip
+                mask |= inside & ok
+            clicks = given["clicks"][number] if "clicks" in given else {"fg": [], "bg": []}
+            for click in clicks["fg"]:
+                mask |= ball(image.shape, click, (self.r_pos,) * 3) & ok
+            for click in clicks["bg"]:
+                mask &= ~ball(image.shape, click, (self.r_neg,) * 3)
+            made[mask] = label
+        return made
+
+
+def image_of(labels: Any) -> Any:
+    z, y, x = np.ogrid[tuple(slice(n) for n in labels.shape)]
+    return (10 * (labels > 0) + (7 * z + 3 * y + 5 * x) % 11).astype(np.uint8)
+
+
+def test_golden_runs_of_six_steps_agree(golden: Path) -> None:
+    runs = [case for case in read(golden, "cvpr25_runs") if case["name"] != "large_loop"]
+    assert len(runs) == 20
+    for case in runs:
+        labels = drawn(case["shape"], case["ops"], case["dtype"])
+        given = {"imgs": image_of(labels), "spacing": case["spacing"]}
+        if "box_prompts" in case:
+            given["boxes"] = case["box_prompts"]
+        model = Balls(case, challenge_labels(labels), case["dtype"])
+        found, wanted, name = run_case(given, labels, model), case["expected"], case["name"]
+        assert found.clicks == wanted["clicks"], name
+        assert found.order == wanted["clicks_order"], name
+        assert found.absent is not wanted["in_csv"], name
+        if found.absent:
+            continue
+        row = found.row(name)
+        assert tuple(row) == COLUMNS
+        assert found.dsc == pytest.approx(wanted["DSC"], abs=1e-9), name
+        assert found.nsd == pytest.approx(wanted["NSD"], abs=1e-9), name
+        for column in ("DSC_AUC", "NSD_AUC", "DSC_Final", "NSD_Final", "num_class",
+                       "runtime_upperbound"):  # fmt: skip
+            assert row[column] == pytest.approx(wanted[column], abs=1e-9), (name, column)
+        assert len(found.predictions) == wanted["all_segs"], name
+        sums = [
+            [zlib.crc32(np.packbits((p == label).ravel()).tobytes())
+             for label in challenge_labels(labels)]
+            for p in found.predictions
+        ]  # fmt: skip
+        assert sums == wanted["crc32_per_step_and_class"], name
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_golden_clicks_in_large_parts_agree(golden: Path, place: int) -> None:
+    case = read(golden, "cvpr25_large_clicks")[place]
+    target, found = (Mask.of(drawn(case["shape"], case[k])) for k in ("gt", "prediction"))
+    click = middle_click(target, found)
+    assert click is not None
+    assert list(click.click.point) == case["click"], case["name"]
+    assert click.click.positive is case["positive"]
+    assert click.component_voxels == case["part_voxels"]
+    assert click.equally_deep == case["ties"]
+    assert click.squared_depth**0.5 == pytest.approx(case["deepest"])
+
+
+def test_golden_boxes_agree(golden: Path) -> None:
+    draws, seed, shown = np.random.RandomState(0), None, 0
+    cases = read(golden, "cvpr25_boxes")
+    for number, case in enumerate(cases):
+        if case["seed"] != seed or number == len(cases) - 1:
+            seed = case["seed"]
+            draws = np.random.RandomState(seed)
+        if case["case"].startswith("Microscopy"):
+            continue
+        found = class_boxes(drawn(case["shape"], case["ops"], "uint16"), draws)
+        assert found == case["boxes"], case["case"]
+        shown += 1
+    assert shown >= 6
+
+
+def test_golden_scores_of_the_text_track_agree(golden: Path) -> None:
+    for case in read(golden, "cvpr25_text"):
+        pair = [drawn(case["shape"], case[k], "uint16") for k in ("gt", "prediction")]
+        found = text_scores(*pair, case["text_prompts"], case["spacing"])
+        ours = {"DSC": found.dsc, "NSD": found.nsd, "F1": found.f1, "DSC_TP": found.dsc_tp}
+        for name, value in ours.items():
+            wanted = case["expected"][name]
+            assert value == (None if wanted is None else pytest.approx(wanted, abs=1e-9)), case
+
+
+def test_golden_clicks_and_scores_of_autopet_agree(golden: Path) -> None:
+    for case in read(golden, "autopet4"):
+        lesions = drawn(case["shape"], case["label"]).astype(bool)
+        pet = np.random.RandomState(case["seed"]).random_sample(case["shape"])
+        for hot in case["hot"]:
+            pet[ball(tuple(case["shape"]), hot["centre"], hot["radii"])] += hot["height"]
+        wanted, task_2 = case["expected"], case["name"].startswith("ct_")
+        given = (lesions, None, 2) if task_2 else (lesions, pet, 10)
+        for memory in ("array", "file"):
+            told = wanted[f"clicks_{memory}"]
+            if isinstance(told, str):
+                with pytest.raises(BadInput, match="on a lesion"):
+                    autopet_clicks(*given, memory=memory)  # type: ignore[arg-type]
+                continue
+            clicks = autopet_clicks(*given, memory=memory)  # type: ignore[arg-type]
+            assert [list(v) for v in clicks.tumor] == told["tumor"], (case["name"], memory)
+            assert [list(v) for v in clicks.background] == told["background"], case["name"]
+        if "steps" in wanted:
+            check_steps(case, lesions, pet)
+
+
+def check_steps(case: dict[str, Any], lesions: Any, pet: Any) -> None:
+    r_pos, r_neg, threshold = case["model"]
+    clicks, shape = case["expected"]["clicks_file"], lesions.shape
+    found: dict[str, list[float]] = {"dice": [], "fpv": [], "fnv": []}
+    for k, wanted in enumerate(case["expected"]["steps"]):
+        mask = pet > threshold
+        for voxel in clicks["tumor"][:k]:
+            mask = mask | ball(shape, voxel, (r_pos,) * 3)
+        for voxel in clicks["background"][:k]:
+            mask = mask & ~ball(shape, voxel, (r_neg,) * 3)
+        scores = lesion_scores(lesions, mask, np.float32(case["zooms"]).tolist())
+        assert mask.sum() == wanted["voxels"]
+        for name, values in found.items():
+            values.append(getattr(scores, name))
+            expected = np.nan if wanted[name] is None else wanted[name]
+            assert values[-1] == pytest.approx(expected, rel=1e-6, nan_ok=True)
+    for name, values in found.items():
+        for kind, value in (("auc", area_over_steps(values)), ("final", values[-1])):
+            expected = case["expected"]["summary"][f"{name}_{kind}"]
+            wanted = np.nan if expected is None else expected
+            assert value == pytest.approx(wanted, rel=1e-6, nan_ok=True)
+
+
+def test_corrected_scores_have_no_gate_and_read_spacing_in_its_order() -> None:
+    truth, found = (np.zeros((10, 30, 30), np.uint8) for _ in range(2))
+    truth[2:8, 5:25, 5:25], found[2:8, 5:25, 5:7] = 1, 1
+    assert step_scores(truth, found, (1, 1, 5))[1] == 0
+    assert step_scores(truth, found, (1, 1, 5), "corrected")[1] > 0
+    truth[:], found[:] = 0, 0
+    truth[2:8, 5:25, 5:25], found[2:6, 5:25, 5:25] = 1, 1
+    thick = step_scores(truth, found, (1, 1, 5), "corrected")[1]
+    assert thick < step_scores(truth, found, (1, 1, 5), "published")[1]
