@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from segmeter.api.checking import check
     from segmeter.api.click_files import simulate_clicks
     from segmeter.api.click_maps import click_map
+    from segmeter.api.embeddings import embed_masks
     from segmeter.api.fetching import fetch, list_weights
     from segmeter.api.listing import (
         describe,
@@ -87,6 +88,7 @@ _HOMES = {
     "describe": "api.listing",
     "doctor": "api.machine",
     "estimate": "evaluation",
+    "embed_masks": "api.embeddings",
     "evaluate": "evaluation",
     "fetch": "api.fetching",
     "list_benchmarks": "api.listing",
@@ -148,6 +150,7 @@ __all__ = [
     "click_map",
     "describe",
     "doctor",
+    "embed_masks",
     "estimate",
     "evaluate",
     "fetch",
