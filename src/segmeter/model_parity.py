@@ -214,13 +214,13 @@ def parity(
         Names, paths, addresses or objects, as for `evaluate`.
     dataset, limit
         Images to prompt A on, or only the first of them; not used with `run`.
-    run
-        A run whose recorded prompts both models receive instead of those that A would get.
+    run, trust
+        A run whose recorded prompts both models receive; let it name Python files.
     user, rounds
         Who prompts, and at most how often per object.
-    trust
-        Let the run name data sets in Python files, which are then executed.
 
+    Examples
+    --------
     >>> found = parity("disc?radius=5", "disc?radius=5", "drawn", limit=1, rounds=2)
     >>> found.mean_iou
     1.0

@@ -29,7 +29,7 @@ Join = tuple[int, int, float]
 
 
 class Criterion(Protocol):
-    """What it costs to join two regions; learns when they were joined into the first."""
+    """Cost of joining two regions; updated when they are joined into the first."""
 
     def cost(self, first: int, second: int) -> float: ...
 

@@ -52,7 +52,7 @@ def open_onnx(path: Path, **options: Any) -> Any:
     if "points" in options:
         return OnnxClicks(path, **options)
     files = onnx_files(path)
-    if len(files) == 1:  # one half of a pair; the other lies beside it
+    if len(files) == 1:  # one half of a pair; the other is in the same folder
         files = sorted(path.parent.glob("*.onnx")) if path.is_file() else files
     return OnnxSam(*_pair(path, files), name=path.name, **options)
 

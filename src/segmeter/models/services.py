@@ -128,7 +128,8 @@ class _Remote:
         return [self._one(request) for request in requests]
 
     def _one(self, request: Request) -> MaskPrediction:
-        prompts = json.loads(round_to_json(request.prompts) or "[]")
+        held = json.loads(round_to_json(request.prompts) or "[]")
+        prompts = held if isinstance(held, list) else [held]
         asked = {"image": self.image, "prompts": prompts, "state": request.state}
         said = self.model.line.call("POST", "/predict", asked)
         if isinstance(said, dict) and said.get("gone") == "image":  # the service was restarted

@@ -260,7 +260,7 @@ class Kept:
 def crop_candidates(
     model: Model, scene: Scene, crop: Crop, options: Options, *, compact: bool = False
 ) -> Kept:
-    """What a crop offers after the filters, before any suppression.
+    """Candidates of a crop after the filters, before any suppression.
 
     `compact` keeps finished masks instead of logits where these lie in the host's memory: a
     grid of 64 x 64 points has 3 GB of them, of which little survives.

@@ -72,7 +72,7 @@ class BasicBlock(nn.Module):
 
 
 class Exchange(nn.Module):
-    """One module of a stage: blocks on each branch, then every branch hears every other."""
+    """One module of a stage: blocks on each branch, then all branches are fused."""
 
     def __init__(self, widths: Sequence[int], blocks: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ def gather(features: Tensor, logits: Tensor) -> Tensor:
 
 
 class Distribute(nn.Module):
-    """Puts the context beside the features and mixes the two."""
+    """Concatenates context and features and mixes the two."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ class _Mlp(nn.Module):
 
 
 class _Block(nn.Module):
-    """A transformer block; its attention stays inside windows when it is told so."""
+    """A transformer block; its attention is windowed on request."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()

@@ -118,7 +118,7 @@ class Zoom:
     def frame(
         self, spots: Sequence[Spot], found: Tensor, kept: ZoomBox | None
     ) -> tuple[ZoomFrame, ZoomBox | None]:
-        """What to show for these clicks, and the box to keep.
+        """The view for these clicks, and the box to keep.
 
         `found` is the last map of probabilities, all zero before the first answer.
         """

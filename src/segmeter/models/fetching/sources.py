@@ -2,7 +2,7 @@
 
 What can be fetched: for each model its sources, best first, and digests that are known.
 
-An adapter offers its weights beside its registration:
+An adapter offers its weights where it is registered:
 
     offer("my-net", Page("https://my.page/net.safetensors"), sha256={"net.safetensors": "..."})
 """
@@ -38,11 +38,11 @@ _KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
 
 class Source(Protocol):
-    """Where the weights of a model can be had."""
+    """A source of a model's weights."""
 
     @property
     def kind(self) -> str:
-        """What `--from` calls it."""
+        """Its name in `--from`."""
         ...
 
     def __str__(self) -> str: ...

@@ -221,7 +221,7 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack_one(archive: Path, member: str, target: Path) -> None:
-    """Take one file out; its path is told as inside the archive's top folder."""
+    """Extract one file, named by its path inside the archive's top folder."""
     with _members(archive) as members:
         for path, size, content in members:
             inside = PurePosixPath(path).parts[1:]
@@ -339,7 +339,7 @@ def index_url() -> str:
 
 
 def _pip(*arguments: str) -> str:
-    """What pip prints, or nothing where it fails or is not installed."""
+    """Output of pip; empty if it fails or is not installed."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else ""

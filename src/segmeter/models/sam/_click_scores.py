@@ -72,7 +72,7 @@ def _along_column(words: Tensor, by: int) -> Tensor:
 
 
 def _within(by: int, most: int) -> int:
-    """What is moved by a whole side is gone: no move is longer than that."""
+    """Shifts longer than a side clear everything, so none is longer."""
     return max(-most, min(by, most))
 
 

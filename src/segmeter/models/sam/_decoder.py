@@ -165,6 +165,18 @@ class Embedding:
     fine: tuple[Tensor, Tensor] | None = None
     quality: Tensor | None = None
 
+    def separated(self) -> list[Embedding]:
+        """The embeddings of images that were encoded in one pass."""
+        fine, quality = self.fine, self.quality
+        return [
+            Embedding(
+                self.cells[i : i + 1],
+                None if fine is None else (fine[0][i : i + 1], fine[1][i : i + 1]),
+                None if quality is None else quality[i : i + 1],
+            )
+            for i in range(len(self.cells))
+        ]
+
 
 def to_cells(grid: Tensor, levels: int) -> Tensor:
     """A map `(B, C, H, W)` as `(B, cells, 4 ** levels, C)`, its finer pixels cell by cell.

@@ -61,7 +61,7 @@ class OnnxPair:
 
     @property
     def device(self) -> torch.device:
-        """Where tensors are prepared; onnxruntime copies them to its own device."""
+        """Device for preparing tensors; onnxruntime copies them to its own."""
         return torch.device("cpu")
 
     @classmethod

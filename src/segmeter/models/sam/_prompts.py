@@ -114,7 +114,7 @@ MOST_FEEDBACK = 32.0
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Where the published wrappers and good sense differ, and which mask a kind shows.
+    """Choices in which the published wrappers have known flaws, and which mask is shown.
 
     `masks`: `published` shows the best of three at every click (SAM) or the single mask with
     the stability fall-back (SAM 2); `corrected` the best of three for one lone click and the
@@ -137,7 +137,7 @@ class Policy:
 
     @property
     def offset(self) -> float:
-        """Where in a pixel a point lies that is scaled."""
+        """Offset of a scaled point inside its pixel."""
         return 0.5 if self.points == "corrected" else 0.0
 
 
@@ -156,7 +156,7 @@ def shown_masks(
 
 
 def fed_back(policy: Policy, second: bool, shown: Tensor) -> Tensor:
-    """What of the shown logits goes back in as a prompt."""
+    """The part of the shown logits that is fed back as a prompt."""
     if policy.sigmoid:
         return shown.sigmoid()
     return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else shown

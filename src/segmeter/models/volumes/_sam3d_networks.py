@@ -266,7 +266,7 @@ class _Attention(nn.Module):
         return out
 
     def _distances(self, query: Tensor, sizes: list[int]) -> Tensor:
-        """What is added for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
+        """Bias for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
         places = query.reshape(*query.shape[:2], *sizes, -1)
         tables = [self.get_parameter(f"rel_pos_{axis}") for axis in "dhw"]
         d, h, w = (distance_codes(codes, n) for codes, n in zip(tables, sizes, strict=True))

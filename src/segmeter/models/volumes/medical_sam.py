@@ -126,7 +126,7 @@ class MedicalSam:
 
     @property
     def device(self) -> str:
-        """Where it runs, by name once it is loaded; until then what was asked for."""
+        """Name of the device; the requested one until the model is loaded."""
         from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
@@ -164,7 +164,6 @@ class MedicalSam:
     def _encoded_scenes(self, images: Sequence[Pixels]) -> list[SamEncodedScene]:
         import torch
 
-        from segmeter.models.sam._batched_scenes import separated
         from segmeter.models.sam._encoded import SamEncodedScene
 
         network, policy = self.network, self.slice_policy("corrected")
@@ -175,7 +174,7 @@ class MedicalSam:
             whole = network.encode(pixels)
             position = network.prompts.position()
         return [
-            SamEncodedScene(network, frame, part, policy, position) for part in separated(whole)
+            SamEncodedScene(network, frame, part, policy, position) for part in whole.separated()
         ]
 
 

@@ -124,7 +124,7 @@ class SamMed3dEncodedScene:
         return [self._one(request) for request in requests]
 
     def survives(self, prompt: Prompt, cube: Cube) -> bool:
-        """Whether a prompt lies in the cube that the network sees."""
+        """Whether a prompt is inside the network's cube."""
         return any(cube.holds(self.place(p)) for p, _ in _points(prompt))
 
     def place(self, point: Sequence[float]) -> tuple[int, int, int]:
