@@ -27,9 +27,6 @@ from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
-__all__ = ["CocoImage", "CocoJson", "Crowd", "coco", "lvis"]
-
-
 Crowd = Literal["leave-out", "keep"]
 
 

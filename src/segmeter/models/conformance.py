@@ -30,7 +30,7 @@ from segmeter.core.models import (
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 
-__all__ = ["check", "drawn_scene", "drawn_volume"]
+__all__ = ["check"]
 
 PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "text"})
 OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})

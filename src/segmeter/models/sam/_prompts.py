@@ -15,19 +15,7 @@ from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
 
-__all__ = [
-    "Choice",
-    "Masks",
-    "Policy",
-    "chosen_of",
-    "fed_back",
-    "hint_of",
-    "is_ambiguous",
-    "labelled_points",
-    "of_equal_size",
-    "shown_masks",
-    "stability",
-]
+__all__ = ["Policy", "chosen_of", "fed_back", "of_equal_size"]
 
 
 STROKE_POINTS = 8
