@@ -288,7 +288,8 @@ def _recorded(run: Run) -> dict[tuple[str, str, str], list[tuple[Prompt, ...]]]:
     """The prompts of every object's first session in a run, round by round."""
     if not {"round", "prompt"} <= {column.name for column in run.schema.columns}:
         raise BadInput(
-            f"'{run.address}' ({run.plan.benchmark}) records no prompts by round; name a run of clicks"
+            f"'{run.address}' ({run.plan.benchmark}) records no prompts by round; "
+            "name a run whose rows are rounds of sessions"
         )
     other = [quoted(n) for n in run.schema.key if n not in ("dataset", "scene", "target", "round")]
     rows = run.sql(f"""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from segmeter.benchmarks.concepts.pairs import digest_of, read_phrases
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
@@ -545,6 +546,12 @@ READERS: dict[str, Reader] = {
     "study-plans": Reader(_study_plans, _read_study_plan, "plan.toml", text_changed),
     "plan": Reader(PLANS, _in_run(_plan), "plan.json", json_changed, _a_run),
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
+    "phrases": Reader(
+        lambda: [b"image,phrase,objects\n0,cat,1 2\n1,the left dog,\n", b"image,phrase\na,b\n"],
+        lambda path: read_phrases(str(path), digest_of(str(path))),
+        "phrases.csv",
+        text_changed,
+    ),
     "compacted-files": Reader(
         _compacted, _in_run(_summary), "a.parquet", bytes_changed, _a_compacted_run, share=50
     ),

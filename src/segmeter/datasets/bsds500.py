@@ -18,8 +18,6 @@ from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.labelmaps import read_mat
 from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
 
-__all__ = ["Bsds500", "Labels"]
-
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
 _IMAGES = {"train": 200, "val": 100, "test": 200}

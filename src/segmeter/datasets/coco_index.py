@@ -27,8 +27,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.datasets.image_files import read_bytes
 from segmeter.runtime.remote_files import cache_folder
 
-__all__ = ["Index", "Spans", "has_lists", "index_of"]
-
 _LARGE = 1 << 26
 _VERSION = 1
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import HasVocabulary, capable
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -25,9 +26,6 @@ from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
-
-__all__ = ["CocoImage", "CocoJson", "Crowd", "coco", "lvis"]
-
 
 Crowd = Literal["leave-out", "keep"]
 
@@ -41,6 +39,7 @@ class _Image:
     things: Spans
 
 
+@capable(HasVocabulary)
 class CocoImage(Image):
     """An image of COCO's or LVIS's that also knows what detections are scored against."""
 
@@ -59,6 +58,20 @@ class CocoImage(Image):
     def detection_ground_truth(self) -> DetectionGroundTruth:
         """Classes, areas, boxes and crowd regions as the annotations state them."""
         return self._source.detection_ground_truth(self.id)
+
+    @property
+    def absent_classes(self) -> list[str]:
+        """Classes without an object here; with LVIS those that the image was searched for."""
+        found = self.detection_ground_truth
+        there = {thing.category for thing in found.objects}
+        if found.federated:
+            return [c.name for c in found.categories if c.id in set(found.negative) - there]
+        return [c.name for c in found.categories if c.id not in there]
+
+    @property
+    def classes_by_scene(self) -> Mapping[str, frozenset[str]]:
+        """The classes of every image of the file."""
+        return self._source.classes_by_scene
 
 
 class CocoJson:
@@ -141,6 +154,19 @@ class CocoJson:
                 tuple(record.get("neg_category_ids") or ()),
                 tuple(record.get("not_exhaustive_category_ids") or ()),
             )
+
+    @cached_property
+    def classes_by_scene(self) -> dict[str, frozenset[str]]:
+        """The classes of every image at hand."""
+        names = {category.id: category.name for category in self._categories}
+        return {
+            scene: frozenset(
+                names[r["category_id"]]
+                for r in self._index.read(self._listed[scene].things)
+                if r["category_id"] in names
+            )
+            for scene in self._at_hand
+        }
 
     def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
         where = f"'{self._annotations}', object {record['id']}"

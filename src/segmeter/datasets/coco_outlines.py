@@ -10,8 +10,6 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["fill", "outline"]
-
 _FARTHEST = 1 << 17  # pycocotools allocates memory for every pixel along a side
 
 

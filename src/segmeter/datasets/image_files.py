@@ -19,22 +19,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
-__all__ = [
-    "MOST_PIXELS",
-    "SUFFIXES",
-    "decode_rgb",
-    "grey_of",
-    "has_colour_table",
-    "header_size",
-    "image_size",
-    "is_jpeg",
-    "named_errors",
-    "read_alpha",
-    "read_bytes",
-    "read_colours",
-    "read_rgb",
-    "read_values",
-]
+__all__ = ["SUFFIXES", "decode_rgb", "image_size", "read_bytes", "read_rgb"]
 
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 MOST_PIXELS = 178_956_970  # where Pillow refuses a file; the largest images of TETRIS have a third

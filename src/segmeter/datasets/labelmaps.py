@@ -35,18 +35,13 @@ from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, r
 
 __all__ = [
     "RESULT_SUFFIXES",
-    "Objects",
     "paired_files",
-    "read_contour_map",
     "read_edge_map",
-    "read_label_map",
     "read_label_maps",
-    "read_mat",
     "read_object",
     "read_objects",
     "read_proposals",
     "read_results",
-    "read_run_lengths",
 ]
 
 

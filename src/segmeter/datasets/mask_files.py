@@ -14,17 +14,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
 
-__all__ = [
-    "MEANING",
-    "Kind",
-    "as_kind",
-    "check_binary",
-    "object_in",
-    "objects_in",
-    "readable",
-    "told_from",
-    "void_in",
-]
+__all__ = ["object_in", "told_from"]
 
 Kind = Literal["binary", "soft", "trimap", "alpha", "labels", "palette", "colours"]
 Values = npt.NDArray[Any]

@@ -19,9 +19,6 @@ from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, rea
 from segmeter.datasets.labelmaps import read_mat
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
-__all__ = ["CLASSES", "PascalVoc", "Sbd", "read_plain_pickle"]
-
-
 _IGNORED = 220  # the grey value of the outlines' colour
 
 _CARD = DatasetCard(

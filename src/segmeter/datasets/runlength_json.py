@@ -18,8 +18,6 @@ from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.image_files import image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known
 
-__all__ = ["JsonPerImage", "RunLengthJson", "read_json", "run_lengths_in"]
-
 Named = tuple[str, str, Any]
 
 

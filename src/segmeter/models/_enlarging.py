@@ -17,8 +17,6 @@ import numpy.typing as npt
 from segmeter.core.masks import Mask
 from segmeter.kernels import compiled
 
-__all__ = ["Enlargement", "Measured", "plain_measure", "plain_render", "plain_values"]
-
 Single = npt.NDArray[np.float32]
 Whole = npt.NDArray[np.int64]
 Size = tuple[int, int]

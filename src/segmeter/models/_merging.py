@@ -13,17 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BoundaryStrength",
-    "ColourSpread",
-    "Criterion",
-    "adjacent",
-    "consecutive",
-    "contour_map",
-    "joined_at",
-    "random_joins",
-]
-
 Numbers = npt.NDArray[np.int64]
 Join = tuple[int, int, float]
 

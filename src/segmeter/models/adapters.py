@@ -30,8 +30,6 @@ from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.library_objects import as_library_model
 
-__all__ = ["FunctionModel", "PredictorModel", "VolumeFunctionModel", "as_model", "mask_from"]
-
 Predict = Callable[[npt.NDArray[np.uint8], list[tuple[float, float, bool]]], Any]
 
 

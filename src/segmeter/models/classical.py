@@ -20,8 +20,6 @@ from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
 
-__all__ = ["GrabCut", "RandomWalker"]
-
 Map = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
 

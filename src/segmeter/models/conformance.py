@@ -27,12 +27,12 @@ from segmeter.core.models import (
     keeps_state,
     render,
 )
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 
-__all__ = ["check", "drawn_scene", "drawn_volume"]
+__all__ = ["check"]
 
-PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "words"})
+PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "text"})
 OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})
 
 ROUNDING = 1e-3
@@ -302,7 +302,7 @@ def _prompts_of_each_kind(target: Mask) -> dict[str, Prompt]:
         "box": Box(target.low, last),
         "scribble": Scribble(stroke),
         "mask": MaskHint(target),
-        "words": Words("the thing in the middle"),
+        "text": Text("the thing in the middle"),
     }
 
 

@@ -28,8 +28,6 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import round_to_json
 from segmeter.core.scenes import Scene
 
-__all__ = ["Line", "Protocol", "ServiceModel", "png", "score_of", "short", "strange"]
-
 Protocol = Literal["segmeter", "label-studio", "cvat", "monai-label", "nninteractive"]
 _OF_VOLUMES = ("monai-label", "nninteractive")
 Bytes = npt.NDArray[np.uint8]

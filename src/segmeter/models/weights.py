@@ -26,26 +26,7 @@ from segmeter.runtime.remote_files import cache_folder
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "ABSENT",
-    "DAMAGED",
-    "SUFFIXES",
-    "Sizes",
-    "check",
-    "describing",
-    "digest_of",
-    "files",
-    "find",
-    "fingerprint",
-    "fits",
-    "home",
-    "load_into",
-    "named",
-    "named_tensors",
-    "read",
-    "sizes",
-    "unfilled",
-]
+__all__ = ["DAMAGED", "describing", "find"]
 
 Sizes = dict[str, tuple[int, ...]]
 

@@ -25,16 +25,7 @@ from segmeter.datasets.volumes.labels import (
 )
 from segmeter.datasets.volumes.stored import Stored, open_stored
 
-__all__ = [
-    "WINDOWS",
-    "Case",
-    "FileVolume",
-    "Naming",
-    "Options",
-    "Window",
-    "modality_of",
-    "options_of",
-]
+__all__ = ["FileVolume"]
 
 Window = tuple[float, float]
 

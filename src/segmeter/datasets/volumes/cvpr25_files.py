@@ -26,8 +26,6 @@ from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
 
-__all__ = ["Cvpr25", "holds_cases", "read_member"]
-
 _MOST_VOXELS = 1 << 31
 _CITATION = (
     "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "

@@ -23,7 +23,7 @@ from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim
 
-__all__ = ["DicomFile", "DicomSeries", "Series", "is_dicom", "read_structures", "walk_dicom"]
+__all__ = ["Series"]
 
 _SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"

@@ -19,8 +19,6 @@ from segmeter.datasets.volumes.cases import Case, Naming
 from segmeter.datasets.volumes.dicom import DicomSeries, is_dicom, walk_dicom
 from segmeter.datasets.volumes.stored import case_name, is_volume
 
-__all__ = ["Layout", "holds_volumes", "recognise"]
-
 _CHANNEL = re.compile(r"(.+)_(\d{4})$")
 _LABEL_WORDS = re.compile(
     r"(?:^|[-_. ])(?:seg|segs|segmentation|segmentations|label|labels|labelmap|mask|masks|gt|"

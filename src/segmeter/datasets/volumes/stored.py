@@ -31,23 +31,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_VOXELS",
-    "SUFFIXES",
-    "ItkFile",
-    "Named",
-    "NiftiFile",
-    "Stored",
-    "case_name",
-    "check_claim",
-    "is_volume",
-    "itk_grid",
-    "open_itk",
-    "open_nifti",
-    "open_stored",
-    "write_nifti",
-]
+__all__ = ["write_nifti"]
 
 
 _LABEL_SUFFIXES = (".in.nrrd", ".seg.nrrd")

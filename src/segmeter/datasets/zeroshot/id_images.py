@@ -16,8 +16,6 @@ from segmeter.core.masks import Mask
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.zeroshot.listed import Item, Named
 
-__all__ = ["ade_png", "folder_of_masks", "hdf5_ids", "id_png", "label_png", "masks_of_ids"]
-
 Ids = npt.NDArray[np.int64]
 Size = tuple[int, int]
 _MOST_IDS = 1 << 14

@@ -19,8 +19,6 @@ from segmeter.datasets.coco_outlines import fill, outline
 from segmeter.datasets.image_files import SUFFIXES, named_errors
 from segmeter.datasets.zeroshot.listed import Item, Named
 
-__all__ = ["coco_json", "polygon_json", "via_json", "visor_json", "ytvis_json"]
-
 Size = tuple[int, int]
 Made = TypeVar("Made")
 _NO_CARD = DatasetCard("coco", "", "", "")

@@ -19,20 +19,7 @@ from segmeter.models._enlarging import Enlargement, Measured
 from segmeter.models.automatic.options import Crop, Options, grid
 from segmeter.models.automatic.regions import clean_logits
 
-__all__ = [
-    "Candidates",
-    "Encoded",
-    "Kept",
-    "Logits",
-    "Masks",
-    "Places",
-    "PredictsGrids",
-    "PredictsGridsSingly",
-    "RefinesCandidates",
-    "candidates_of",
-    "crop_candidates",
-    "passes",
-]
+__all__ = ["Kept", "crop_candidates"]
 
 
 Single = npt.NDArray[np.float32]

@@ -34,14 +34,7 @@ from segmeter.models.automatic.regions import (
     suppress_masks,
 )
 
-__all__ = [
-    "Automatic",
-    "AutomaticMask",
-    "clicked_model",
-    "defaults_of",
-    "generate",
-    "generate_each",
-]
+__all__ = ["AutomaticMask", "clicked_model"]
 
 
 _NEVER = 2.0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 
-__all__ = ["Clean", "Crop", "Edge", "Nms", "Options", "Output", "checked_crops", "crops_of", "grid"]
+__all__ = ["Crop", "Options", "Output"]
 
 
 Clean = Literal["masks", "logits"]

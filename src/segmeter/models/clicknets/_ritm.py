@@ -17,8 +17,6 @@ from torch.nn import functional as F
 from segmeter.models.clicknets.containers import Ritm
 from segmeter.models.clicknets.zoom import normalised
 
-__all__ = ["Distribute", "HRNet", "RitmNetwork", "conv3x3", "enlarge", "gather"]
-
 
 def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:
     """Bilinear, corners on corners: the one resizing of the RITM family."""

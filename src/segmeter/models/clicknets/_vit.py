@@ -10,8 +10,6 @@ from segmeter.core.errors import BadInput
 from segmeter.models.clicknets.containers import SimpleClick
 from segmeter.models.clicknets.zoom import normalised
 
-__all__ = ["SimpleClickNetwork"]
-
 _WINDOW_PX = 224
 
 

@@ -19,18 +19,6 @@ from segmeter.core.errors import BadWeights
 from segmeter.models.checkpoints import find_marker, unwrap
 from segmeter.models.weights import DAMAGED, sizes, unfilled
 
-__all__ = [
-    "RITM",
-    "SIMPLECLICK",
-    "Ritm",
-    "Shape",
-    "SimpleClick",
-    "check",
-    "load",
-    "read",
-    "recognise",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Ritm:

@@ -32,9 +32,6 @@ from segmeter.models.clicknets.zoom import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ClickNetEncodedScene", "ClickNetPrediction", "MovableDiscs", "Settings", "State"]
-
-
 _PIXELS_AT_ONCE = 4_000_000  # of network input; about 6 GB of activations for HRNet-18
 
 

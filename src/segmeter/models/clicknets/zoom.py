@@ -19,19 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "RADIUS",
-    "Zoom",
-    "ZoomBox",
-    "ZoomFrame",
-    "hard_discs",
-    "normalised",
-    "points_tensor",
-    "soft_disc",
-    "soft_discs",
-]
-
-
 ZoomBox = tuple[int, int, int, int]
 Spot = tuple[float, float, bool]
 

@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:  # Windows: two calls at once are not kept apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Arrival", "fetch", "ignore"]
+__all__ = ["ignore"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,21 +19,6 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.models.fetching import transfer
 from segmeter.models.fetching.transfer import Progress
 
-__all__ = [
-    "Archive",
-    "ByHand",
-    "Hub",
-    "Offer",
-    "OwnFiles",
-    "PackageArchive",
-    "Page",
-    "Source",
-    "offer",
-    "offers",
-    "source_of",
-]
-
-
 _KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
 

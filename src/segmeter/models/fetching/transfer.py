@@ -33,21 +33,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 
-__all__ = [
-    "Progress",
-    "check_digest",
-    "digest",
-    "download",
-    "file_name",
-    "index_url",
-    "is_archive",
-    "opened",
-    "shown",
-    "source_archive",
-    "unpack",
-    "unpack_one",
-    "write_whole",
-]
+__all__ = ["Progress"]
 
 
 Progress = Callable[[str, int, int], None]

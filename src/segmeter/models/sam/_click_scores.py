@@ -22,9 +22,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.models.sam._frames import Frame, Padded
 
-__all__ = ["DeviceJudge", "clicks_at_once", "count", "erode", "pack", "single_click_scores"]
-
-
 WORD = 64
 
 

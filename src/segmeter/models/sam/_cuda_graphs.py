@@ -29,8 +29,6 @@ from segmeter.models.sam._prompts import chosen_of, fed_back, shown_masks
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import Network, SamEncodedScene
 
-__all__ = ["DecoderGraphs", "EncoderGraph", "eagerly", "graphs_of"]
-
 MOST_GRAPHS = 96
 """Kept at once, those used last; twenty rounds of one user need forty."""
 

@@ -24,17 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = [
-    "ChannelNorm",
-    "Embedding",
-    "MaskDecoder",
-    "Perceptron",
-    "PromptEncoder",
-    "TwoWayTransformer",
-    "from_cells",
-    "mask_downscaling",
-    "to_cells",
-]
+__all__ = ["Embedding"]
 
 
 _STRETCH = 128

@@ -31,28 +31,7 @@ from torch import Tensor
 from segmeter.core.scenes import Pixels
 from segmeter.models._enlarging import Enlargement
 
-__all__ = [
-    "DEVIATION",
-    "MEAN",
-    "Frame",
-    "Padded",
-    "Squeezed",
-    "all_done",
-    "antialiased",
-    "arriving",
-    "as_channels",
-    "bilinear",
-    "channels",
-    "constant",
-    "cut_out",
-    "enlarged",
-    "fetched",
-    "leaving",
-    "normalised",
-    "padded",
-    "sent",
-    "shrunk",
-]
+__all__ = ["Frame"]
 
 
 def arriving(array: npt.NDArray[Any], device: torch.device) -> Tensor:

@@ -22,8 +22,6 @@ from segmeter.models.sam._encoded import Labels, SamEncodedScene
 from segmeter.models.sam._frames import Frame, Padded, Squeezed
 from segmeter.models.sam._prompts import Policy, chosen_of, fed_back
 
-__all__ = ["OnnxEncodedScene", "OnnxPair"]
-
 Arrays = dict[str, npt.NDArray[Any]]
 Signature = dict[str, tuple[Any, ...]]
 

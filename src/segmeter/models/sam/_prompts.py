@@ -12,22 +12,10 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
 
-__all__ = [
-    "Choice",
-    "Masks",
-    "Policy",
-    "chosen_of",
-    "fed_back",
-    "hint_of",
-    "is_ambiguous",
-    "labelled_points",
-    "of_equal_size",
-    "shown_masks",
-    "stability",
-]
+__all__ = ["Policy", "chosen_of", "fed_back", "of_equal_size"]
 
 
 STROKE_POINTS = 8
@@ -63,8 +51,8 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             count = min(STROKE_POINTS, len(points))
             picked = np.linspace(0, len(points) - 1, count).round().astype(int)
             return [(points[i], positive) for i in picked]
-        case Words():
-            raise BadInput("SAM kinds read no words; ask by clicks, boxes, strokes or masks")
+        case Text():
+            raise BadInput("SAM kinds take no text; prompt with clicks, boxes, strokes or masks")
         case _:
             return []
 

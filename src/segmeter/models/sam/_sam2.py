@@ -27,8 +27,6 @@ from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, 
 from segmeter.models.sam._frames import Frame, Squeezed
 from segmeter.models.sam._networks import pick_device, pick_dtype
 
-__all__ = ["Hiera", "HieraSizes", "Sam2Encoder", "Sam2Network"]
-
 
 @dataclass(frozen=True, slots=True)
 class HieraSizes:

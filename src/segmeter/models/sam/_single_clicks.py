@@ -33,9 +33,6 @@ from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._frames import Padded
 from segmeter.models.sam._prompts import STABLE, stability
 
-__all__ = ["MovablePoints", "SingleClicks"]
-
-
 HEADS = 8
 
 

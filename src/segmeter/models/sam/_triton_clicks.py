@@ -30,8 +30,6 @@ from torch.nn import functional as F
 
 from segmeter.models.sam._single_clicks import SingleClicks, _into_cells, _said, _seen
 
-__all__ = ["FusedClicks", "counted", "enlarged_maps", "lifted", "settled", "shared_out"]
-
 
 class FusedClicks(SingleClicks):
     """`SingleClicks` with fused steps: equal up to rounding.

@@ -21,9 +21,6 @@ from torch import Tensor, nn
 
 from segmeter.models.sam._decoder import ChannelNorm
 
-__all__ = ["SamVit", "TinyVit", "VitPerceptron", "distance_codes", "vit_neck"]
-
-
 _PATCH = 16
 _WINDOW = 14
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from segmeter.models.sam._encoded import Network, SamEncodedScene
     from segmeter.models.sam._prompts import Policy
 
-__all__ = ["ABILITIES", "Kind", "Sam"]
+__all__ = ["Sam"]
 
 Choice = Literal["published", "corrected"]
 Masks = Literal["published", "corrected", "zeroshot"]

@@ -31,9 +31,6 @@ from segmeter.models.sam._decoder import (
 )
 from segmeter.models.sam._vit import VitPerceptron, distance_codes, vit_neck
 
-__all__ = ["SamMed3dNetwork", "Size", "VolumeMaskDecoder", "VolumePromptEncoder"]
-
-
 Size = tuple[int, int, int]
 
 

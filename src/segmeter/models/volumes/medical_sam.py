@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from segmeter.models.sam._prompts import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
-__all__ = ["KINDS", "MedicalKind", "MedicalSam"]
-
 Values = npt.NDArray[np.float32]
 
 

@@ -29,8 +29,6 @@ from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
 
-__all__ = ["NnInteractive", "NnInteractiveEncodedScene", "PackageSession"]
-
 _NAME = "nninteractive"
 _SUMMARY = "nnInteractive through its package (needs nnInteractive)"
 _DENSE_VOXELS = 1 << 27  # the package's own bound for prompts that are not compressed

@@ -22,22 +22,7 @@ from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Volume
 from segmeter.models import weights as weight_files
 
-__all__ = [
-    "CT_WINDOW",
-    "PREPARATIONS",
-    "CheckpointModel",
-    "Cube",
-    "Heard",
-    "Preparation",
-    "PreparedSlices",
-    "cube_around",
-    "looks_like_ct",
-    "percentiles",
-    "preparation_of",
-    "prepared",
-    "resampled",
-    "resampled_size",
-]
+__all__ = ["prepared"]
 
 
 Values = npt.NDArray[np.float32]

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
 
-__all__ = ["SamMed3d", "SamMed3dEncodedScene", "SamMed3dPrediction"]
-
 Values = npt.NDArray[np.float32]
 Point3 = tuple[float, float, float]
 _MM = 1.5

@@ -29,8 +29,6 @@ from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPoli
 if TYPE_CHECKING:
     from segmeter.models.volumes._medical_networks import ScribbleUNet
 
-__all__ = ["ScribbleEncodedScene", "ScribblePrompt"]
-
 Values = npt.NDArray[np.float32]
 _SIDE = 128
 _NAME = "scribbleprompt"

@@ -29,21 +29,7 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Image
 from segmeter.core.seeds import fingerprint
 
-__all__ = [
-    "EncodesTogether",
-    "EncodesValues",
-    "OfAnEncodedScene",
-    "PredictsSlices",
-    "ReadsSlices",
-    "ReadsTargets",
-    "SliceRequest",
-    "SliceStore",
-    "TakesPolicy",
-    "content_key",
-    "flattened",
-    "turned",
-    "turned_mask",
-]
+__all__ = ["turned_mask"]
 
 
 @dataclass(frozen=True, slots=True)

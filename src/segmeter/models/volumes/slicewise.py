@@ -45,7 +45,7 @@ from segmeter.models.volumes.slices import (
     turned_mask,
 )
 
-__all__ = ["SliceEncodedScene", "SliceState", "Slicewise", "SlicewisePrediction", "on_volumes"]
+__all__ = ["SliceEncodedScene", "Slicewise", "on_volumes"]
 
 Previous = Literal["with", "without"]
 Seen = npt.NDArray[Any]
