@@ -202,7 +202,7 @@ def seconds_with_touch_up(
     """A person's least seconds to the goal, by clicks or by correcting a mask by hand earlier.
 
     After each round the person may stop and draw what the mask lacks, `added_path_px`, for no
-    more than drawing the object anew. Also returns after how many clicks that is best (the round
+    more than drawing the object from scratch. Also returns after how many clicks that is best (the round
     of the goal where clicking on is).
 
     >>> seconds, clicks = seconds_with_touch_up(
