@@ -202,8 +202,8 @@ def seconds_with_touch_up(
     """A person's least seconds to the goal, by clicks or by correcting a mask by hand earlier.
 
     After each round the person may stop and draw what the mask lacks, `added_path_px`, for no
-    more than drawing the object from scratch. Also returns after how many clicks that is best (the round
-    of the goal where clicking on is).
+    more than drawing the whole object. Also returns after how many clicks that is best: the
+    round of the goal where clicking on is.
 
     >>> seconds, clicks = seconds_with_touch_up(
     ...     CostModel(), [[0.5, 0.8, 0.95]], [[2.5, 4.0, 5.5]], 0.9, [[40.0, 1.0, 0.0]], [100.0])
