@@ -108,7 +108,7 @@ def researcher() -> str:
         "segmeter run noc -m mine.py:Lookalike -m disc -d mini --limit 3 --rounds 5 "
         "--workers 0 -o runs/noc-1"
     )
-    story.say("The table, ready to be included; with so few images nothing is bold.")
+    story.say("The LaTeX table; with so few images nothing is bold.")
     story.type("segmeter table runs/noc-1 --format latex")
     story.say("The same numbers for a program:")
     story.type("segmeter table runs/noc-1 --format csv", show=lambda out: out.splitlines()[0])
@@ -118,13 +118,22 @@ def researcher() -> str:
     return story.text()
 
 
+def _without_waiting(table: str) -> str:
+    """A Markdown table whose third column, hours of waiting for this machine, is dots."""
+    lines = [line.split("|") for line in table.splitlines()]
+    for cells in lines[2:]:
+        if len(cells) > 4:
+            cells[3] = " · "
+    return "\n".join("|".join(cells) for cells in lines)
+
+
 def lead() -> str:
     """A folder with mistakes in it, and what a project would cost."""
     story = Story("An annotation lead", "Is it worth it, for 20 000 objects, with my images?")
     _folder_with_mistakes(Path("own"))
-    story.say("A folder as such folders are: an image twice, a tiny mask, an empty one.")
+    story.say("A folder with typical mistakes: a duplicate image, a tiny mask, an empty one.")
     story.type("segmeter check own", code=1)
-    story.say("The double, the tiny and the empty one are taken out.")
+    story.say("The duplicate, the tiny and the empty mask are removed.")
     for name in "xyz":
         (Path("own/images") / f"{name}.png").unlink()
         (Path("own/masks") / f"{name}.png").unlink()
@@ -133,15 +142,15 @@ def lead() -> str:
     story.type(
         "segmeter run noc -m mine.py:Lookalike -m disc -d own --rounds 5 --workers 0 -o runs/noc-1"
     )
-    story.say("How long her own people take is fitted to their log.")
+    story.say("Seconds per click are fitted to the log of her own annotators.")
     _log(Path("log.csv"))
     story.type("segmeter clicks costs log.csv")
     story.type(
         "segmeter report runs/noc-1 --cost costs.toml --objects 20000 --rate 15 --format md "
         "--out tables",
-        show=lambda out: next(Path("tables").glob("project-*.md")).read_text(),
+        show=lambda out: _without_waiting(next(Path("tables").glob("project-*.md")).read_text()),
     )
-    story.say("The masks, for the tool she works with:")
+    story.say("Masks for her annotation tool:")
     story.type("segmeter export runs/noc-1 --round best --format labelstudio --out masks")
     return story.text()
 

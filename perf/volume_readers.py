@@ -16,7 +16,7 @@ import nibabel
 import numpy as np
 import SimpleITK
 
-from segmeter.datasets.volumes.nifti import open_nifti
+from segmeter.datasets.volumes.stored import open_nifti
 
 
 def itk(path: Path) -> Any:

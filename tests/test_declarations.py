@@ -19,7 +19,6 @@ DISTINCT = re.compile(r"\b(noc|rclicks|tetris|tetris-boxes|seism)\b(?!@)")
 # Modules that run one benchmark: the default of the public call, demonstrations, studies, and
 # training, which evaluates what it has trained.
 USERS = {
-    "cli/demo.py",
     "cli/study.py",
     "cli/train.py",
     "evaluation.py",

@@ -119,7 +119,7 @@ def test_commands_that_are_shown_exist_and_have_these_options() -> None:
     checked = 0
     for place, words in shown_commands():
         name = next((name for name in known if words[: len(name.split())] == name.split()), None)
-        if words == ["--help"]:
+        if words in (["--help"], ["run", "--help"], ["--install-completion"]):
             continue
         assert name is not None, f"{place}: no command 'segmeter {words[0]}'"
         taken = {o for p in known[name].params for o in (*p.opts, *p.secondary_opts)} | {"--help"}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from segmeter.api.checking import check
     from segmeter.api.click_files import simulate_clicks
     from segmeter.api.click_maps import click_map
+    from segmeter.api.embeddings import embed_masks
     from segmeter.api.fetching import fetch, list_weights
     from segmeter.api.listing import (
         describe,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from segmeter.core.masks import Mask
     from segmeter.core.measures import measure
     from segmeter.core.models import MaskPrediction, ModelCard, Request
-    from segmeter.core.prompts import Box, Click, MaskHint, Scribble
+    from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
     from segmeter.core.scenes import DatasetCard, Header, Image, Target, Volume
     from segmeter.core.sessions import Round, Session
     from segmeter.core.users import Observation
@@ -80,6 +81,7 @@ _HOMES = {
     "Session": "core.sessions",
     "SummaryRow": "core.benchmarks",
     "Target": "core.scenes",
+    "Text": "core.prompts",
     "Volume": "core.scenes",
     "auto_masks": "api.automatic",
     "check": "api.checking",
@@ -87,6 +89,7 @@ _HOMES = {
     "describe": "api.listing",
     "doctor": "api.machine",
     "estimate": "evaluation",
+    "embed_masks": "api.embeddings",
     "evaluate": "evaluation",
     "fetch": "api.fetching",
     "list_benchmarks": "api.listing",
@@ -141,6 +144,7 @@ __all__ = [
     "Session",
     "SummaryRow",
     "Target",
+    "Text",
     "Volume",
     "__version__",
     "auto_masks",
@@ -148,6 +152,7 @@ __all__ = [
     "click_map",
     "describe",
     "doctor",
+    "embed_masks",
     "estimate",
     "evaluate",
     "fetch",

@@ -214,13 +214,13 @@ def parity(
         Names, paths, addresses or objects, as for `evaluate`.
     dataset, limit
         Images to prompt A on, or only the first of them; not used with `run`.
-    run
-        A run whose recorded prompts both models receive instead of those that A would get.
+    run, trust
+        A run whose recorded prompts both models receive; let it name Python files.
     user, rounds
         Who prompts, and at most how often per object.
-    trust
-        Let the run name data sets in Python files, which are then executed.
 
+    Examples
+    --------
     >>> found = parity("disc?radius=5", "disc?radius=5", "drawn", limit=1, rounds=2)
     >>> found.mean_iou
     1.0
@@ -288,7 +288,8 @@ def _recorded(run: Run) -> dict[tuple[str, str, str], list[tuple[Prompt, ...]]]:
     """The prompts of every object's first session in a run, round by round."""
     if not {"round", "prompt"} <= {column.name for column in run.schema.columns}:
         raise BadInput(
-            f"'{run.address}' ({run.plan.benchmark}) records no prompts by round; name a run of noc"
+            f"'{run.address}' ({run.plan.benchmark}) records no prompts by round; "
+            "name a run whose rows are rounds of sessions"
         )
     other = [quoted(n) for n in run.schema.key if n not in ("dataset", "scene", "target", "round")]
     rows = run.sql(f"""

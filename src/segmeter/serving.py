@@ -5,7 +5,7 @@
     POST /predict   {"image": name, "prompts": [...], "state": name or null}
                     -> {"mask": {"size": [height, width], "counts": run lengths}, "score", "state"}
 
-Prompts are those of a run's rows: {"kind": "click", "point": [y, x], "positive": true}. An image
+Prompts are those of a run's rows: {"click": [y, x], "positive": true}, {"box": [...]}. An image
 or state that the service no longer holds is answered with {"gone": "image"} and status 410.
 """
 

@@ -58,6 +58,25 @@ def blocks(sections: list[Section], kind: type) -> list[object]:
     return [b for s in sections for b in s.blocks if isinstance(b, kind)]
 
 
+def test_the_page_has_the_percentiles_of_seconds_per_click(
+    run: Run, sections: list[Section]
+) -> None:
+    (table,) = [t for t in blocks(sections, Table) if t.name == "latency"]  # type: ignore[attr-defined]
+    heads = [column.title for column in table.columns]  # type: ignore[attr-defined]
+    assert {"p50", "p95"} < set(heads)
+    protocol = "corrected"
+    for row in (dict(zip(heads, cells, strict=True)) for cells in table.rows):  # type: ignore[attr-defined]
+        spent = run.sql(
+            "select seconds_predict from rows where prompt is not null and model = $model "
+            "and protocol = $protocol",
+            {"model": str(row["model"]), "protocol": protocol},
+        ).column(0)
+        for head, share in (("p50", 0.5), ("p95", 0.95)):
+            wanted = np.quantile(np.asarray(spent), share)
+            assert row[head].value == pytest.approx(wanted)
+            assert row[head].low <= row[head].value <= row[head].high
+
+
 def test_an_oracle_needs_one_click_and_never_fails(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:

@@ -252,20 +252,42 @@ def test_a_data_folder_that_is_named_is_not_passed_over(
     assert f"'grabcut' is not in '{tmp_path}'" in complaint
 
 
-def test_a_run_of_which_nothing_was_finished_points_to_no_report(
+BROKEN = """
+from segmeter.core.errors import BadInput
+from segmeter.models.drawn import Disc
+
+
+class Broken(Disc):
+    def encode(self, scene):
+        raise BadInput("the image is out of focus")
+"""
+
+
+def test_weights_of_another_click_network_are_refused_before_the_run(
     typed: Typed, tmp_path: Path
 ) -> None:
     torch = pytest.importorskip("torch", reason="needs the extra 'models'")
     own, out = weights_folder(tmp_path / "weights", "ritm-h18s"), tmp_path / "run"
-    torch.save({"some.tensor": torch.zeros(3)}, own / "model.pth")  # read when the job starts
+    torch.save({"some.tensor": torch.zeros(3)}, own / "model.pth")
     words = ("run", "noc", "-m", "ritm-h18s", "--weights", tmp_path / "weights", "-d", "drawn")
-    code, said, complaint = typed(*words, "--limit", 1, "--workers", 0, "-o", out)
-    assert code == 1
+    code, _, complaint = typed(*words, "--limit", 1, "--workers", 0, "-o", out)
+    assert code == 2
     assert "so these are not the weights of 'ritm-h18s'" in complaint
+    assert not out.exists()
+
+
+def test_a_run_of_which_nothing_was_finished_points_to_no_report(
+    typed: Typed, tmp_path: Path
+) -> None:
+    out, file = tmp_path / "run", tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    words = ("run", "noc", "-m", f"{file}:Broken", "-d", "drawn", "--limit", 1)
+    code, said, complaint = typed(*words, "--workers", 0, "-o", out)
+    assert code == 1
     assert said.strip() == f"1 job failed and none was finished; their errors are in {out}/errors"
     last = complaint.strip().splitlines()[-1]
-    assert last.startswith("segmeter: failed: ritm-h18s on drawn/")
-    assert "so these are not the weights of 'ritm-h18s'" in last
+    assert last.startswith("segmeter: failed: ")
+    assert "the image is out of focus" in last
     assert list((out / "errors").iterdir())
 
 

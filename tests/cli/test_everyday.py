@@ -233,7 +233,7 @@ def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: P
     _, out, _ = typed("report", tmp_path / "run")
     *answer, written = out.splitlines()
     assert written.startswith("report: ")
-    assert " ".join(answer).startswith("No model brings even half of the objects to 90 % IoU")
+    assert " ".join(answer).startswith("No model brings half of the objects to 90 % IoU")
     _, out, _ = typed("compare", tmp_path / "run")
     assert out.startswith("none of ")
     assert "is significant (at 5 %, Holm-corrected)" in out.splitlines()[0]

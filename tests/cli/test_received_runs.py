@@ -76,6 +76,7 @@ WORDS: dict[str, list[str]] = {
     "study withdraw": ["RUN/plan.json", "code"],
     "table": ["RUN", "--format", "html"],
     "clicks train": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
+    "embeddings": ["-m", "colours", "-d", "RUN", "-o", "OUT/masks.npz"],
     "train decoder": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
 }
 # Commands of which a hostile run must get no further than a sentence: they would execute it.

@@ -88,7 +88,7 @@ def test_json_of_commands_without_a_run_is_what_the_api_returns(
     assert facts("clicks", "map", *words, "-o", tmp_path / "b") == plain(mapped)
     parity = facts("models", "parity", "disc", "disc?radius=9", "--limit", 1, "--rounds", 1)
     expected = segmeter.parity("disc", "disc?radius=9", limit=1, rounds=1).facts()
-    assert parity["mean_iou"] == plain(expected)["mean_iou"]
+    assert parity["iou"] == plain(expected)["iou"]
     estimated = segmeter.estimate("disc", "mini", rounds=1).facts()
     dry = facts("run", "noc", "-m", "disc", "-d", "mini", "--rounds", 1, "--dry-run",
                 "--workers", 0)  # fmt: skip

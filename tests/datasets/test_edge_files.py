@@ -38,7 +38,7 @@ def test_files_of_another_kind_are_refused_with_a_sentence(tmp_path: Path) -> No
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY\x01")
     cv2.imwrite(str(tmp_path / "colour.png"), np.zeros((3, 3, 3), dtype=np.uint8))
     for name, sentence in (
-        ("other.mat", "holds no 'ucm2'"),
+        ("other.mat", "holds none of ucm2"),
         ("even.npy", "2H \\+ 1 rows"),
         ("cube.npy", "3 x 3 x 3; a map is H x W"),
         ("nan.npy", "not finite"),

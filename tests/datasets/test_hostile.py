@@ -18,18 +18,15 @@ import cv2
 import numpy as np
 import pytest
 from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 from scipy.io import savemat
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, BadWeights
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.folder import Folder
-from segmeter.datasets.image_files import read_bytes, read_values
-from segmeter.datasets.labelmaps import read_proposals, read_results
+from segmeter.datasets.image_files import read_values
+from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, void_in
-from segmeter.datasets.matlab import read_mat
-from segmeter.datasets.numpy_files import read_npy
 from segmeter.datasets.pairing import pair
 from segmeter.models.fetching.transfer import unpack, unpack_one
 from segmeter.report.clickmaps import ShownMap, map_page
@@ -83,18 +80,6 @@ def test_what_is_no_regular_file_is_passed_over_and_said(images: Path, kind: str
     assert data.scenes() == ["a"]
     assert "left out, the first is 'b.png'" in data.recognised
     assert data.fingerprint()
-    for read in (read_bytes, read_values, lambda path: read_npy(path, 10)):
-        with pytest.raises((BadInput, NotFound), match=r"regular|link to nothing|cannot be read"):
-            read(odd)
-
-
-def test_pipes_as_masks_and_coco_images_do_not_hang(images: Path) -> None:
-    os.mkfifo(images / "masks" / "a_2.png")
-    assert len(Folder(str(images)).load("a").targets) == 1
-    os.mkfifo(images / "b.json")
-    os.mkfifo(images / "images" / "c.png")
-    with pytest.raises(NotFound, match="none of its"):
-        _coco(images, [{"segmentation": [[1, 1, 9, 1, 9, 9]]}], file_name="c.png")
 
 
 def test_names_that_are_not_utf8_are_passed_over_and_said(images: Path) -> None:
@@ -127,11 +112,11 @@ def test_gifs_are_said(images: Path) -> None:
 
 
 def test_coco_sizes_are_compared_with_the_image_before_anything_is_filled(images: Path) -> None:
-    whole = [0, 0, 16000, 0, 16000, 16000, 0, 16000]
-    data = _coco(images, [{"segmentation": [whole]}], height=16000, width=16000)
+    whole = [0, 0, 12000, 0, 12000, 12000, 0, 12000]
+    data = _coco(images, [{"segmentation": [whole]}], height=12000, width=12000)
 
     def read() -> None:
-        with pytest.raises(BadInput, match="says the image is 16000 x 16000, but it is 16 x 12"):
+        with pytest.raises(BadInput, match="says the image is 12000 x 12000, but it is 16 x 12"):
             _ = data.load("a").targets
 
     assert _peak(read) < 1 << 22
@@ -143,47 +128,13 @@ def test_run_lengths_are_compared_with_the_image_before_they_are_unpacked(images
     data = Folder(str(images))
 
     def read() -> None:
-        with pytest.raises(BadInput, match="claims an image of"):
+        with pytest.raises(BadInput, match="it is for an image of"):
             _ = data.load("a").targets
 
     assert _peak(read) < 1 << 22
     thing = {"segmentation": claims, "iscrowd": 0}
-    with pytest.raises(BadInput, match="claims an image of"):
+    with pytest.raises(BadInput, match="it is for an image of"):
         _ = _coco(images, [thing]).load("a").targets
-
-
-def test_many_masks_that_fill_their_image_are_refused(
-    images: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = {"size": [12, 16], "counts": [0, 12 * 16]}
-    things = [{"id": n, "segmentation": full} for n in range(20)]
-    (images / "list.json").write_text(json.dumps(things))
-    (images / "masks.json").write_text(json.dumps({"a.png": things}))
-    readers: list[Callable[[], object]] = [
-        lambda: read_proposals(images / "list.json"),
-        lambda: _coco(images, things).load("a").targets,
-        lambda: (images / "a_coco.json").unlink(),
-        lambda: Folder(str(images)).load("a").targets,
-    ]
-    for most in (20 * 12 * 16, 19 * 12 * 16):
-        monkeypatch.setattr("segmeter.datasets.claims.MOST_BITS", most)
-        for read in readers:
-            if most == 20 * 12 * 16 or read is readers[2]:
-                read()
-                continue
-            with pytest.raises(BadInput, match="its masks take more than"):
-                read()
-
-
-def test_run_lengths_that_claim_much_are_not_painted(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    file.write_text(json.dumps({"size": [16384, 16384], "counts": [5, 3, 16384 * 16384 - 8]}))
-
-    def read() -> None:
-        with pytest.raises(BadInput, match="save the label map as an image"):
-            read_results(file)
-
-    assert _peak(read) < 1 << 22
 
 
 def _palette(path: Path, indices: Any, bits: int = 8, **info: Any) -> Path:
@@ -201,21 +152,14 @@ def test_indices_of_a_colour_table_are_read_whatever_their_bits(tmp_path: Path, 
     assert np.array_equal(read_values(path), indices)
 
 
-def test_palette_masks_with_a_large_text_chunk_are_read(tmp_path: Path) -> None:
-    note = PngInfo()
-    note.add_text("why", "x" * (5 << 20), zip=True)
-    path = _palette(tmp_path / "a.png", SQUARE // 85, pnginfo=note)
-    assert np.array_equal(read_values(path), SQUARE // 85)
-
-
 def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(
         ">I", zlib.crc32(kind + content)
     )  # fmt: skip
 
 
-def test_palette_masks_of_14000_a_side_are_read(tmp_path: Path) -> None:
-    side = 14_000
+def test_palette_masks_of_13000_a_side_are_read(tmp_path: Path) -> None:
+    side = 13_000
     head = struct.pack(">IIBBBBB", side, side, 1, 3, 0, 0, 0)
     rows = zlib.compress(b"\0" * ((side // 8 + 1) * side), 1)
     parts = [(b"IHDR", head), (b"PLTE", b"\0\0\0\xff\xff\xff"), (b"IDAT", rows), (b"IEND", b"")]
@@ -332,12 +276,6 @@ def test_labels_below_zero_are_refused(tmp_path: Path) -> None:
         objects_in(tmp_path / "a.tif", "labels", None)
 
 
-def test_labels_whose_boxes_take_too_much_are_refused(tmp_path: Path, write: Write) -> None:
-    noise = np.random.default_rng(0).integers(0, 4000, (600, 900)).astype(np.uint16)
-    with pytest.raises(BadInput, match="give fewer labels"):
-        objects_in(write(tmp_path / "a.png", noise), "labels", None)
-
-
 # MATLAB, archives, pages.
 
 
@@ -347,18 +285,6 @@ def test_infinity_in_a_mat_file_is_refused(tmp_path: Path, name: str) -> None:
     savemat(path, {name: np.full((5, 7), np.inf)})
     with pytest.raises(BadInput, match=r"a\.mat"):
         read_results(path)
-
-
-def test_a_mat_file_whose_shape_is_infinite_is_refused(tmp_path: Path) -> None:
-    out = io.BytesIO()
-    savemat(out, {"labels": np.ones((5, 7))})
-    raw = bytearray(out.getvalue())
-    shape = raw.index(struct.pack("<IIii", 5, 8, 5, 7))
-    raw[shape : shape + 16] = struct.pack("<IIff", 7, 8, float("inf"), 7.0)  # 32-bit floats
-    path = tmp_path / "a.mat"
-    path.write_bytes(raw)
-    with pytest.raises(BadInput, match="not a whole MATLAB file"):
-        read_mat(path, "labels")
 
 
 @pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])

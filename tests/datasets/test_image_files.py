@@ -64,7 +64,7 @@ def test_sixteen_bits_are_kept(tmp_path):
 def test_a_file_that_claims_too_many_pixels_is_refused_unread(tmp_path):
     path = tmp_path / "bomb.png"
     path.write_bytes(_png_of(60_000, 60_000))
-    with pytest.raises(BadInput, match="claims 60000 x 60000 pixels"):
+    with pytest.raises(BadInput, match=r"bomb\.png.*3600000000 pixels"):
         read_rgb(path)
 
 
@@ -84,7 +84,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_what_is_no_image_is_refused(tmp_path):
     path = tmp_path / "a.png"
     path.write_text("<html>not found</html>")
-    with pytest.raises(BadInput, match="none of PNG, JPEG, BMP"):
+    with pytest.raises(BadInput, match=r"a\.png.*none of PNG, JPEG, BMP"):
         read_rgb(path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
 import json
 import tarfile
@@ -13,36 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pyarrow.parquet as pq
-from PIL import Image
-from scipy.io import savemat
 
-from segmeter.core.errors import BadWeights, NotFound, SegmeterError
+from segmeter.benchmarks.concepts.pairs import digest_of, read_phrases
+from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
-from segmeter.core.scenes import DatasetCard
-from segmeter.datasets.annotation_logs import read_log
-from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.folder import Folder
-from segmeter.datasets.groups import read_groups
-from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.labelmaps import (
-    read_contour_map,
-    read_edge_map,
-    read_object,
-    read_objects,
-    read_proposals,
-    read_results,
-)
-from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
 from segmeter.stats.effort import CostModel
 
-from .mutations import bytes_changed, json_changed, png_changed, text_changed
+from .mutations import bytes_changed, json_changed, text_changed
 from .reader import Reader
 from .services import SERVICES
 
@@ -52,131 +34,10 @@ LABELS = np.arange(12 * 16, dtype=np.uint8).reshape(12, 16) // 5
 PHOTO = np.stack([LABELS * 5, LABELS[::-1] * 6, 255 - LABELS], axis=2)
 
 
-def _encoded(suffix: str, pixels: Any, *options: int) -> bytes:
-    worked, raw = cv2.imencode(suffix, pixels, list(options))
-    assert worked
-    return bytes(raw.tobytes())
-
-
-def _images() -> list[bytes]:
-    return [_encoded(suffix, PHOTO) for suffix in (".png", ".jpg", ".bmp", ".tif", ".webp")]
-
-
-def _palette(bits: int) -> bytes:
-    out = io.BytesIO()
-    indices = (LABELS & ((1 << bits) - 1)).astype(np.uint8)
-    image = Image.frombytes("P", (16, 12), indices.tobytes())
-    image.putpalette(list(range(256)) * 3)
-    image.save(out, "png", bits=bits)
-    return out.getvalue()
-
-
-def _masks() -> list[bytes]:
-    grey = [_encoded(".png", LABELS), _encoded(".png", LABELS.astype(np.uint16) * 300)]
-    return [*grey, _encoded(".png", PHOTO), *(_palette(bits) for bits in (1, 2, 4, 8))]
-
-
-def _read_mask(path: Path) -> None:
-    kind = told_from(readable([path]))
-    objects_in(path, kind, void_in([path]))
-
-
-def _coco() -> list[bytes]:
-    shape = {"height": 12, "width": 16}
-    outlines: list[Any] = [
-        [[1, 1, 9, 1, 9, 9, 1, 9]], [[1, 1, 5, 5]], Mask.of(LABELS > 9).to_coco(),
-        {"size": [12, 16], "counts": [5, 9, 178]},
-    ]  # fmt: skip
-    things = [
-        {"id": n, "image_id": 1, "category_id": 1, "iscrowd": n % 2, "bbox": [1, 1, 3, 3],
-         "area": 9, "segmentation": outline}
-        for n, outline in enumerate(outlines)
-    ]  # fmt: skip
-    return [
-        json.dumps(
-            {
-                "images": [{"id": 1, "file_name": "a.png", **shape}],
-                "annotations": things,
-                "categories": [{"id": 1, "name": "thing", "supercategory": "all"}],
-            }
-        ).encode()
-    ]
-
-
-def _with_image(folder: Path) -> None:
-    (folder / "a.png").write_bytes(_encoded(".png", PHOTO))
-
-
-def _read_coco(path: Path) -> None:
-    data = CocoJson(DatasetCard("mine", "mine", "mine", "mine"), path, path.parent)
-    for name in data.scenes():
-        data.load(name).check()
-    data.card.missing.encode()
-
-
-def _runs() -> list[bytes]:
-    mask = Mask.of(LABELS > 9)
-    plain = {"size": [12, 16], "counts": mask.run_lengths().tolist(), "label": "thing"}
-    kinds: list[Any] = [
-        {"a.png": [mask.to_coco(), {"id": 7, "segmentation": plain}]},
-        {"a": {"one": mask.to_coco(), "two": plain}},
-    ]
-    return [json.dumps(kind).encode() for kind in kinds]
-
-
-def _read_runs(path: Path) -> None:
-    data = Folder(str(path.parent))
-    for name in data.scenes():
-        data.load(name).check()
-
-
-def _mask_list() -> list[bytes]:
-    mask = Mask.of(LABELS > 9).to_coco()
-    return [json.dumps([mask, {"segmentation": mask, "category": "x"}]).encode()]
-
-
-def _each(*readers: Callable[[Path], object]) -> Callable[[Path], None]:
-    """All of some readers; refused is only what none of them reads."""
-
-    def read(path: Path) -> None:
-        refused: list[SegmeterError] = []
-        for reader in readers:
-            try:
-                reader(path)
-            except SegmeterError as error:
-                refused.append(error)
-        if len(refused) == len(readers):
-            raise refused[0]
-
-    return read
-
-
 def _saved(save: Callable[[io.BytesIO], object]) -> bytes:
     out = io.BytesIO()
     save(out)
     return out.getvalue()
-
-
-def _matlab() -> list[bytes]:
-    ground_truth = np.empty((1, 1), dtype=object)
-    ground_truth[0, 0] = {"Segmentation": LABELS.astype(float)}
-    levels = np.zeros((25, 33))
-    contents: list[dict[str, Any]] = [
-        {"labels": LABELS}, {"ucm2": levels}, {"groundTruth": ground_truth}, {"E": levels},
-    ]  # fmt: skip
-    plain = [_saved(lambda out, c=c: savemat(out, c)) for c in contents]
-    return [*plain, *(_saved(lambda out, c=c: savemat(out, c, do_compression=True))
-                      for c in contents)]  # fmt: skip
-
-
-def _arrays() -> list[bytes]:
-    arrays = [LABELS, LABELS / 50.0, np.asfortranarray(LABELS / 99.0)]
-    return [_saved(lambda out, a=a: np.save(out, a)) for a in arrays]
-
-
-def _label_arrays() -> list[bytes]:
-    arrays = [LABELS, LABELS.astype(">i4"), np.asfortranarray(LABELS), LABELS > 5]
-    return [_saved(lambda out, a=a: np.save(out, a)) for a in arrays]
 
 
 def _challenge_cases() -> list[bytes]:
@@ -193,58 +54,6 @@ def _read_challenge_case(path: Path) -> None:
     for name in ("imgs", "gts", "spacing", "boxes"):
         read_member(path, name)
     holds_cases(path.parent)
-
-
-def _nifti(suffix: str) -> Callable[[], list[bytes]]:
-    def make() -> list[bytes]:
-        import nibabel
-
-        made = []
-        with tempfile.TemporaryDirectory() as folder:
-            for kind in (np.int16, np.float32, np.uint8):
-                image = nibabel.Nifti1Image(np.arange(60).reshape(3, 4, 5).astype(kind), np.eye(4))
-                nibabel.save(image, f"{folder}/a{suffix}")
-                made.append(Path(f"{folder}/a{suffix}").read_bytes())
-        return made
-
-    return make
-
-
-def _read_nifti(path: Path) -> None:
-    from segmeter.datasets.volumes.nifti import open_nifti
-
-    np.asarray(open_nifti(path).read()).sum()
-
-
-def _nrrd() -> list[bytes]:
-    import nrrd
-
-    made = []
-    with tempfile.TemporaryDirectory() as folder:
-        for encoding in ("raw", "gzip"):
-            header = {"encoding": encoding, "space": "left-posterior-superior",
-                      "space directions": np.eye(3), "space origin": [0, 0, 0]}  # fmt: skip
-            nrrd.write(f"{folder}/a.nrrd", np.arange(60, dtype=np.int16).reshape(3, 4, 5), header)
-            made.append(Path(f"{folder}/a.nrrd").read_bytes())
-    return made
-
-
-def _read_itk(path: Path) -> None:
-    from segmeter.datasets.volumes.itk_files import open_itk
-
-    np.asarray(open_itk(path).read()).sum()
-
-
-def _metaimage() -> list[bytes]:
-    import SimpleITK
-
-    made = []
-    with tempfile.TemporaryDirectory() as folder:
-        for packed in (False, True):
-            image = SimpleITK.GetImageFromArray(np.arange(60, dtype=np.int16).reshape(3, 4, 5))
-            SimpleITK.WriteImage(image, f"{folder}/a.mha", packed)
-            made.append(Path(f"{folder}/a.mha").read_bytes())
-    return made
 
 
 def _dicom() -> list[bytes]:
@@ -265,28 +74,6 @@ def _dicom() -> list[bytes]:
     record.BitsAllocated, record.BitsStored, record.HighBit = 16, 16, 15
     record.PixelRepresentation, record.PixelData = 0, LABELS.astype("<u2").tobytes()
     return [_saved(lambda out: record.save_as(out, enforce_file_format=True))]
-
-
-def _read_dicom(path: Path) -> None:
-    from segmeter.datasets.volumes.dicom import read_structures, walk_dicom
-
-    found, _ = walk_dicom([path])
-    for series in found:
-        opened = series.open()
-        opened.read()
-        list(read_structures(opened, series.structures))
-
-
-def _clicks() -> list[bytes]:
-    head = "dataset,image_stem,object_stem,model_type,click_type,full_stem,device,x,y,w,h\n"
-    rows = ["GrabCut,a,1,,first,a_______1,pc,3,4,16,12", "GrabCut,b,,,first,b,mobile,5,6,16,12"]
-    return [(head + "\n".join(rows) + "\n").encode()]
-
-
-def _read_clicks(path: Path) -> None:
-    from segmeter.datasets.recorded_clicks import read_clicks
-
-    read_clicks(path)
 
 
 def _prompts() -> list[bytes]:
@@ -407,17 +194,6 @@ def _compacted() -> list[bytes]:
         return [path.read_bytes() for path in Path(folder).glob("run/jobs/compacted-*.parquet")]
 
 
-def _groups() -> list[bytes]:
-    return [b"mask,group,size\na/1,x,small\na/2,y,\n", "mask,group\nä/1,é\n".encode()]
-
-
-def _logs() -> list[bytes]:
-    line = {"annotator": "a", "image": "p", "object": "1", "event": "click", "time": 1.5}
-    rows = [line | {"time": 1.5 + k} for k in range(3)]
-    text = "annotator,image,object,event,time\na,p,1,click,2024-01-01T00:00:00Z\n"
-    return ["\n".join(map(json.dumps, rows)).encode(), text.encode()]
-
-
 def _in_run(read: Callable[[Path], object]) -> Callable[[Path], None]:
     """Reads the run with one of its files exchanged for the mutated one."""
 
@@ -481,31 +257,6 @@ def _read_boxes(path: Path) -> None:
     check_file(str(path), {"images": images, "categories": [{"id": 1}, {"id": 2}]})
 
 
-def _volume_folder(folder: Path) -> None:
-    """Two volumes with label maps, laid out as nnU-Net's data sets are."""
-    import nibabel
-
-    for part, name in (("imagesTr", "case_01_0000"), ("labelsTr", "case_01")):
-        (folder / part).mkdir()
-        values = np.arange(60).reshape(3, 4, 5) // 20
-        nibabel.save(
-            nibabel.Nifti1Image(values.astype(np.int16), np.eye(4)),
-            folder / part / f"{name}.nii.gz",
-        )
-
-
-def _dataset_json() -> list[bytes]:
-    names = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "a": 1, "b": [1, 2]}}
-    task = {"modality": {"0": "CT"}, "labels": {"0": "background", "1": "a"}}
-    return [json.dumps(names | {"file_ending": ".nii.gz"}).encode(), json.dumps(task).encode()]
-
-
-def _read_volume_folder(path: Path) -> None:
-    data = Folder(path=str(path.parent))
-    for scene in data.scenes():
-        _ = data.load(scene).targets
-
-
 def _click_network() -> list[bytes]:
     import torch
 
@@ -547,30 +298,6 @@ def _read_onnx(path: Path) -> None:
     from segmeter.models.detectors import OnnxFile
 
     OnnxFile("fuzzed", str(path), frozenset({"image"})).run({"image": np.zeros((1, 4), np.float32)})
-
-
-def _click_tables() -> list[bytes]:
-    head = "full_stem,model_name,click_type,l1,nss,pde\n"
-    return [(head + "a,ud,first,1.5,0.2,0.3\na,dt,first,1.2,0.8,0.9\n").encode()]
-
-
-def _read_click_tables(path: Path) -> None:
-    from segmeter.clickability.fitting.first_clicks import read_tables
-
-    read_tables(path)
-
-
-def _named_masks() -> list[bytes]:
-    masks = {"a": Mask.of(LABELS > 9).to_coco(), "b": Mask.of(LABELS > 20).to_coco()}
-    return [json.dumps(masks).encode()]
-
-
-def _read_named_masks(path: Path) -> None:
-    from segmeter.clickability.fitting.first_clicks import read_masks
-
-    packed = path.with_suffix(".json.gz")
-    packed.write_bytes(gzip.compress(path.read_bytes(), 1))
-    read_masks(packed)
 
 
 def _read_click_model(path: Path) -> None:
@@ -645,22 +372,6 @@ def _read_lease(path: Path) -> None:
     held = _held(place_of(path.parent))
     if held:
         _over(held)
-
-
-def _id_maps() -> list[bytes]:
-    import h5py
-
-    def save(out: io.BytesIO) -> None:
-        with h5py.File(out, "w") as file:
-            file["exported_data"] = LABELS.astype(np.int32)
-
-    return [_saved(save)]
-
-
-def _read_id_map(path: Path) -> None:
-    from segmeter.datasets.zeroshot.id_images import _read_hdf5
-
-    _read_hdf5(path, "exported_data")
 
 
 PLANS, SIGNED = _of_run("plan.json"), _of_run("provenance.json")
@@ -782,24 +493,8 @@ def _read_box_rows(column: str) -> Callable[[Path], None]:
 
 
 READERS: dict[str, Reader] = {
-    "images": Reader(_images, read_rgb, "a.png", png_changed),
-    "masks": Reader(_masks, _read_mask, "a.png", png_changed),
-    "coco": Reader(_coco, _read_coco, "things.json", json_changed, _with_image),
-    "runs": Reader(_runs, _read_runs, "masks.json", json_changed, _with_image),
-    "mask-lists": Reader(
-        _mask_list, _each(read_proposals, read_objects, read_object), "a.json", json_changed
-    ),
     "encoded": Reader(_volume_masks, _read_encoded, "a.txt", text_changed),
-    "mat": Reader(_matlab, _each(read_results, read_contour_map, read_edge_map), "a.mat"),
-    "npy": Reader(_arrays, read_edge_map, "a.npy"),
-    "label-npy": Reader(_label_arrays, read_results, "a.npy"),
     "cvpr25-npz": Reader(_challenge_cases, _read_challenge_case, "a.npz"),
-    "nifti": Reader(_nifti(".nii"), _read_nifti, "a.nii", needs="nibabel"),
-    "nifti-gz": Reader(_nifti(".nii.gz"), _read_nifti, "a.nii.gz", needs="nibabel"),
-    "nrrd": Reader(_nrrd, _read_itk, "a.nrrd", text_changed, needs="nrrd"),
-    "metaimage": Reader(_metaimage, _read_itk, "a.mha", text_changed, needs="SimpleITK"),
-    "dicom": Reader(_dicom, _read_dicom, "a.dcm", needs="pydicom"),
-    "clicks": Reader(_clicks, _read_clicks, "clicks.csv", text_changed),
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),
     "checkpoints": Reader(_checkpoints, _read_weights, "a.pth", needs="torch"),
@@ -833,19 +528,9 @@ READERS: dict[str, Reader] = {
     },
     **SERVICES,
     "boxes": Reader(_boxes, _read_boxes, "boxes.json", json_changed),
-    "dataset-json": Reader(
-        _dataset_json,
-        _read_volume_folder,
-        "dataset.json",
-        json_changed,
-        _volume_folder,
-        needs="nibabel",
-    ),
     "click-networks": Reader(_click_network, _read_click_network, "a.pth", needs="torch"),
     "click-models": Reader(_tensors, _read_click_model, "a.safetensors", needs="torch"),
     "onnx": Reader(_onnx, _read_onnx, "a.onnx", needs="onnxruntime"),
-    "click-tables": Reader(_click_tables, _read_click_tables, "a.csv", text_changed),
-    "named-masks": Reader(_named_masks, _read_named_masks, "a.json", json_changed),
     "click-network-tensors": Reader(_tensors, _read_click_network, "a.safetensors", needs="torch"),
     "saliency": Reader(_tensors, _read_saliency, "a.safetensors", needs="torch", share=10),
     "sam-configs": Reader(_sam_configs, _read_sam_config, "config.json", json_changed),
@@ -855,15 +540,18 @@ READERS: dict[str, Reader] = {
     ),
     "noted-users": Reader(_noted_users, _read_noted_users, "a.json", json_changed),
     "leases": Reader(_leases, _read_lease, "a.json", json_changed),
-    "id-maps": Reader(_id_maps, _read_id_map, "a.h5", needs="h5py"),
     "zip": Reader(_zip, _read_archive, "a.zip"),
     "tar": Reader(_tar, _read_archive, "a.tar"),
     "costs": Reader(_costs, CostModel.read, "cost.toml", text_changed),
     "study-plans": Reader(_study_plans, _read_study_plan, "plan.toml", text_changed),
     "plan": Reader(PLANS, _in_run(_plan), "plan.json", json_changed, _a_run),
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
-    "groups": Reader(_groups, read_groups, "groups.csv", text_changed),
-    "annotation-logs": Reader(_logs, read_log, "log.csv", text_changed),
+    "phrases": Reader(
+        lambda: [b"image,phrase,objects\n0,cat,1 2\n1,the left dog,\n", b"image,phrase\na,b\n"],
+        lambda path: read_phrases(str(path), digest_of(str(path))),
+        "phrases.csv",
+        text_changed,
+    ),
     "compacted-files": Reader(
         _compacted, _in_run(_summary), "a.parquet", bytes_changed, _a_compacted_run, share=50
     ),

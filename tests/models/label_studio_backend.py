@@ -1,4 +1,4 @@
-"""A Label Studio ML backend of the tests' own: `python label_studio_backend.py MODEL`.
+"""A Label Studio ML backend of the tests' own: `python label_studio_backend.py MODEL [PORT]`.
 
 It answers `/predict` as Label Studio's SAM example does: points in percent are cut off to
 pixels, masks come back as brush labels in Label Studio's run lengths. Prints its port.
@@ -68,6 +68,7 @@ class Backend(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     Backend.model = catalogue.models.make(sys.argv[1])
-    server = HTTPServer(("127.0.0.1", 0), Backend)
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    server = HTTPServer(("127.0.0.1", port), Backend)
     print(server.server_address[1], flush=True)
     server.serve_forever()

@@ -63,7 +63,7 @@ class _FaultyEncodedScene:
     def predict(self, requests: Sequence[Request]) -> Sequence[MaskPrediction]:
         fault = self.model.fault
         self.model.rounds += 1
-        if fault == "abilities" and any("Words" in repr(a.prompts) for a in requests):
+        if fault == "abilities" and any("Text" in repr(a.prompts) for a in requests):
             raise TypeError("what are words?")
         if fault == "leak":
             return (

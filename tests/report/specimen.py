@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Box, Click, Scribble, Words
+from segmeter.core.prompts import Box, Click, Scribble, Text
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -109,7 +109,7 @@ def page() -> Page:
         [guide, Line("c", [0.1, 0.5], [0.9, 0.4]), dots],
     )
     small = Chart("small", Axis("round"), Axis("IoU, %", percent=True), [curve, other])
-    said = (Click((48, 48)), Scribble(((1, 1), (5, 9))), Words("cat"))
+    said = (Click((48, 48)), Scribble(((1, 1), (5, 9))), Text("cat"))
     shown = Illustration(
         pixels(),
         f"**{HOSTILE}**",

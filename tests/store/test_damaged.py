@@ -216,6 +216,7 @@ def test_a_plan_of_any_content_gives_one_sentence(content: bytes, run: Path, typ
         code, _, err = typed(*command)
         assert code == 2
         assert len(err.splitlines()) == 1
+        assert f"{run}/plan.json" in err
 
 
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD)

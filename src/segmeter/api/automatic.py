@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from segmeter.api.loading import parsed_options, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.errors import NotFound, SegmeterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,7 +181,7 @@ def _one(
 
 def _files(images: Sequence[Path]) -> list[Path]:
     """All images that were named; refused before a model is loaded where one is damaged."""
-    from segmeter.datasets.image_files import SUFFIXES, header_size, read_bytes
+    from segmeter.datasets.image_files import SUFFIXES, image_size
 
     files: list[Path] = []
     for path in images:
@@ -193,10 +193,7 @@ def _files(images: Sequence[Path]) -> list[Path]:
             raise NotFound(f"folder '{path}' holds no images")
         files += inside
     for file in files:
-        try:
-            header_size(read_bytes(file))
-        except (ValueError, IndexError, LookupError) as error:
-            raise BadInput(f"'{file}' is not a whole image: {error}; get it again") from error
+        image_size(file)
     return files
 
 

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["BASE", "SIZES", "Clickability", "Size"]
-
 
 @dataclass(frozen=True, slots=True)
 class Size:

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["U2NetP"]
-
 _INNER, _OUTER = 16, 64
 
 

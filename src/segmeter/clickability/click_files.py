@@ -26,20 +26,7 @@ from segmeter.core.scenes import Dataset
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
 
-__all__ = [
-    "Round",
-    "Thing",
-    "astray",
-    "few_of_a_device",
-    "left_out",
-    "rounds_of",
-    "too_few",
-    "unasked",
-    "unplayed",
-    "without_masks",
-    "without_partner",
-    "write_simulated",
-]
+__all__ = ["Thing", "astray", "left_out", "unasked", "unplayed", "without_masks", "write_simulated"]
 
 
 Kind = Literal["first", "fn", "fp"]

@@ -21,7 +21,7 @@ from segmeter.datasets.recorded_clicks import Clicks, Key
 from segmeter.measures.clickmaps import SampleScores, ceiling, compare_devices, compare_samples
 from segmeter.measures.clicks import Sides
 
-__all__ = ["MODES", "REFERENCE", "Row", "ceilings", "devices", "display_modes", "summarised"]
+__all__ = ["REFERENCE", "Row"]
 
 # The published comparison takes keys with at least so many clicks of each device.
 ENOUGH = 10

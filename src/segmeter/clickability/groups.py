@@ -37,18 +37,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 from segmeter.kernels import compiled, threads
 
-__all__ = [
-    "GROUPS",
-    "Draw",
-    "draw_corrected",
-    "draw_published",
-    "draw_voxel",
-    "drawn_on_prior",
-    "group_of_pixels",
-    "limits",
-    "share_of_group",
-    "volume_prior",
-]
+__all__ = ["GROUPS", "Draw", "draw_voxel", "group_of_pixels", "share_of_group", "volume_prior"]
 
 
 GROUPS = 10

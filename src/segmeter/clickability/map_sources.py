@@ -37,16 +37,7 @@ from segmeter.core.seeds import generator
 from segmeter.kernels import threads
 from segmeter.measures.clickmaps import ROWS, MapScores, compare
 
-__all__ = [
-    "NAMES",
-    "SCORES",
-    "ClickSource",
-    "FirstRounds",
-    "check_source",
-    "map_scores",
-    "scores_by_key",
-    "source",
-]
+__all__ = ["FirstRounds", "check_source", "map_scores", "source"]
 
 
 NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")

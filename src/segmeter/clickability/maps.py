@@ -17,15 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 
-__all__ = [
-    "ClickMap",
-    "blurred_clicks",
-    "depth_px",
-    "distance",
-    "from_clicks",
-    "soft_error_region",
-    "uniform",
-]
+__all__ = ["ClickMap", "depth_px"]
 
 
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:

@@ -21,16 +21,7 @@ from segmeter.core.scenes import Scene, Target
 if TYPE_CHECKING:
     from segmeter.clickability._segnext import Clickability
 
-__all__ = [
-    "FRAME",
-    "Letterbox",
-    "NetworkSource",
-    "apply",
-    "load",
-    "normalised",
-    "read_tensors",
-    "save",
-]
+__all__ = ["NetworkSource"]
 
 
 FRAME = 416

@@ -26,7 +26,7 @@ from segmeter.clickability.maps import ClickMap, depth_px
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 
-__all__ = ["REACH", "Numbers", "Round", "kernel_numbers", "prior", "prior_on", "shipped"]
+__all__ = ["Round", "prior"]
 
 Round = Literal["first", "later"]
 # A click counts if it misses the object by at most this share of the image's diagonal.

@@ -16,8 +16,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 
-__all__ = ["Saliency", "SaliencySource", "U2Net", "crop_box"]
-
 _SIDE = 320
 _GREY = 128
 _GROWTH = 1.4

@@ -32,6 +32,7 @@ __all__ = [
     "ForgetsPrompts",
     "GivesLater",
     "GivesPrompts",
+    "HasVocabulary",
     "JudgePair",
     "KeepsState",
     "KnowsItsScan",
@@ -299,6 +300,21 @@ class ChecksData(Protocol):
     """A benchmark that refuses files of its own that are wrong before anything is written."""
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None: ...
+
+
+@capability
+class HasVocabulary(Protocol):
+    """A scene whose data set lists its classes, so that some are known to be absent."""
+
+    @property
+    def absent_classes(self) -> Sequence[str]:
+        """Classes that are known not to be in the scene."""
+        ...
+
+    @property
+    def classes_by_scene(self) -> Mapping[str, frozenset[str]]:
+        """The classes of every scene of the data set."""
+        ...
 
 
 @capability

@@ -44,7 +44,7 @@ PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 class ModelCard:
     """Facts about a model: name, prompts it accepts, licence, citation.
 
-    `abilities` are the prompts it takes (`click`, `box`, `scribble`, `mask`, `words`) and
+    `abilities` are the prompts it takes (`click`, `box`, `scribble`, `mask`, `text`) and
     what else it offers (`automatic`, `differentiable`, `volume`).
     """
 

@@ -27,7 +27,7 @@ __all__ = [
     "Prompt",
     "Prompts",
     "Scribble",
-    "Words",
+    "Text",
     "as_prompts",
     "check_inside",
     "from_json",
@@ -73,13 +73,13 @@ class MaskHint:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Text:
     """A phrase that names the object."""
 
     text: str
 
 
-Prompt = Click | Box | Scribble | MaskHint | Words
+Prompt = Click | Box | Scribble | MaskHint | Text
 Prompts = Prompt | Sequence[Prompt] | None
 """Prompts of one round: one, several, or None when the user accepts the mask."""
 
@@ -175,8 +175,8 @@ def to_json(prompt: Prompt) -> str:
             return json.dumps({"scribble": [_plain(p) for p in points], "positive": positive})
         case MaskHint(mask):
             return json.dumps({"mask": mask.to_coco()})
-        case Words(text):
-            return json.dumps({"words": text})
+        case Text(text):
+            return json.dumps({"text": text})
 
 
 def from_json(text: str) -> Prompt:
@@ -203,18 +203,18 @@ def _prompt(content: Any, text: str) -> Prompt:
                 return Scribble(tuple(_point(p) for p in points), positive)
             case {"mask": mask}:
                 return MaskHint(Mask.from_coco(mask))
-            case {"words": str(words)}:
-                return Words(words)
+            case {"text": str(phrase)}:
+                return Text(phrase)
     except (ValueError, TypeError, OverflowError) as error:
         raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
-    raise BadInput(f"prompt {text[:80]!r} is none of click, box, scribble, mask, words")
+    raise BadInput(f"prompt {text[:80]!r} is none of click, box, scribble, mask, text")
 
 
 def kind_of(prompt: Prompt) -> str:
     """The kind of a prompt, as rows and cost models name it.
 
-    >>> kind_of(Click((3, 4))), kind_of(Words("a dog"))
-    ('click', 'words')
+    >>> kind_of(Click((3, 4))), kind_of(Text("a dog"))
+    ("click", "text")
     """
     match prompt:
         case Click():
@@ -225,8 +225,8 @@ def kind_of(prompt: Prompt) -> str:
             return "scribble"
         case MaskHint():
             return "mask"
-        case Words():
-            return "words"
+        case Text():
+            return "text"
 
 
 def round_to_json(prompts: Sequence[Prompt]) -> str | None:

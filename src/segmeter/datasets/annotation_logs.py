@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core.annotation_events import EVENTS, AnnotationEvent
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
+from segmeter.datasets.image_files import named_errors
 
-__all__ = ["COLUMNS", "AnnotationLog", "read_log"]
+__all__ = ["read_log"]
 
 COLUMNS = ("annotator", "image", "object", "event", "time")
-_MOST_LINES = 5_000_000
-_LONGEST_LINE = 1 << 16
 _MILLISECONDS = 1e11  # no clock counts so many seconds; since 1970 they are milliseconds
 
 
@@ -57,25 +56,17 @@ def read_log(path: Path) -> AnnotationLog:
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Every line as a mapping, with its number."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            opening = file.read(1)
-            file.seek(0)
-            found = _json_lines(file, path) if opening == "{" else _csv_lines(file, path)
-            for count, numbered in enumerate(found):
-                if count >= _MOST_LINES:
-                    raise BadInput(f"'{path}' has more than {_MOST_LINES} lines; cut it in pieces")
-                yield numbered
-    except FileNotFoundError:
-        raise NotFound(f"no log at '{path}'") from None
-    except (UnicodeDecodeError, csv.Error, OSError) as error:
-        raise BadInput(f"'{path}' cannot be read as CSV or JSON lines: {error}") from error
+    with (
+        named_errors(path, "cannot be read as CSV or JSON lines"),
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        opening = file.read(1)
+        file.seek(0)
+        yield from _json_lines(file, path) if opening == "{" else _csv_lines(file, path)
 
 
 def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    number = 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
+    for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
         try:

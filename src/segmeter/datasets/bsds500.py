@@ -15,10 +15,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.matlab import read_mat
+from segmeter.datasets.labelmaps import read_mat
 from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
-
-__all__ = ["Bsds500", "Labels"]
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]

@@ -23,15 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.image_files import read_bytes
 from segmeter.runtime.remote_files import cache_folder
 
-__all__ = ["Index", "Spans", "has_lists", "index_of"]
-
 _LARGE = 1 << 26
-_MOST = 1 << 33
 _VERSION = 1
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -70,10 +66,7 @@ class Index:
 
 def index_of(path: Path) -> Index:
     """The index of a file; ValueError, KeyError or TypeError when it is of another layout."""
-    try:
-        state = path.stat()
-    except FileNotFoundError:
-        raise NotFound(f"no file '{path}'") from None
+    state = path.stat()
     if state.st_size < _LARGE:
         return _built(path)
     key = fingerprint(_VERSION, str(path.resolve()), state.st_size, state.st_mtime_ns)
@@ -89,7 +82,7 @@ def index_of(path: Path) -> Index:
 
 def has_lists(path: Path) -> bool:
     """Whether a JSON file's outermost object has COCO's `images` and `annotations`."""
-    reader = _reader(read_bytes(path, most=_MOST))
+    reader = _reader(read_bytes(path))
     names = set()
     try:
         for key in reader.members():
@@ -108,7 +101,7 @@ def _reader(raw: bytes) -> _Reader:
 
 
 def _built(path: Path) -> Index:
-    raw = read_bytes(path, most=_MOST)
+    raw = read_bytes(path)
     reader = _reader(raw)
     lists: dict[str, list[Any]] = {"categories": []}
     things: list[tuple[Any, int, int, bool]] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -16,19 +17,15 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import HasVocabulary, capable
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
-from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb
-from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
+from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
-
-__all__ = ["CocoImage", "CocoJson", "Crowd", "coco", "lvis"]
-
 
 Crowd = Literal["leave-out", "keep"]
 
@@ -42,6 +39,7 @@ class _Image:
     things: Spans
 
 
+@capable(HasVocabulary)
 class CocoImage(Image):
     """An image of COCO's or LVIS's that also knows what detections are scored against."""
 
@@ -60,6 +58,20 @@ class CocoImage(Image):
     def detection_ground_truth(self) -> DetectionGroundTruth:
         """Classes, areas, boxes and crowd regions as the annotations state them."""
         return self._source.detection_ground_truth(self.id)
+
+    @property
+    def absent_classes(self) -> list[str]:
+        """Classes without an object here; with LVIS those that the image was searched for."""
+        found = self.detection_ground_truth
+        there = {thing.category for thing in found.objects}
+        if found.federated:
+            return [c.name for c in found.categories if c.id in set(found.negative) - there]
+        return [c.name for c in found.categories if c.id not in there]
+
+    @property
+    def classes_by_scene(self) -> Mapping[str, frozenset[str]]:
+        """The classes of every image of the file."""
+        return self._source.classes_by_scene
 
 
 class CocoJson:
@@ -130,7 +142,7 @@ class CocoJson:
         image = self._listed[scene]
         number = int(image.things[0, 0])
         record = self._index.images[number]
-        try:
+        with self._of_coco():
             spans = self._index.spans[self._index.spans[:, 0] == number]
             objects = [self._object(r, image) for r in self._index.read(spans)]
             return DetectionGroundTruth(
@@ -142,8 +154,19 @@ class CocoJson:
                 tuple(record.get("neg_category_ids") or ()),
                 tuple(record.get("not_exhaustive_category_ids") or ()),
             )
-        except WRONG_LAYOUT as error:
-            raise self._not_coco(error) from error
+
+    @cached_property
+    def classes_by_scene(self) -> dict[str, frozenset[str]]:
+        """The classes of every image at hand."""
+        names = {category.id: category.name for category in self._categories}
+        return {
+            scene: frozenset(
+                names[r["category_id"]]
+                for r in self._index.read(self._listed[scene].things)
+                if r["category_id"] in names
+            )
+            for scene in self._at_hand
+        }
 
     def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
         where = f"'{self._annotations}', object {record['id']}"
@@ -168,12 +191,9 @@ class CocoJson:
         """The objects of an image; those whose outline covers no pixel are passed over."""
         image = self._listed[scene]
         self._check_claim(scene, image)
-        try:
+        with self._of_coco():
             records = self._index.read(image.things)
-            found = (target for record in records if (target := self._target(record, image)))
-            return list(within_memory(found, lambda t: t.mask, f"{self._card.name}/{scene}"))
-        except WRONG_LAYOUT as error:
-            raise self._not_coco(error) from error
+            return [target for record in records if (target := self._target(record, image))]
 
     def _check_claim(self, scene: str, image: _Image) -> None:
         """Refuse a claimed size that is not the image's, upright or lying, before filling it."""
@@ -193,10 +213,8 @@ class CocoJson:
 
     @cached_property
     def _index(self) -> Index:
-        try:
+        with self._of_coco():
             return index_of(self._annotations)
-        except WRONG_LAYOUT as error:
-            raise self._not_coco(error) from error
 
     @cached_property
     def _classes(self) -> Mapping[Any, tuple[str, dict[str, str]]]:
@@ -205,10 +223,8 @@ class CocoJson:
     @cached_property
     def _listed(self) -> dict[str, _Image]:
         """Images that have objects, by name."""
-        try:
+        with self._of_coco():
             return _parse(self._index, self._crowd == "keep")
-        except WRONG_LAYOUT as error:
-            raise self._not_coco(error) from error
 
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
@@ -225,10 +241,8 @@ class CocoJson:
         some_at_hand(self._card.name, list(self._listed), list(found), self._images)
         return found
 
-    def _not_coco(self, error: Exception) -> BadInput:
-        return BadInput(
-            f"'{self._annotations}' is not a JSON file of COCO's layout: {layout_fault(error)}"
-        )
+    def _of_coco(self) -> AbstractContextManager[None]:
+        return named_errors(self._annotations, "is not a JSON file of COCO's layout")
 
 
 def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, float, float]:

@@ -42,8 +42,6 @@ from segmeter.datasets.volumes.layouts import holds_volumes
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.runtime.remote_files import is_address, local_folder
 
-__all__ = ["Folder", "MaskFiles"]
-
 T = TypeVar("T")
 _LOOKED_AT = 32
 _ADVICE = (

@@ -8,13 +8,12 @@ A groups file is CSV. Its first column is `mask`, a target's name as runs have i
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from segmeter.core.errors import BadInput, suggestion
-from segmeter.datasets.image_files import read_bytes
+from segmeter.datasets.image_files import named_errors
 
 __all__ = ["Groups", "read_groups", "read_table", "write_groups"]
 
@@ -69,14 +68,11 @@ def read_groups(path: Path) -> Groups:
 
 def read_table(path: Path, what: str, first: str) -> list[dict[str, str]]:
     """The lines of a CSV file with a header, stripped; `first` is a column it must have."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{what} '{path}' is not text in UTF-8") from error
-    try:
-        lines = iter(list(csv.reader(io.StringIO(text))))
-    except csv.Error as error:  # a cell without end, or lines that end in two ways
-        raise BadInput(f"{what} '{path}' is no CSV: {error}") from error
+    with (
+        named_errors(path, f"is no {what} in CSV and UTF-8"),
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        lines = iter(list(csv.reader(file)))
     header = [name.strip() for name in next(lines, [])]
     if first not in header or len(set(header)) != len(header):
         raise BadInput(f"{what} '{path}' has no column '{first}'; its first line names the columns")

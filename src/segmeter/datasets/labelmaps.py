@@ -6,8 +6,6 @@
   setting), `ucm2` (an ultrametric contour map), or one of `labels`, `Segmentation`, `seg`;
 - `.json`: COCO run lengths, one object or a list of them; what none covers is label 0.
 
-Files are untrusted: sizes are checked before anything is unpacked, nothing is unpickled.
-
 Objects and proposals of a user's own, read from files.
 
 - an object: a mask file (`.png`, `.npy`, `.mat`), where every label but 0 belongs to it, or
@@ -22,7 +20,6 @@ Pixels with the label `void` are not judged.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,24 +31,17 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
-from segmeter.datasets.claims import within_memory
-from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_bytes, read_values
-from segmeter.datasets.matlab import read_first, read_mat
-from segmeter.datasets.numpy_files import read_npy
+from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 
 __all__ = [
     "RESULT_SUFFIXES",
-    "Objects",
     "paired_files",
-    "read_contour_map",
     "read_edge_map",
-    "read_label_map",
     "read_label_maps",
     "read_object",
     "read_objects",
     "read_proposals",
     "read_results",
-    "read_run_lengths",
 ]
 
 
@@ -61,7 +51,6 @@ RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".
 _GROUND_TRUTHS, _SETTINGS, _CONTOURS = "groundTruth", "segs", ("ucm2", "ucm")
 _SINGLE = ("labels", "Segmentation", "segmentation", "seg", "partition")
 _LARGEST_LABEL = (1 << 31) - 1
-_MOST_PAINTED = 1 << 26  # what a file of a few bytes may claim; 53 megapixels are TETRIS's most
 
 
 def read_label_map(path: Path) -> Labels:
@@ -87,7 +76,7 @@ def read_results(path: Path) -> Mapping[str, Segmentation]:
     if suffix == ".mat":
         return _from_mat(path)
     if suffix == ".npy":
-        return {"": _partition(read_npy(path, MOST_PIXELS), path)}
+        return {"": _partition(_read_npy(path), path)}
     if suffix == ".json":
         return {"": _partition(_from_runs(path), path)}
     if suffix in SUFFIXES - {".jpg", ".jpeg", ".webp"}:
@@ -113,11 +102,7 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
 
 
 def _from_mat(path: Path) -> Mapping[str, Segmentation]:
-    found = read_first(path, [_GROUND_TRUTHS, _SETTINGS, *_CONTOURS, *_SINGLE])
-    if found is None:
-        names = ", ".join([_GROUND_TRUTHS, _SETTINGS, _CONTOURS[0], *_SINGLE[:2]])
-        raise BadInput(f"'{path}' holds none of {names}; it is of another kind")
-    name, value = found
+    name, value = _first_in(path, [_GROUND_TRUTHS, _SETTINGS, *_CONTOURS, *_SINGLE])
     if name == _GROUND_TRUTHS:
         cells = [_drawn(path, cell) for cell in np.ravel(value)]
     elif name == _SETTINGS:
@@ -129,6 +114,36 @@ def _from_mat(path: Path) -> Mapping[str, Segmentation]:
     if not cells:
         raise BadInput(f"'{path}' holds an empty '{name}'")
     return {str(place): _partition(_whole(cell), path) for place, cell in enumerate(cells, 1)}
+
+
+def read_mat(path: Path, variable: str) -> Any:
+    """One variable of a MATLAB file: cells are arrays of objects, structures have fields."""
+    return _first_in(path, [variable])[1]
+
+
+def _first_in(path: Path, variables: Sequence[str]) -> tuple[str, Any]:
+    """The first of some variables that a MATLAB file holds, and its value."""
+    from scipy.io import loadmat
+
+    with named_errors(path, "is not a whole MATLAB file"):
+        path.stat()  # a file that is missing is named as such
+        try:
+            found = loadmat(path, variable_names=list(variables), mat_dtype=True)
+        except NotImplementedError:
+            raise BadInput(f"'{path}' is a MATLAB 7.3 file; save it with '-v7'") from None
+    names = [name for name in variables if name in found]
+    if not names:
+        raise BadInput(f"'{path}' holds none of {', '.join(variables)}; it is of another kind")
+    return names[0], found[names[0]]
+
+
+def _read_npy(path: Path) -> Labels:
+    """The array of a `.npy` file, which is mapped: nothing is allocated for a wrong header."""
+    with named_errors(path, "is not a whole array file of plain numbers"):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise BadInput(f"'{path}' holds several arrays; save the one that is meant alone")
+    return np.array(array)
 
 
 def _drawn(path: Path, cell: Any) -> Labels:
@@ -159,12 +174,9 @@ def _whole(values: Labels) -> Labels:
 
 def read_run_lengths(path: Path) -> list[tuple[Mask, Any]]:
     """All run-length masks of a file, in its order, each with the entry that it came from."""
-    try:
-        data = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"'{path}' is not JSON") from error
-    pairs = ((_mask(path, entry), entry) for entry in _entries(data))
-    found = list(within_memory(pairs, lambda pair: pair[0], f"'{path}'"))
+    with named_errors(path, "is not JSON"):
+        data = json.loads(path.read_bytes())
+    found = [(_mask(path, entry), entry) for entry in _entries(data)]
     for number, (mask, _) in enumerate(found, start=1):
         if mask.shape != found[0][0].shape:
             raise BadInput(f"'{path}': mask {number} is not of the first one's size")
@@ -176,11 +188,6 @@ def _from_runs(path: Path) -> Labels:
     masks = [mask for mask, _ in read_run_lengths(path)]
     if not masks:
         raise BadInput(f"'{path}' holds no run-length mask")
-    if math.prod(masks[0].shape) > _MOST_PAINTED:
-        raise BadInput(
-            f"'{path}' claims {math.prod(masks[0].shape)} pixels; at most {_MOST_PAINTED} are "
-            "painted from run lengths: save the label map as an image"
-        )
     labels = np.zeros(masks[0].shape, dtype=np.int32)
     for number, mask in enumerate(masks, start=1):
         inside = labels[mask.window]
@@ -282,7 +289,6 @@ def _class_of(entry: Any) -> str:
 
 
 Map = npt.NDArray[Any]
-_MOST_VALUES = 4 * MOST_PIXELS  # a contour map has about four per pixel
 
 
 def read_contour_map(path: Path, variable: str = "ucm2") -> Map:
@@ -311,7 +317,7 @@ def _numbers(path: Path, variable: str) -> Map:
     if path.suffix.lower() == ".mat":
         array = np.asarray(read_mat(path, variable))
     elif path.suffix.lower() == ".npy":
-        array = read_npy(path, _MOST_VALUES)
+        array = _read_npy(path)
     else:
         raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, an image")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,20 +12,9 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
-from segmeter.datasets.claims import MOST_BITS
 from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
 
-__all__ = [
-    "MEANING",
-    "Kind",
-    "as_kind",
-    "check_binary",
-    "object_in",
-    "objects_in",
-    "readable",
-    "told_from",
-    "void_in",
-]
+__all__ = ["object_in", "told_from"]
 
 Kind = Literal["binary", "soft", "trimap", "alpha", "labels", "palette", "colours"]
 Values = npt.NDArray[Any]
@@ -118,11 +106,6 @@ def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, M
         )
     places = inverse.reshape(labels.shape).astype(np.int32) + 1
     boxes = ndimage.find_objects(places)
-    if sum(math.prod(s.stop - s.start for s in box) for box in boxes) > MOST_BITS:
-        raise BadInput(
-            f"'{path}': the boxes of its {numbers.size} labels take more than"
-            f" {MOST_BITS >> 20} MiB; give fewer labels a file"
-        )
     for place, (number, box) in enumerate(zip(numbers.tolist(), boxes, strict=True), start=1):
         low = tuple(int(s.start) for s in box)
         yield number, Mask.of(places[box] == place, low, labels.shape)

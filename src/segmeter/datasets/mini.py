@@ -24,9 +24,6 @@ from segmeter.core.seeds import fingerprint, generator
 from segmeter.datasets.image_files import read_bytes, read_rgb
 from segmeter.datasets.places import known
 
-__all__ = ["Drawn", "Mini"]
-
-
 _MASKS = Path(__file__).with_name("mini.json")
 _SMALL, _LARGE = 0.01, 0.1
 

@@ -25,15 +25,7 @@ from segmeter.datasets.image_files import SUFFIXES, read_values
 from segmeter.datasets.places import set_folder
 from segmeter.datasets.zeroshot.listed import Item, Listed, Named, Selection
 
-__all__ = [
-    "MARGIN",
-    "PERSONS",
-    "RelativeBox",
-    "clothing_groups",
-    "open_images",
-    "person_groups",
-    "read_boxes",
-]
+__all__ = ["clothing_groups", "person_groups", "read_boxes"]
 
 
 _TABLE = "test-annotations-object-segmentation.csv"

@@ -22,8 +22,6 @@ from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.image_files import read_colours, read_rgb
 from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
 
-__all__ = ["Layout", "Paired", "berkeley", "coco_mval", "davis", "grabcut", "trimap", "union"]
-
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
 

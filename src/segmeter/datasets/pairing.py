@@ -12,8 +12,6 @@ from pathlib import Path
 from segmeter.core.errors import BadInput
 from segmeter.datasets.places import images_in, printable, writable
 
-__all__ = ["Pairs", "deeper", "image_folder", "pair"]
-
 _IMAGES = "images image imgs img images image photos photo rgb inputs input jpegimages data_gt data"
 _MASKS = (
     "masks mask gt gts labels label annotations annotation segmentations segmentation seg segs"

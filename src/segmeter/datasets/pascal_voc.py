@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import pickle
-import pickletools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,22 +15,11 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.image_files import grey_of, read_bytes, read_colours, read_rgb
-from segmeter.datasets.matlab import read_mat
+from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, read_colours, read_rgb
+from segmeter.datasets.labelmaps import read_mat
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
-__all__ = ["CLASSES", "PascalVoc", "Sbd", "read_plain_pickle"]
-
-
 _IGNORED = 220  # the grey value of the outlines' colour
-
-# What a pickle of lists, tuples, texts and numbers is made of: nothing that makes objects.
-_PLAIN = (
-    "PROTO FRAME STOP MARK POP MEMOIZE PUT BINPUT LONG_BINPUT GET BINGET LONG_BINGET"
-    " EMPTY_LIST LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3"
-    " UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 STRING BINSTRING SHORT_BINSTRING"
-    " INT BININT BININT1 BININT2 LONG LONG1 LONG4"
-)
 
 _CARD = DatasetCard(
     name="pascal-voc",
@@ -127,32 +114,16 @@ class PascalVoc:
 
 
 class _NoObjects(pickle.Unpickler):
-    """Makes nothing but what is built in."""
+    """Makes nothing but what is built in: lists, tuples, texts and numbers run no code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it would import {module}.{name}")
+        raise pickle.UnpicklingError(f"it would import {module}.{name} and may run code")
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """A pickle that holds lists, tuples, texts and whole numbers only.
-
-    Every instruction is looked at before the first is carried out, so that a file that
-    would run code is refused unread.
-    """
-    raw = read_bytes(path, most=1 << 24)
-    try:
-        for instruction, _, _ in pickletools.genops(raw):
-            if instruction.name not in _PLAIN.split():
-                raise BadInput(
-                    f"'{path}' holds more than lists, texts and numbers ({instruction.name}):"
-                    " it may run code and is not opened"
-                )
-        return _NoObjects(io.BytesIO(raw)).load()
-    except (
-        pickle.UnpicklingError, ValueError, EOFError, IndexError, KeyError, TypeError,
-        AttributeError, OverflowError, MemoryError,
-    ) as error:  # fmt: skip
-        raise BadInput(f"'{path}' is not a whole pickle; get it again") from error
+    """A pickle that holds built-in values only."""
+    with named_errors(path, "is not a plain pickle"), path.open("rb") as file:
+        return _NoObjects(file).load()
 
 
 _CLASS_NAMES = (
@@ -244,7 +215,7 @@ class Sbd:
 
     @cached_property
     def _listed(self) -> dict[str, None]:
-        text = read_bytes(self._list, most=1 << 24).decode("utf-8", "replace")
+        text = read_bytes(self._list).decode("utf-8", "replace")
         return dict.fromkeys(filter(None, (line.strip() for line in text.splitlines())))
 
 

@@ -11,20 +11,7 @@ from segmeter.core.scenes import DatasetCard
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.image_files import SUFFIXES
 
-__all__ = [
-    "by_stem",
-    "digest",
-    "images_in",
-    "known",
-    "lacking",
-    "names_in",
-    "passed_over",
-    "printable",
-    "set_folder",
-    "some_at_hand",
-    "stem",
-    "writable",
-]
+__all__ = ["digest"]
 
 _PIECE = 1 << 16
 _MOST_PIECES = 16

@@ -18,21 +18,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 
-__all__ = [
-    "COLUMNS",
-    "NUMBERS",
-    "TEXTS",
-    "Block",
-    "Clicks",
-    "Images",
-    "Key",
-    "UnknownImage",
-    "batches",
-    "check_block",
-    "previous_mask",
-    "read_clicks",
-    "read_split",
-]
+__all__ = ["COLUMNS", "Clicks", "Key", "UnknownImage", "previous_mask", "read_clicks", "read_split"]
 
 
 COLUMNS = (

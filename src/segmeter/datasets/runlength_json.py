@@ -14,12 +14,9 @@ from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
+from segmeter.datasets.image_files import image_size, named_errors, read_rgb
 from segmeter.datasets.places import digest, known
-
-__all__ = ["JsonPerImage", "RunLengthJson", "read_json", "run_lengths_in"]
 
 Named = tuple[str, str, Any]
 
@@ -100,19 +97,16 @@ class JsonPerImage:
 def _targets(masks: Sequence[Named], image: Path, where: str) -> list[Target]:
     """Masks whose claimed size is the image's own; it is compared before they are unpacked."""
     size = image_size(image)
-    found = (
+    return [
         Target(name, outline(mask, size, f"{where}, '{name}'"), label=label)
         for name, label, mask in masks
-    )
-    return list(within_memory(found, lambda target: target.mask, where))
+    ]
 
 
 def read_json(path: Path) -> Any:
     """A JSON file's content."""
-    try:
-        return json.loads(read_bytes(path, most=1 << 33))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"'{path}' is not a JSON file: {str(error)[:80]}") from error
+    with named_errors(path, "is not a JSON file"):
+        return json.loads(path.read_bytes())
 
 
 def run_lengths_in(content: Any) -> dict[str, list[Named]] | None:

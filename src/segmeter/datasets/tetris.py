@@ -17,8 +17,6 @@ from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.image_files import read_bytes, read_colours
 from segmeter.datasets.places import digest, images_in, known, lacking, names_in, set_folder
 
-__all__ = ["Tetris", "fitted"]
-
 _IMAGES = 2000
 
 _CARD = DatasetCard(

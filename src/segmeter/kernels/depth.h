@@ -1,7 +1,7 @@
 // Depth: distance of a pixel to the nearest one outside the mask; beyond its box all is outside.
 #pragma once
 
-#include "stretches.h"
+#include "row_runs.h"
 
 struct Deepest {
     Index squared = 0;

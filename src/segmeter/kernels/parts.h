@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels.h"
-#include "stretches.h"
+#include "row_runs.h"
 
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

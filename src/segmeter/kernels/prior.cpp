@@ -8,7 +8,7 @@
 #include "prior.h"
 
 #include "depth.h"
-#include "nearby.h"
+#include "dilation.h"
 
 namespace {
 

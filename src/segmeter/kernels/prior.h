@@ -1,7 +1,7 @@
 // The embedded click model on the pixels of a region.
 #pragma once
 
-#include "stretches.h"
+#include "row_runs.h"
 
 // Position of a box in its image.
 struct Frame {

@@ -2,7 +2,7 @@
 
 #include "parts.h"
 #include "prior.h"
-#include "spots.h"
+#include "sparse_draws.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

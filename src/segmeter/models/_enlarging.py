@@ -17,8 +17,6 @@ import numpy.typing as npt
 from segmeter.core.masks import Mask
 from segmeter.kernels import compiled
 
-__all__ = ["Enlargement", "Measured", "plain_measure", "plain_render", "plain_values"]
-
 Single = npt.NDArray[np.float32]
 Whole = npt.NDArray[np.int64]
 Size = tuple[int, int]
@@ -26,7 +24,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is known of maps at full size before any mask is made.
+    """Measurements of maps at full size, before any mask is made.
 
     Attributes
     ----------
@@ -120,7 +118,7 @@ class Enlargement:
         return Measured.of(table)
 
     def masks(self, maps: Single, threshold: float) -> list[Mask]:
-        """Where each map is above the threshold, at the image's size."""
+        """The masks of maps above the threshold, at the image's size."""
         if compiled is None:
             return plain_render(self, maps, threshold)
         limit = np.float32(threshold)

@@ -13,23 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BoundaryStrength",
-    "ColourSpread",
-    "Criterion",
-    "adjacent",
-    "consecutive",
-    "contour_map",
-    "joined_at",
-    "random_joins",
-]
-
 Numbers = npt.NDArray[np.int64]
 Join = tuple[int, int, float]
 
 
 class Criterion(Protocol):
-    """What it costs to join two regions; learns when they were joined into the first."""
+    """Cost of joining two regions; updated when they are joined into the first."""
 
     def cost(self, first: int, second: int) -> float: ...
 

@@ -30,8 +30,6 @@ from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.library_objects import as_library_model
 
-__all__ = ["FunctionModel", "PredictorModel", "VolumeFunctionModel", "as_model", "mask_from"]
-
 Predict = Callable[[npt.NDArray[np.uint8], list[tuple[float, float, bool]]], Any]
 
 
@@ -71,7 +69,7 @@ class FunctionModel:
 
     @property
     def card(self) -> ModelCard:
-        summary = (self.predict.__doc__ or "a function of one's own").strip().split("\n")[0]
+        summary = (self.predict.__doc__ or "a function").strip().split("\n")[0]
         return ModelCard(self.name, summary, frozenset({"click"}))
 
     def encode(self, scene: Scene) -> _FunctionEncodedScene:
@@ -160,7 +158,7 @@ class PredictorModel:
     def card(self) -> ModelCard:
         kind = type(self.predictor).__name__
         takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
-        return ModelCard(self.name, f"a predictor of one's own ({kind})", frozenset(takes))
+        return ModelCard(self.name, f"a predictor ({kind})", frozenset(takes))
 
     def encode(self, scene: Scene) -> _PredictorEncodedScene:
         self._shown.clear()
@@ -228,7 +226,7 @@ def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
 
 
 def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
-    """What is wrong with a model's output, or nothing."""
+    """The fault of a model's output; empty if there is none."""
     if found is None:
         return f"gave nothing; return a mask of shape {shape}"
     if array.dtype == object:

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadWeights
 from segmeter.models import weights as weight_files
 from segmeter.models.sam.layouts import Layout, is_unused, source_name
 
-__all__ = ["Checkpoint", "account", "fill", "find_marker", "read_checkpoint", "recognise", "unwrap"]
+__all__ = ["read_checkpoint"]
 
 _DECODER = re.compile(r"(?:^|(?<=\.))(?:sam_)?mask_decoder\.iou_token\.weight$")
 _ADAPTERS = re.compile(r"linear_[ab]_[qv]|w_[ab]_linear|lora_|\bAdapter\b")
@@ -77,7 +77,7 @@ def read_checkpoint(path: Path, model: str = "", *, headers_only: bool = False) 
 
 
 def find_marker(stopped: Mapping[str, Any], marker: re.Pattern[str]) -> list[tuple[str, str]]:
-    """Where in a file tensors are whose names a pattern matches: container and name."""
+    """Container and name of the tensors whose names match a pattern."""
     return [
         (container, name)
         for container, tensors in _dictionaries(stopped)
@@ -115,7 +115,7 @@ def unwrap(
         )
     if foreign:
         raise BadWeights(
-            f"'{path}' holds unknown tensors beside those under '{prefix}': '{foreign[0]}'"
+            f"'{path}' holds unknown tensors outside '{prefix}': '{foreign[0]}'"
             f"{_and_more(foreign)}; save the segmentation model by itself"
         )
     return container, prefix, tensors
@@ -231,7 +231,7 @@ def fill(parts: Any, checkpoint: Checkpoint) -> None:
 def account(
     checkpoint: Checkpoint, own: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[str, int | None]]:
-    """Where in the file each parameter of a network is; every tensor must have its use."""
+    """Location of each network parameter in the file; every tensor must be used."""
     path, given, prefix = checkpoint.path, checkpoint.tensors, checkpoint.prefix
     sources = {
         name: source_name(name, checkpoint.layout, checkpoint.second)

@@ -20,8 +20,6 @@ from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
 
-__all__ = ["GrabCut", "RandomWalker"]
-
 Map = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
 
@@ -41,7 +39,7 @@ class GrabCut:
         images of `mini` (chelsea, coffee, coins, camera), where they gave a higher IoU than
         320 pixels with three rounds, in about a third of the CPU time.
     rounds
-        Times that colours and cut are found anew for each answer.
+        Iterations of colour model and cut for each prediction.
     """
 
     card = ModelCard(
@@ -68,7 +66,7 @@ class GrabCut:
 class RandomWalker:
     """Gives a pixel to the seeds that a random walker from there reaches first.
 
-    Without a box the image's border counts as background where nobody says otherwise.
+    Without a box the image's border counts as background, unless a prompt says otherwise.
 
     Parameters
     ----------
@@ -166,7 +164,7 @@ class GrabCutEncodedScene:
         return labels.astype(np.uint8)
 
     def _likely(self, request: Request, seeds: Labels, ratio: tuple[float, ...]) -> Bits:
-        """Where the object may be: the last mask, a hint, the box, or discs around seeds."""
+        """Region the object may cover: the last mask, a hint, the box, or discs around seeds."""
         import cv2
 
         if request.state is not None:

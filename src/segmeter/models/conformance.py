@@ -27,12 +27,12 @@ from segmeter.core.models import (
     keeps_state,
     render,
 )
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 
-__all__ = ["check", "drawn_scene", "drawn_volume"]
+__all__ = ["check"]
 
-PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "words"})
+PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "text"})
 OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})
 
 ROUNDING = 1e-3
@@ -49,7 +49,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         scene = drawn_volume() if "volume" in model.card.abilities else drawn_scene()
     try:
         trial = _Trial(model, scene)
-    except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
+    except Exception as error:  # noqa: BLE001  a user's model may raise anything
         return [f"encode(scene) raises {_said(error)}"]
     if not callable(getattr(trial.encoded, "predict", None)):
         return ["encode(scene) returns an object without predict(requests)"]
@@ -74,7 +74,7 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
     requests = trial.requests()
     try:
         found = trial.encoded.predict(requests)
-    except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
+    except Exception as error:  # noqa: BLE001  a user's model may raise anything
         yield f"predict(requests) raises {_said(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
@@ -96,7 +96,7 @@ _WRAP = "wrap each mask: MaskPrediction(Mask.of(array > 0.5))"
 
 
 def _what(thing: Any) -> str:
-    """What somebody returned, as precisely as can be told."""
+    """Description of a returned value: type, shape and range."""
     if thing is None:
         return "nothing (None)"
     shape = getattr(thing, "shape", None)
@@ -171,7 +171,7 @@ Rule = Callable[[_Trial], Iterator[str]]
 
 
 def _parts(model: Model) -> Iterator[str]:
-    """What must be there before anything can be tried."""
+    """Checks that come before all others."""
     card = getattr(model, "card", None)
     if isinstance(card, ModelCard):
         yield from _card(card)
@@ -186,7 +186,7 @@ def _card(card: ModelCard) -> Iterator[str]:
         yield "the card has no name"
     odd = sorted(card.abilities - PROMPT_ABILITIES - OTHER_ABILITIES)
     if odd:
-        yield f"the card names an ability nobody knows: '{odd[0]}'"
+        yield f"the card names an unknown ability: '{odd[0]}'"
     if not card.abilities & PROMPT_ABILITIES:
         yield "the card names no prompt that the model takes"
 
@@ -276,7 +276,7 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
     for kind, prompt in list(trial.usable.items()):
         try:
             trial.encoded.predict([Request((prompt,))])
-        except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
+        except Exception as error:  # noqa: BLE001  a user's model may raise anything
             del trial.usable[kind]
             yield (
                 f"the model is said to take '{kind}' prompts (by its card, or by the parameters of "
@@ -302,7 +302,7 @@ def _prompts_of_each_kind(target: Mask) -> dict[str, Prompt]:
         "box": Box(target.low, last),
         "scribble": Scribble(stroke),
         "mask": MaskHint(target),
-        "words": Words("the thing in the middle"),
+        "text": Text("the thing in the middle"),
     }
 
 

@@ -20,16 +20,7 @@ from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import ByHand, Page, offer
 from segmeter.models.onnx_graphs import open_graph, run_graph
 
-__all__ = [
-    "COCO_CATEGORIES",
-    "Detection",
-    "Detector",
-    "OnnxFile",
-    "PicoDet",
-    "YoloxNano",
-    "least_score",
-    "suppressed",
-]
+__all__ = ["COCO_CATEGORIES", "Detector"]
 
 
 _NEVER_USED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}

@@ -19,8 +19,6 @@ from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Target
 from segmeter.models.volumes.slices import ReadsTargets
 
-__all__ = ["Disc", "Noisy", "Oracle", "Stubborn"]
-
 _ABILITIES = frozenset({"click", "box", "scribble", "mask"})
 
 

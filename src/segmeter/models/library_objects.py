@@ -22,8 +22,6 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Scene
 
-__all__ = ["TransformersSam", "UltralyticsSam", "as_library_model"]
-
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
     "SamModel": ("SamProcessor", "SamImageProcessor"),

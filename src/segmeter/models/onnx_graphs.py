@@ -11,8 +11,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.models.weights import DAMAGED
 
-__all__ = ["open_graph", "run_graph"]
-
 Array = npt.NDArray[Any]
 
 

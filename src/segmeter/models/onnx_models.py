@@ -29,8 +29,6 @@ from segmeter.models.onnx_graphs import open_graph, run_graph
 if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
 
-__all__ = ["OnnxClicks", "OnnxSam", "onnx_files", "open_onnx"]
-
 Choice = Literal["published", "corrected"]
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 _DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
@@ -52,7 +50,7 @@ def open_onnx(path: Path, **options: Any) -> Any:
     if "points" in options:
         return OnnxClicks(path, **options)
     files = onnx_files(path)
-    if len(files) == 1:  # one half of a pair; the other lies beside it
+    if len(files) == 1:  # one half of a pair; the other is in the same folder
         files = sorted(path.parent.glob("*.onnx")) if path.is_file() else files
     return OnnxSam(*_pair(path, files), name=path.name, **options)
 

@@ -26,18 +26,6 @@ from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 
-__all__ = [
-    "QUADTREE_REGIONS",
-    "Felzenszwalb",
-    "MeanShift",
-    "Quadtree",
-    "RandomHierarchy",
-    "SlicHierarchy",
-    "Watershed",
-    "quadtree_levels",
-]
-
-
 Labels = npt.NDArray[np.int32]
 
 

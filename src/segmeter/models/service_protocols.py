@@ -25,8 +25,6 @@ from segmeter.models.services import ServiceModel, png, score_of, short, strange
 from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, PackageSession
 from segmeter.models.weights import DAMAGED
 
-__all__ = ["ENCODED", "decoded_brush"]
-
 Bytes = npt.NDArray[np.uint8]
 
 

@@ -28,8 +28,6 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import round_to_json
 from segmeter.core.scenes import Scene
 
-__all__ = ["Line", "Protocol", "ServiceModel", "png", "score_of", "short", "strange"]
-
 Protocol = Literal["segmeter", "label-studio", "cvat", "monai-label", "nninteractive"]
 _OF_VOLUMES = ("monai-label", "nninteractive")
 Bytes = npt.NDArray[np.uint8]
@@ -128,7 +126,8 @@ class _Remote:
         return [self._one(request) for request in requests]
 
     def _one(self, request: Request) -> MaskPrediction:
-        prompts = json.loads(round_to_json(request.prompts) or "[]")
+        held = json.loads(round_to_json(request.prompts) or "[]")
+        prompts = held if isinstance(held, list) else [held]
         asked = {"image": self.image, "prompts": prompts, "state": request.state}
         said = self.model.line.call("POST", "/predict", asked)
         if isinstance(said, dict) and said.get("gone") == "image":  # the service was restarted

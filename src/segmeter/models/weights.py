@@ -26,26 +26,7 @@ from segmeter.runtime.remote_files import cache_folder
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "ABSENT",
-    "DAMAGED",
-    "SUFFIXES",
-    "Sizes",
-    "check",
-    "describing",
-    "digest_of",
-    "files",
-    "find",
-    "fingerprint",
-    "fits",
-    "home",
-    "load_into",
-    "named",
-    "named_tensors",
-    "read",
-    "sizes",
-    "unfilled",
-]
+__all__ = ["DAMAGED", "describing", "find"]
 
 Sizes = dict[str, tuple[int, ...]]
 
@@ -59,7 +40,7 @@ DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, Ty
 
 
 ABSENT = Path("no weights")
-"""Where weights lie that are not here, while a model is only being described."""
+"""Placeholder path of missing weights, while a model is only described."""
 
 _describing: ContextVar[bool] = ContextVar("describing", default=False)
 
@@ -75,7 +56,7 @@ def describing() -> Iterator[None]:
 
 
 def home() -> Path:
-    """Where `segmeter fetch` puts weights: one folder per model."""
+    """Folder of `segmeter fetch`: one folder per model."""
     return cache_folder("weights")
 
 
@@ -202,7 +183,7 @@ def read(path: Path, *, lazily: bool = False) -> dict[str, Any]:
 
 
 def named_tensors(path: Path, *under: str) -> dict[str, Any]:
-    """The tensors of a checkpoint by name: bare, or under a name beside what training left."""
+    """The tensors of a checkpoint by name: at the top level, or under one of some keys."""
     content = read(path)
     found = next((content[name] for name in under if name in content), content)
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
@@ -308,7 +289,7 @@ def _read_checkpoint(file: Path, lazily: bool) -> dict[str, Any]:
 
 
 def _plain_numbers() -> list[Any]:
-    """NumPy's scalars and arrays, which trainers leave beside tensors, by both names of each."""
+    """NumPy's scalars and arrays, which trainers store with tensors, by both names of each."""
     import numpy as np
 
     scalar: Any = np.float64(0).__reduce__()[0]

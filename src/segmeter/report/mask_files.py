@@ -23,7 +23,7 @@ from segmeter.core.scenes import Image, Scene
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.nifti import write_nifti
+from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
 from segmeter.store import Run
 from segmeter.store.local import write_file

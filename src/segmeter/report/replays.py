@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from segmeter.core.prompts import Box, Click, Prompt, Scribble, Words
+from segmeter.core.prompts import Box, Click, Prompt, Scribble, Text
 from segmeter.core.sections import Frame, Outline, Replay
 from segmeter.report.elements import element, number, path
 from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
@@ -81,7 +81,7 @@ def _said(prompt: Prompt) -> str:
             return f"box {amount(high[-1] - low[-1] + 1, 0)} × {amount(high[-2] - low[-2] + 1, 0)}"
         case Scribble(points, positive):
             return f"{'+' if positive else '−'} stroke through {len(points)} points"
-        case Words(text):
+        case Text(text):
             return f"“{text}”"
         case _:
             return "mask"

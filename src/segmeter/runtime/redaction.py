@@ -44,8 +44,8 @@ def redacted(text: str) -> str:
 def keep_secret(options: Mapping[str, object]) -> None:
     """Remember what options of a storage hold, so that it is blotted out from now on.
 
-    >>> keep_secret({"secret": "told-to-nobody"})
-    >>> redacted("it was told-to-nobody")
+    >>> keep_secret({"secret": "open-sesame"})
+    >>> redacted("it was open-sesame")
     'it was ***'
     """
     for value in options.values():

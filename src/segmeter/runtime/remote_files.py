@@ -26,13 +26,14 @@ __all__ = ["Roots", "as_typed", "cache_folder", "copy_folder", "is_address", "lo
 
 
 def cache_folder(*names: str) -> Path:
-    """A folder, or a file in it, under the person's cache.
+    """A folder, or a file in it, in the user's cache.
 
     >>> cache_folder('weights').name
     'weights'
     """
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "segmeter", *names)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("segmeter", appauthor=False).joinpath(*names)
 
 
 _INDEX = ".index.json"

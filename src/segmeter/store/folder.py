@@ -90,7 +90,12 @@ class RunFolder:
 
     @property
     def plan(self) -> Plan:
-        return Plan.from_json(self._text("plan.json"))
+        try:
+            return Plan.from_json(self._text("plan.json"))
+        except BadInput as error:
+            raise BadInput(
+                f"'{self.address}/plan.json': {error}; copy the run again or restore this file"
+            ) from error
 
     @property
     def provenance(self) -> list[dict[str, Any]]:

@@ -28,19 +28,7 @@ from segmeter.users.gradient_attack import (
     valid_pixels,
 )
 
-__all__ = [
-    "Adversaries",
-    "Adversary",
-    "GradientClick",
-    "SearchClick",
-    "SearchGrid",
-    "attempts_of",
-    "best_click",
-    "best_click_search",
-    "search",
-    "worst_click",
-    "worst_click_search",
-]
+__all__ = ["Adversary", "attempts_of", "search"]
 
 
 Pixel = tuple[int, int]

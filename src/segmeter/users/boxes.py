@@ -21,18 +21,7 @@ from segmeter.measures.objects import boundary_iou, iou
 from segmeter.users.error_prompts import centre_click
 from segmeter.users.gradient_attack import Direction
 
-__all__ = [
-    "AdversarialBox",
-    "BoxThenClicks",
-    "BoxTrial",
-    "BoxesFound",
-    "jitter_reach",
-    "jittered_box",
-    "loose_box",
-    "search_boxes",
-    "shaken_box",
-    "tight_box",
-]
+__all__ = ["jitter_reach", "search_boxes", "tight_box"]
 
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.

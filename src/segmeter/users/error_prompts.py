@@ -17,22 +17,6 @@ from segmeter.core.prompts import Click, Point, Prompt, Scribble
 from segmeter.core.seeds import LazyGenerators
 from segmeter.core.users import Observation
 
-__all__ = [
-    "TOGETHER",
-    "CentreClick",
-    "Clicker",
-    "Found",
-    "RandomClick",
-    "RandomFirstClick",
-    "Scribbler",
-    "Together",
-    "centre_click",
-    "centre_clicks",
-    "pixel_at",
-    "random_click",
-    "stroke",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -39,20 +39,7 @@ from segmeter.users.error_prompts import centre_click
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Adam",
-    "Attempt",
-    "Direction",
-    "Trial",
-    "dice_loss",
-    "disc_sum",
-    "follow",
-    "rates",
-    "request_with",
-    "scales",
-    "shown",
-    "valid_pixels",
-]
+__all__ = ["Attempt", "Direction"]
 
 
 DISC = 5.0

@@ -20,8 +20,6 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 
-__all__ = ["CentrePoint", "RandomPoint", "next_point", "next_points", "random_point"]
-
 Prediction = tuple[Target, Mask, ProtocolName]
 
 

@@ -19,8 +19,6 @@ from segmeter.users.boxes import jittered_box, shaken_box
 from segmeter.users.error_prompts import pixel_at
 from segmeter.users.sam_points import random_point
 
-__all__ = ["TrainingPrompts", "training_point"]
-
 
 def training_point(target: Target, mask: Mask, rng: np.random.Generator) -> Click:
     """A click on a wrong pixel, all equally likely; its sign is that of the error.

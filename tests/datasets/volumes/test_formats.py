@@ -151,26 +151,14 @@ def _opened(folder):
     return only.open().read()
 
 
-def test_deflated_and_damaged_dicom_are_refused_in_a_sentence(tmp_path):
-    """What a deflated file unpacks to is not known before it is done."""
-    from pydicom.uid import DeflatedExplicitVRLittleEndian
-
-    values = np.zeros((2, 4, 4), np.int16)
-    for case, change in (
-        ("p1", (b"1.2.840.10008.1.2.1\0", str(DeflatedExplicitVRLittleEndian).encode())),
-        ("p3", (b"-1024", b"-10x4")),
-    ):
-        series(tmp_path / case, values)
-        file = min((tmp_path / case).iterdir())
-        raw = file.read_bytes()
-        assert change[0] in raw
-        if case == "p1":  # its length stands before it
-            head = raw.index(change[0])
-            raw = raw[: head - 2] + len(change[1]).to_bytes(2, "little") + raw[head:]
-        file.write_bytes(raw.replace(*change))
-    for case, said in (("p1", "deflated DICOM"), ("p3", "cannot be read")):
-        with pytest.raises(BadInput, match=said):
-            _opened(tmp_path / case)
+def test_a_damaged_dicom_number_is_refused_in_a_sentence(tmp_path):
+    series(tmp_path / "p", np.zeros((2, 4, 4), np.int16))
+    file = min((tmp_path / "p").iterdir())
+    raw = file.read_bytes()
+    assert b"-1024" in raw
+    file.write_bytes(raw.replace(b"-1024", b"-10x4"))
+    with pytest.raises(BadInput, match="cannot be read"):
+        _opened(tmp_path / "p")
 
 
 def test_bad_input_is_said_in_a_sentence_and_the_rest_goes_on(tmp_path, nifti, scan):

@@ -108,7 +108,7 @@ def test_a_table_of_pairs(tmp_path, nifti, scan):
     [
         (b"image,label\nx/one.nii\n", "line 2 has 1 cells"),
         (b"image,label\nx/one.nii,\n", "line 2: image or label is empty"),
-        (b"image,label\nx/\xe9.nii,y.nii\n", "not text in UTF-8"),
+        (b"image,label\nx/\xe9.nii,y.nii\n", "CSV and UTF-8"),
     ],
 )
 def test_a_broken_table_of_pairs_is_named(tmp_path, raw, said):

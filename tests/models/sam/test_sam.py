@@ -5,7 +5,9 @@ The networks here are the real decoder with random weights on a 4 x 4 grid.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -272,3 +274,18 @@ def test_an_option_out_of_range_is_refused(call: Any, sentence: str) -> None:
 def test_edgetam_says_what_it_needs() -> None:
     with pytest.raises(NotFound, match=r"segmeter fetch edgetam|timm"):
         catalogue.models.make("edgetam", weights="nowhere-at-all")
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "needed"),
+    [("sam3-tracker", "sam3_tracker", "5.0"), ("edgetam", "edgetam", "4.57")],
+)
+def test_a_version_of_transformers_without_the_model_is_named_when_it_is_made(
+    model: str, kind: str, needed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "4.56.2")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    save_file({"vision_encoder.x": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(NotFound, match=rf"needs transformers {needed} or later, and 4\.56\.2 is"):
+        catalogue.models.make(model, weights=str(tmp_path))

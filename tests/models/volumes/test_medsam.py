@@ -10,12 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from segmeter.core.models import Request  # noqa: E402
-from segmeter.core.prompts import Box  # noqa: E402
-from segmeter.models.sam._batched_scenes import predict_together  # noqa: E402
-from segmeter.models.sam._decoder import Embedding  # noqa: E402
-from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._prompts import Policy  # noqa: E402
 from segmeter.models.sam._vit import SamVit  # noqa: E402
 from segmeter.models.volumes._medical_networks import (  # noqa: E402
     MedicalNetwork,
@@ -91,24 +85,3 @@ def test_it_is_enlarged_after_the_sigmoid():
         torch.tensor([[[[-8.0, 0.5]]]]), (1, 8), mode="bilinear", align_corners=False
     )[0, 0, 0]
     assert (between > 0).sum() >= (plain > 0).sum()
-
-
-def test_slices_answered_together_are_answered_as_one_by_one():
-    """What a GPU does for all slices at once, here on the processor."""
-    torch.manual_seed(0)
-    network = MedicalNetwork("litemedsam")
-    frame = network.frame((40, 50))
-    encoded_scenes = [
-        SamEncodedScene(network, frame, Embedding(torch.randn(1, 4096, 256)), Policy("single"))
-        for _ in range(3)
-    ]
-    requests = [Request((Box((5, 5), (20 + k, 30)),)) for k in range(3)]
-    together = predict_together(encoded_scenes, requests)
-    for encoded, request, found in zip(encoded_scenes, requests, together, strict=True):
-        (alone,) = encoded.predict([request])
-        assert torch.allclose(found.logits, alone.logits, atol=1e-4)
-        assert found.shown == alone.shown
-        assert found.encoded is encoded
-        assert torch.equal(found.state, found.logits[found.shown][None])
-        assert found.mask() == encoded.masks_of(found.logits[found.shown][None])[0]
-    assert encoded_scenes[0].render(together) == [found.mask() for found in together]

@@ -15,7 +15,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
-from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
 from segmeter.core.scenes import Header, Volume
 from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, _folder
 
@@ -91,7 +91,7 @@ def test_prompts_reach_the_session_in_the_volumes_own_axes(encoded):
     (found,) = encoded.predict([Request((MaskHint(hint), Scribble(((5, 5, 5), (5, 5, 6)))))])
     assert found.mask().area == 8 + 2
     with pytest.raises(BadInput, match="reads no words"):
-        encoded.predict([Request((Words("liver"),))])
+        encoded.predict([Request((Text("liver"),))])
 
 
 def test_a_closed_stroke_in_a_slice_is_a_lasso(encoded):

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
-from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words  # noqa: E402
+from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text  # noqa: E402
 from segmeter.models.conformance import check  # noqa: E402
 from segmeter.models.volumes._medical_networks import ScribbleUNet  # noqa: E402
 from segmeter.models.volumes.scribbleprompt import ScribbleEncodedScene, ScribblePrompt  # noqa: E402
@@ -76,7 +76,7 @@ def test_masks_come_at_the_slices_size(encoded):
     (found,) = encoded.predict([Request((MaskHint(hint),))])
     assert found.mask().shape == (64, 96)
     with pytest.raises(BadInput, match="reads no words"):
-        encoded.predict([Request((Words("heart"),))])
+        encoded.predict([Request((Text("heart"),))])
 
 
 def test_a_model_from_a_checkpoint_conforms(folder, encoded):

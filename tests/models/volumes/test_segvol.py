@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
-from segmeter.core.prompts import Box, Click, Words  # noqa: E402
+from segmeter.core.prompts import Box, Click, Text  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
 from segmeter.models.volumes._segvol_network import SegVolNetwork, _Patches  # noqa: E402
 from segmeter.models.volumes.segvol import (  # noqa: E402
@@ -136,7 +136,7 @@ def test_values_are_stretched_by_what_is_above_the_mean():
 
 def test_words_are_refused_and_other_weights_too(tmp_path):
     with pytest.raises(BadInput, match="clicks, strokes and boxes only"):
-        SegVolEncodedScene(Bright(), volume()).predict([Request((Words("liver"),))])
+        SegVolEncodedScene(Bright(), volume()).predict([Request((Text("liver"),))])
     (tmp_path / "segvol").mkdir()
     torch.save({"model": {"module.x": torch.zeros(1)}}, tmp_path / "segvol" / "a.pth")
     with pytest.raises(BadWeights, match="another architecture"):

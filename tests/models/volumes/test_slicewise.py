@@ -15,7 +15,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
-from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
 from segmeter.core.scenes import Header, Target, Volume
 from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.grids import Grid
@@ -141,7 +141,7 @@ def test_prompts_lie_in_the_slices_they_cross():
 def test_words_and_slices_that_are_not_there_are_refused():
     encoded = Slicewise(Disc()).encode(volume())
     with pytest.raises(BadInput, match="words does not lie in slices"):
-        encoded.predict([Request((Words("liver"),))])
+        encoded.predict([Request((Text("liver"),))])
     with pytest.raises(BadInput, match="has no slice 6: it has 6"):
         encoded.predict([Request((Click((6, 1, 1)),))])
 

@@ -85,7 +85,7 @@ def _nobody(comparison: Comparison) -> str:
     """The sentence where every model fails on more than half."""
     counts = ", ".join(f"**{m}** {_failures(comparison, m)}" for m in comparison.models)
     goal = _tied(comparison.goals.lead.text)
-    return f"No model brings even half of the objects to {goal}; short of it stay: {counts}."
+    return f"No model brings half of the objects to {goal}. Objects that never reach it: {counts}."
 
 
 def _failures(comparison: Comparison, model: str) -> str:
@@ -170,7 +170,7 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
             f"exact for {scenes} images and corrected for every pair (Holm), does not reach "
             f"5{TIED}%."
         )
-    return "What is not significant could turn with other images."
+    return "Such differences may reverse with other images."
 
 
 def _extent(comparison: Comparison) -> str:
@@ -182,7 +182,7 @@ def _extent(comparison: Comparison) -> str:
         f"{counted(group.rounds, 'round')}"
     )
     return (
-        f"Played: {played}. What is not reached is drawn by hand "
+        f"Evaluated: {played}. Objects that miss the goal are drawn by hand "
         f"({drawn_by_hand(comparison.cost)}); waiting for the machine is reported separately and "
         "is in no comparison."
     )

@@ -45,11 +45,12 @@ from segmeter.core.sections import (
     Part,
     Section,
     Table,
+    Value,
 )
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals, first_round, success
 from segmeter.stats.intervals import Floats, share_interval
-from segmeter.stats.statistics import Statistic, resampling
+from segmeter.stats.statistics import Statistic, percentiles, resampling
 
 __all__ = ["sections"]
 
@@ -93,7 +94,7 @@ def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
 def _growth(comparisons: Sequence[Comparison]) -> Section:
     """Quality over the rounds, and how many objects are done by then."""
     text = (
-        "Left to right, a person keeps correcting. Bands are 95 % intervals from resampling "
+        "The x axis is the number of rounds. Bands are 95 % intervals from resampling "
         "images; point at a round, or walk along it with the arrow keys, to read it off."
     )
     quality = [_quality_chart(c, len(comparisons) > 1) for c in comparisons]
@@ -305,6 +306,8 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
         Column("waiting", "s per object, to the goal", 2): lambda r: r[0].value(r[1], r[0].waiting),
         Column("encode", "s, an object's share", 2): seconds("seconds-encode"),
         Column("predict", "s per round", 3): seconds("seconds-predict"),
+        Column("p50", "s per round", 3): lambda r: _latency(r[0], r[1], 0.5),
+        Column("p95", "s per round", 3): lambda r: _latency(r[0], r[1], 0.95),
         Column("simulated user", "s per round", 4): seconds("seconds-user"),
     }
     return Table.of(
@@ -312,10 +315,22 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
         [(comparison, model) for comparison in comparisons for model in comparison.models],
         columns,
         "Measured seconds of machines",
-        "A look is the model's median "
-        "over scenes, shared by a scene's objects. Answers are shares of batched "
-        "calls. The simulated user's own computing is not counted.",
+        "Encoding is the model's median over scenes, shared by a scene's objects. Predictions are "
+        "shares of batched calls, and include the network for a service; p50 and p95 are "
+        "percentiles over rounds. The simulated user's own computing is not counted.",
     )
+
+
+def _latency(comparison: Comparison, model: str, share: float) -> Value:
+    """A quantile of the seconds of a prediction, over all rounds in which a prompt was given."""
+    group = next(g for g in comparison.groups if g.model == model)
+    seconds = np.where(group.spoken > 0, group.answer, np.nan)
+    if np.isnan(seconds).all():
+        return Value(None)
+    drawn = resampling(group, 200)
+    small = drawn.clusters > 1 and seconds.size < 1_000_000
+    draws = [np.nanquantile(seconds[lines], share) for lines in drawn.drawn()] if small else []
+    return Value.of(percentiles(float(np.nanquantile(seconds, share)), np.array(draws)))
 
 
 def _cost_note(cost: CostModel) -> str:

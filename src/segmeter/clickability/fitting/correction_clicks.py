@@ -35,14 +35,11 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 
 __all__ = [
-    "SMALLEST_PX",
     "CorrectionFit",
     "ProxyError",
-    "Recovered",
     "fit_correction_clicks",
     "proxy_errors_of",
     "read_proxy_errors",
-    "recover",
     "recovered",
     "write_proxy_errors",
 ]

@@ -19,8 +19,6 @@ from segmeter.clickability.maps import depth_px, distance, uniform
 from segmeter.clickability.prior import REACH, Numbers, prior
 from segmeter.core.masks import Mask
 
-__all__ = ["ExpectedStatistics", "Shape", "expect", "expect_exactly", "shape_of"]
-
 Grid = npt.NDArray[np.float32]
 Places = npt.NDArray[np.float64]
 _CELLS = 72

@@ -35,7 +35,6 @@ from segmeter.core.scenes import Dataset
 from segmeter.datasets.recorded_clicks import Clicks
 
 __all__ = [
-    "LEAST_CLICKS",
     "Case",
     "Fit",
     "Seen",

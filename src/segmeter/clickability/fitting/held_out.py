@@ -19,17 +19,7 @@ from segmeter.clickability.prior import Numbers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BASELINES",
-    "STATISTICS",
-    "HeldOut",
-    "draw_held_out",
-    "draw_later",
-    "held_out",
-    "markdown",
-    "prior_json",
-    "published_pde",
-]
+__all__ = ["HeldOut", "draw_held_out", "draw_later", "held_out", "markdown", "prior_json"]
 
 
 Values = npt.NDArray[np.float64]

@@ -24,7 +24,7 @@ from segmeter.core.scenes import Dataset, Target
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, previous_mask
 
-__all__ = ["TrainingSample", "TrainingSamples", "framed", "samples_of", "split", "varied"]
+__all__ = ["TrainingSample", "samples_of", "split"]
 
 
 Floats = npt.NDArray[np.float32]

@@ -36,17 +36,7 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, su
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
 
-__all__ = [
-    "RECIPES",
-    "Course",
-    "Recipe",
-    "Step",
-    "divergence",
-    "likeness",
-    "load_backbone",
-    "recipe",
-    "train",
-]
+__all__ = ["Course", "Recipe", "recipe", "train"]
 
 
 _PREFIXES = ("module.", "encoder_decoder.", "backbone.")

@@ -15,11 +15,9 @@ import numpy.typing as npt
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Header, Target, Volume
-from segmeter.datasets.claims import within_memory
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import (
-    MOST_BITS,
     Labelling,
     chosen,
     targets_in,
@@ -27,16 +25,7 @@ from segmeter.datasets.volumes.labels import (
 )
 from segmeter.datasets.volumes.stored import Stored, open_stored
 
-__all__ = [
-    "WINDOWS",
-    "Case",
-    "FileVolume",
-    "Naming",
-    "Options",
-    "Window",
-    "modality_of",
-    "options_of",
-]
+__all__ = ["FileVolume"]
 
 Window = tuple[float, float]
 
@@ -200,7 +189,7 @@ class Case:
 
     def targets(self, options: Options) -> list[Target]:
         """From label maps, from a file per structure, or from DICOM segmentations."""
-        found = within_memory(self._targets(options), lambda t: t.mask, self.id, MOST_BITS)
+        found = self._targets(options)
         patient = self.patient or self._named_patient(options.patient)
         known = {"patient": patient} if patient else {}
         return [replace(t, groups={**t.groups, **known}) for t in found]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import pickle
 import zipfile
-import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,12 +21,10 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Header, Target, Volume
-from segmeter.datasets.numpy_files import DAMAGED
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
-
-__all__ = ["Cvpr25", "holds_cases", "read_member"]
 
 _MOST_VOXELS = 1 << 31
 _CITATION = (
@@ -53,17 +50,11 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def read_member(path: Path, name: str) -> Any:
     """One array of a case, or the lists and dictionaries of a pickled one; None if absent."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if f"{name}.npy" not in archive.namelist():
-                return None
-            with archive.open(f"{name}.npy") as member:
-                return _array(member)
-    except FileNotFoundError:
-        raise NotFound(f"no file '{path}'") from None
-    except (zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, RuntimeError,
-            AttributeError, ImportError, zlib.error, *DAMAGED) as error:  # fmt: skip
-        raise BadInput(f"'{path}': '{name}' cannot be read: {error}") from error
+    with named_errors(path, f"'{name}' cannot be read"), zipfile.ZipFile(path) as archive:
+        if f"{name}.npy" not in archive.namelist():
+            return None
+        with archive.open(f"{name}.npy") as member:
+            return _array(member)
 
 
 def _array(member: Any) -> Any:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,17 +19,15 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim
 
-__all__ = ["DicomFile", "DicomSeries", "Series", "is_dicom", "read_structures", "walk_dicom"]
+__all__ = ["Series"]
 
 _SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
-_DEFLATED = "1.2.840.10008.1.2.1.99"
-_DAMAGED = (AttributeError, EOFError, IndexError, KeyError, NotImplementedError, OSError,
-            OverflowError, RecursionError, RuntimeError, TypeError, ValueError, struct.error,
-            ZeroDivisionError)  # fmt: skip
+_DAMAGED = "holds DICOM that cannot be read"
 _UNEVEN = 0.1  # of the usual gap: tables of positions are rounded to hundredths
 _RESCALE = {"Slope": 1, "Intercept": 0}
 
@@ -50,7 +46,7 @@ class DicomFile:
 
     @classmethod
     def read(cls, path: Path) -> DicomFile:
-        with _refused(path):
+        with named_errors(path, _DAMAGED):
             record = _record(path, stop_before_pixels=True)
             words = ("SeriesInstanceUID", "StudyInstanceUID", "PatientID", "FrameOfReferenceUID")
             series, study, patient, frame = (str(record.get(word, "") or "") for word in words)
@@ -75,7 +71,7 @@ class DicomSeries:
 
     def open(self) -> Series:
         """Order the slices; their headers are read, no pixel is."""
-        with _refused(self.folder):
+        with named_errors(self.folder, _DAMAGED):
             records = [(f.path, _record(f.path, stop_before_pixels=True)) for f in self.slices]
             return _ordered(self.folder, records)
 
@@ -93,7 +89,7 @@ class Series:
 
     def read(self, channel: int = 0) -> npt.NDArray[Any]:
         """All slices, in the scanner's units (HU for CT)."""
-        with _refused(self.path):
+        with named_errors(self.path, _DAMAGED):
             whole = np.empty(self.grid.size, np.float32)
             for k, file in enumerate(self.files):
                 whole[:, :, k] = self._plane(file)
@@ -101,7 +97,7 @@ class Series:
 
     def headers(self) -> list[Any]:
         """The attributes of each slice, without its pixels."""
-        with _refused(self.path):
+        with named_errors(self.path, _DAMAGED):
             return [_record(file, stop_before_pixels=True) for file in self.files]
 
     def _plane(self, file: Path) -> npt.NDArray[Any]:
@@ -173,39 +169,16 @@ def _owner(file: DicomFile, series: Sequence[DicomSeries]) -> int | None:
 def read_structures(series: Series, files: Sequence[DicomFile]) -> Iterator[tuple[str, Mask]]:
     """The named objects of DICOM-SEG and RTSTRUCT files, as masks of the series' scene."""
     for file in files:
-        with _refused(file.path):
+        with named_errors(file.path, _DAMAGED):
             record = _record(file.path)
             read = _contoured if record.get("SOPClassUID") == _STRUCTURES else _segments
             for name, bits in read(series, file.path, record):
                 yield name, Mask.of(series.grid.to_scene(bits))
 
 
-@contextmanager
-def _refused(path: Path) -> Iterator[None]:
-    """Turn an error of a damaged file into one sentence."""
-    try:
-        yield
-    except _damage() as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = lines[-1 if "sitk" in lines[0] else 0][:200]
-        raise BadInput(f"'{path}' holds DICOM that cannot be read ({reason})") from error
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    if importlib.util.find_spec("pydicom") is None:
-        return _DAMAGED
-    from pydicom.errors import BytesLengthException, InvalidDicomError
-
-    return (*_DAMAGED, BytesLengthException, InvalidDicomError)
-
-
 def _record(file: Path, *, stop_before_pixels: bool = False) -> Any:
-    """One file; a deflated one is refused, because its unpacked size is not known."""
     import pydicom
 
-    syntax = pydicom.filereader.read_file_meta_info(file).get("TransferSyntaxUID")
-    if syntax == _DEFLATED:
-        raise BadInput(f"'{file}' is deflated DICOM, which is not read; unpack it with its tool")
     return pydicom.dcmread(file, stop_before_pixels=stop_before_pixels)
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Header
 
-__all__ = ["Grid", "assigned_axes", "published_file_boxes", "published_scene_boxes"]
+__all__ = ["Grid"]
 
 Affine = npt.NDArray[np.float64]
 Boxes = Mapping[int, tuple[int, int, int, int]]

@@ -16,8 +16,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 
-__all__ = ["MOST_BITS", "Kind", "Labelling", "chosen", "components", "targets_in", "whole_numbers"]
-
 Kind = Literal["organ", "instance"]
 _REACH = {6: 1, 18: 2, 26: 3}
 _MOST_TABLED = 1 << 12

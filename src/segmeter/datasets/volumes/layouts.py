@@ -14,11 +14,10 @@ from typing import Any
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.cases import Case, Naming
 from segmeter.datasets.volumes.dicom import DicomSeries, is_dicom, walk_dicom
 from segmeter.datasets.volumes.stored import case_name, is_volume
-
-__all__ = ["Layout", "holds_volumes", "recognise"]
 
 _CHANNEL = re.compile(r"(.+)_(\d{4})$")
 _LABEL_WORDS = re.compile(
@@ -404,10 +403,8 @@ def _dataset_json(folder: Path) -> Mapping[str, Any]:
     file = folder / "dataset.json"
     if not file.is_file():
         return {}
-    try:
+    with named_errors(file, "is not JSON"):
         content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"'{file}' is not JSON ({error})") from error
     return content if isinstance(content, dict) else {}
 
 

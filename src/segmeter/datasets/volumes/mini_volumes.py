@@ -23,8 +23,6 @@ from segmeter.datasets.places import known
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
 
-__all__ = ["MiniVolume", "MiniVolumes"]
-
 _DATA = Path(__file__).with_name("mini_volumes.npz")
 _NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
 _SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")

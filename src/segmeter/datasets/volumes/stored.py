@@ -2,32 +2,37 @@
 
 Sizes are checked before anything is unpacked: a header may not claim more than any scan has,
 more than the file can hold, or more memory than a machine has.
+
+NIfTI files, read with nibabel: the header first, voxels late, memory-mapped where plain.
+
+SimpleITK reads the other formats but not this one: it takes a file that was cut short without
+an error and refuses sheared affines (`perf/volume_readers.py` shows both).
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import importlib.util
+import json
 import math
-from collections.abc import Sequence
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_VOXELS",
-    "SUFFIXES",
-    "Named",
-    "Stored",
-    "case_name",
-    "check_claim",
-    "is_volume",
-    "open_stored",
-]
+__all__ = ["write_nifti"]
+
 
 _LABEL_SUFFIXES = (".in.nrrd", ".seg.nrrd")
 _NIFTI = (".nii.gz", ".nii")
@@ -81,12 +86,8 @@ def open_stored(path: Path) -> Stored:
     if not path.exists():
         raise NotFound(f"no volume '{path}'")
     if name.endswith(_NIFTI):
-        from segmeter.datasets.volumes.nifti import open_nifti
-
         return open_nifti(path)
     if name.endswith(_ITK):
-        from segmeter.datasets.volumes.itk_files import open_itk
-
         return open_itk(path)
     raise BadInput(f"'{path.name}' is not a volume; {', '.join(SUFFIXES)} are read")
 
@@ -131,3 +132,228 @@ def check_claim(path: Path, size: Sequence[int], item: int, offset: int, packed:
             f"'{path}' unpacks to {channel * item / (1 << 30):.1f} GiB, and at most"
             f" {MOST_BYTES >> 30} GiB are read; crop it or store it as int16 or float32"
         )
+
+
+_EXTRA = "install the extra: pip install 'segmeter[volumes]'"
+
+
+@dataclass(frozen=True, slots=True)
+class NiftiFile:
+    """A `.nii` or `.nii.gz` whose header has been read and checked."""
+
+    path: Path
+    grid: Grid
+    channels: int
+    header: Any  # nibabel's
+    names: Sequence[Named] = ()
+    modality: str = ""
+
+    def read(self, channel: int = 0) -> npt.NDArray[Any]:
+        """One channel; scaled values are float32, plain ones keep their type."""
+        from nibabel.arrayproxy import ArrayProxy
+
+        header: Any = self.header
+        layout = (header.get_data_shape(), header.get_data_dtype(), header.get_data_offset(), 1, 0)
+        proxy = ArrayProxy(str(self.path), layout)
+        shape: tuple[int, ...] = proxy.shape
+        part = tuple(channel if axis > 2 and n > 1 else slice(None) for axis, n in enumerate(shape))
+        with named_errors(self.path, "breaks off or is damaged"):
+            raw = np.asarray(proxy[part] if self.channels > 1 else proxy)
+        return _scaled(raw.reshape(self.grid.size, order="F"), *header.get_slope_inter())
+
+
+def open_nifti(path: Path) -> NiftiFile:
+    """Read and check the header; extensions behind it are not read."""
+    if importlib.util.find_spec("nibabel") is None:
+        raise NotFound(f"'{path}' is NIfTI, which needs the package 'nibabel'; {_EXTRA}")
+    with named_errors(path, "cannot be read as NIfTI"):
+        header = _header(path)
+        size = tuple(int(n) for n in header["dim"][1 : 1 + int(header["dim"][0])])
+        shape, kind = header.get_data_shape(), header.get_data_dtype()
+        offset, affine = int(header.get_data_offset()), header.get_best_affine()
+        _ = header.get_slope_inter()
+    if kind.kind not in "iufb":
+        raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
+    check_claim(path, size or (0,), kind.itemsize, offset, path.suffix == ".gz")
+    spatial, channels = _split(path, shape)
+    return NiftiFile(path, Grid(spatial, affine).check(f"'{path}'"), channels, header)
+
+
+def _header(path: Path) -> Any:
+    from nibabel.nifti1 import Nifti1Header
+    from nibabel.nifti2 import Nifti2Header
+
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        raw = file.read(540)
+    first = int.from_bytes(raw[:4], "little"), int.from_bytes(raw[:4], "big")
+    if 540 in first:
+        return Nifti2Header(raw[:540])
+    if 348 in first and len(raw) >= 348:
+        return Nifti1Header(raw[:348])
+    raise ValueError("it does not begin with a NIfTI header")
+
+
+def write_nifti(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:
+    """Write an array along the file's axes; viewers show it over the image it belongs to."""
+    if importlib.util.find_spec("nibabel") is None:
+        raise NotFound(f"writing '{path}' needs the package 'nibabel'; {_EXTRA}")
+    from nibabel.nifti1 import Nifti1Image
+
+    image = Nifti1Image(np.ascontiguousarray(values), np.asarray(grid.affine))
+    image.header.set_xyzt_units("mm")
+    raw = image.to_bytes()
+    # No time stamp: the same masks are the same bytes.
+    path.write_bytes(gzip.compress(raw, 6, mtime=0) if path.suffix == ".gz" else raw)
+
+
+def _split(path: Path, shape: Sequence[int]) -> tuple[tuple[int, int, int], int]:
+    """Three sizes in space, and the number of channels."""
+    first, second, third, *rest = (*shape, *(1,) * (3 - len(shape)))
+    more = [n for n in rest if n > 1]
+    if len(more) > 1:
+        raise BadInput(f"'{path}' has {len(shape)} axes; three in space and one more are read")
+    return (first, second, third), (more[0] if more else 1)
+
+
+def _scaled(
+    stored: npt.NDArray[Any], slope: float | None, offset: float | None
+) -> npt.NDArray[Any]:
+    if slope is None or (slope == 1 and not offset):
+        return stored
+    return stored.astype(np.float32) * np.float32(slope) + np.float32(offset or 0.0)
+
+
+_HEADER = 1 << 16
+_DAMAGED = "breaks off, is damaged or not what it is named"
+_DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
+_PACKED_SIZE = re.compile(rb"^CompressedDataSize *= *(\d+)", re.M)
+_BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
+_SCALARS = re.compile(r"(?:vector of )?(\d+)-bit (?:un)?(?:signed integer|float)")
+
+
+@dataclass(frozen=True, slots=True)
+class ItkFile:
+    """A file whose header has been read; `axes` counts those of its grid, layers included."""
+
+    path: Path
+    grid: Grid
+    channels: int
+    names: Sequence[Named]
+    axes: int
+    modality: str = ""
+
+    def read(self, channel: int = 0) -> npt.NDArray[Any]:
+        """One channel along the file's axes."""
+        import SimpleITK
+
+        with named_errors(self.path, _DAMAGED), _plain(self.path) as file:
+            reader = SimpleITK.ImageFileReader()
+            reader.SetFileName(str(file))
+            if self.axes == 4:
+                reader.SetExtractIndex([0, 0, 0, channel])
+                reader.SetExtractSize([*self.grid.size, 0])
+            image = reader.Execute()
+        # (z, y, x) or (z, y, x, channel), a copy: the image goes out of scope.
+        voxels: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
+        if image.GetNumberOfComponentsPerPixel() > 1:
+            voxels = voxels[..., channel]
+        return voxels.T.reshape(self.grid.size)
+
+
+def open_itk(path: Path) -> ItkFile:
+    """Read and check the header."""
+    if importlib.util.find_spec("SimpleITK") is None:
+        raise NotFound(
+            f"'{path}' needs the package 'SimpleITK';"
+            " install the extra: pip install 'segmeter[volumes]'"
+        )
+    import SimpleITK
+
+    data = _data_file(path)
+    reader = SimpleITK.ImageFileReader()
+    with named_errors(path, _DAMAGED), _plain(path) as file:
+        reader.SetFileName(str(file))
+        reader.ReadImageInformation()
+    kind = SimpleITK.GetPixelIDValueAsString(reader.GetPixelID())
+    bits = _SCALARS.fullmatch(kind)
+    if bits is None:
+        raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
+    size, layers = reader.GetSize(), reader.GetNumberOfComponents()
+    if not 2 <= len(size) <= 4 or (len(size) == 4 and layers > 1):
+        raise BadInput(f"'{path}' has {len(size)} axes; three in space and one more are read")
+    check_claim(data, (*size, layers), int(bits[1]) // 8, 0, packed=True)
+    channels = size[3] if len(size) == 4 else layers
+    with named_errors(path, _DAMAGED):
+        fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
+    names = tuple(_names(fields))
+    return ItkFile(path, itk_grid(reader, f"'{path}'"), channels, names, len(size))
+
+
+def itk_grid(image: Any, what: str) -> Grid:
+    """The grid of a SimpleITK image or reader; ITK counts to the left and to the back."""
+    axes = min(3, image.GetDimension())
+    affine = np.eye(4)
+    turn = np.reshape(image.GetDirection(), (image.GetDimension(), -1))[:axes, :axes]
+    affine[:axes, :axes] = turn * np.array(image.GetSpacing()[:axes])
+    affine[:axes, 3] = image.GetOrigin()[:axes]
+    affine[:2] *= -1
+    return Grid((*image.GetSize()[:axes], *(1,) * (3 - axes)), affine).check(what)
+
+
+def _data_file(path: Path) -> Path:
+    """The file with the voxels: this one, or one in the same folder."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER)
+    packed, named = _PACKED_SIZE.search(head), _DATA_FILE.search(head)
+    name = named[1].decode("utf-8", "replace") if named else "LOCAL"
+    data = path if name.upper() == "LOCAL" else path.parent / name
+    if data != path and (Path(name).name != name or not data.is_file()):
+        raise BadInput(f"'{path}': its voxel file '{name}' is not in the same folder")
+    if packed and int(packed[1]) > data.stat().st_size:
+        raise BadInput(f"'{path}' is cut short: {int(packed[1])} packed bytes are not there")
+    return data
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[Path]:
+    """The file itself; one that is packed with bzip2, which ITK does not read, as a raw copy."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER)
+        end = head.find(b"\n\n") + 2
+        encoding = _BZIP2.search(head, 0, end) if head.startswith(b"NRRD") else None
+        if encoding is None:
+            yield path
+            return
+        file.seek(end)
+        voxels = bz2.BZ2File(file).read(MOST_BYTES)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        raw = head[: encoding.start()] + b"encoding: raw" + head[encoding.end() : end]
+        copy.write_bytes(raw + voxels)
+        yield copy
+
+
+def _names(fields: Mapping[str, str]) -> Iterator[Named]:
+    """Labels named in the header: Slicer's segments, or JSON lists of name and value."""
+    for key, name in fields.items():
+        segment = re.fullmatch(r"(Segment\d+)_Name", key)
+        if segment:
+            value, layer = (fields.get(f"{segment[1]}_{k}", "") for k in ("LabelValue", "Layer"))
+            yield Named(
+                int(value) if value.isdigit() else 1, name, int(layer) if layer.isdigit() else 0
+            )
+        elif name.lstrip()[:1] in ("[", "{"):
+            yield from _named_in_json(name)
+
+
+def _named_in_json(text: str) -> Iterator[Named]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    layers = next(iter(content.values()), []) if isinstance(content, dict) else content
+    for layer, labels in enumerate(layers if isinstance(layers, list) else []):
+        for label in labels if isinstance(labels, list) else [labels]:
+            match label:
+                case {"name": name, "value": int(value)}:
+                    yield Named(value, str(name), layer)

@@ -20,8 +20,6 @@ from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling
 from segmeter.datasets.volumes.layouts import Layout, recognise
 
-__all__ = ["SETS", "Published", "VolumeFolder", "VolumeSet"]
-
 
 class VolumeSet:
     """Cases of one layout, listed by names and read one by one."""

@@ -13,10 +13,8 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_values
+from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.zeroshot.listed import Item, Named
-
-__all__ = ["ade_png", "folder_of_masks", "hdf5_ids", "id_png", "label_png", "masks_of_ids"]
 
 Ids = npt.NDArray[np.int64]
 Size = tuple[int, int]
@@ -182,16 +180,13 @@ def _read_hdf5(file: Path, key: str) -> Ids:
         import h5py
     except ImportError as error:
         raise NotFound(f"'{file}' needs 'h5py': pip install 'segmeter[hdf5]'") from error
-    try:
-        with h5py.File(file, "r") as opened:
-            if key not in opened:
-                raise BadInput(f"'{file}' has no '{key}'; it has {', '.join(opened) or 'nothing'}")
-            stored = opened[key]
-            if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
-                raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one per pixel")
-            return np.asarray(stored[()], dtype=np.int64)
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"'{file}' is not a complete HDF5 file; get it again") from error
+    with named_errors(file, "is not a complete HDF5 file"), h5py.File(file, "r") as opened:
+        if key not in opened:
+            raise BadInput(f"'{file}' has no '{key}'; it has {', '.join(opened) or 'nothing'}")
+        stored = opened[key]
+        if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
+            raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one per pixel")
+        return np.asarray(stored[()], dtype=np.int64)
 
 
 def _numbers(values: npt.NDArray[Any]) -> Ids:

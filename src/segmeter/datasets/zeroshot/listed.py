@@ -20,9 +20,6 @@ from segmeter.core.seeds import generator
 from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 
-__all__ = ["ABOUT", "LARGE", "Item", "Listed", "Named", "Selection", "sampled"]
-
-
 LARGE, ABOUT = 15_000, 10_000
 
 

@@ -15,13 +15,9 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.image_files import SUFFIXES, read_bytes
-from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
-from segmeter.datasets.polygons import fill
+from segmeter.datasets.coco_outlines import fill, outline
+from segmeter.datasets.image_files import SUFFIXES, named_errors
 from segmeter.datasets.zeroshot.listed import Item, Named
-
-__all__ = ["coco_json", "polygon_json", "via_json", "visor_json", "ytvis_json"]
 
 Size = tuple[int, int]
 Made = TypeVar("Made")
@@ -197,14 +193,11 @@ def _pairs(shape: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 def _united(outlines: Any, size: Size, where: str) -> Mask:
     """The union of polygons, each a flat list or one of pairs; or of one such polygon."""
-    mask = Mask.empty(size)
     try:
-        for polygon in _polygons(outlines):
-            if len(polygon) >= 6:  # fewer corners enclose nothing
-                mask = mask | fill(polygon, size)
-    except (BadInput, *WRONG_LAYOUT) as error:
+        # Fewer than three corners enclose nothing.
+        return fill([polygon for polygon in _polygons(outlines) if len(polygon) >= 6], size)
+    except (BadInput, TypeError, ValueError, KeyError, IndexError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
-    return mask
 
 
 def _polygons(outlines: Any) -> Iterable[list[float]]:
@@ -221,17 +214,13 @@ def _polygons(outlines: Any) -> Iterable[list[float]]:
 
 
 def _loaded(file: Path) -> Any:
-    try:
-        return json.loads(read_bytes(file))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"'{file}' is not JSON") from error
+    with named_errors(file, "is not JSON"):
+        return json.loads(file.read_bytes())
 
 
 def _parsed(file: Path, parse: Callable[[], Made]) -> Made:
-    try:
+    with named_errors(file, "is of another layout"):
         return parse()
-    except WRONG_LAYOUT as error:
-        raise BadInput(f"'{file}' is of another layout: {layout_fault(error)}") from error
 
 
 def _by_file_name(folder: Path) -> dict[str, Path]:

@@ -35,7 +35,7 @@ from segmeter.datasets.zeroshot.outline_files import (
     ytvis_json,
 )
 
-__all__ = ["READERS", "SUITE", "Kind"]
+__all__ = ["SUITE"]
 
 Reader = Literal[
     "coco_json", "label_png", "folder_of_masks", "ade_png", "id_png", "ytvis_json",

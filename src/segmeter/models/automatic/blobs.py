@@ -27,8 +27,6 @@ from segmeter.core.scenes import Scene
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.candidates import Logits, PredictsGrids, PredictsGridsSingly
 
-__all__ = ["Blob", "BlobEncodedScene", "Blobs", "position_image"]
-
 Single = npt.NDArray[np.float32]
 _SUMMARY = "ellipses of known logits on an image that carries its own position, for tests"
 

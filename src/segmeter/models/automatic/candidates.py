@@ -19,20 +19,7 @@ from segmeter.models._enlarging import Enlargement, Measured
 from segmeter.models.automatic.options import Crop, Options, grid
 from segmeter.models.automatic.regions import clean_logits
 
-__all__ = [
-    "Candidates",
-    "Encoded",
-    "Kept",
-    "Logits",
-    "Masks",
-    "Places",
-    "PredictsGrids",
-    "PredictsGridsSingly",
-    "RefinesCandidates",
-    "candidates_of",
-    "crop_candidates",
-    "passes",
-]
+__all__ = ["Kept", "crop_candidates"]
 
 
 Single = npt.NDArray[np.float32]
@@ -260,7 +247,7 @@ class Kept:
 def crop_candidates(
     model: Model, scene: Scene, crop: Crop, options: Options, *, compact: bool = False
 ) -> Kept:
-    """What a crop offers after the filters, before any suppression.
+    """Candidates of a crop after the filters, before any suppression.
 
     `compact` keeps finished masks instead of logits where these lie in the host's memory: a
     grid of 64 x 64 points has 3 GB of them, of which little survives.

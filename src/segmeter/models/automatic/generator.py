@@ -34,14 +34,7 @@ from segmeter.models.automatic.regions import (
     suppress_masks,
 )
 
-__all__ = [
-    "Automatic",
-    "AutomaticMask",
-    "clicked_model",
-    "defaults_of",
-    "generate",
-    "generate_each",
-]
+__all__ = ["AutomaticMask", "clicked_model"]
 
 
 _NEVER = 2.0
@@ -50,7 +43,7 @@ _NEVER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class AutomaticMask:
-    """One mask that nobody asked for.
+    """One automatic mask.
 
     Attributes
     ----------
@@ -160,7 +153,7 @@ def _loosest(several: Sequence[Options]) -> Options:
 
 
 def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
-    """What the filters and the suppression within a crop leave."""
+    """Candidates that pass the filters and the suppression within a crop."""
     passed = np.flatnonzero(passes(kept.scores, kept.stability, kept.areas, shape, options))
     left = kept.take(passed)
     if options.protocol == "corrected" and options.smallest and options.clean == "masks":
@@ -400,5 +393,5 @@ def clicked_model(
 
 
 def defaults_of(model: Model) -> dict[str, Any]:
-    """Where the generator that came with a model differs from SAM's."""
+    """Differences of the generator that came with a model from SAM's."""
     return {"score": 0.8, "clean": "logits"} if model.card.family in _SECOND else {}

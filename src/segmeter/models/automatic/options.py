@@ -12,7 +12,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 
-__all__ = ["Clean", "Crop", "Edge", "Nms", "Options", "Output", "checked_crops", "crops_of", "grid"]
+__all__ = ["Crop", "Options", "Output"]
 
 
 Clean = Literal["masks", "logits"]
@@ -63,7 +63,7 @@ class Options:
         Masks that cover at least this share of the image are removed. The paper says 0.95
         and the code does not do it: None is off in `published` and 0.95 in `corrected`.
     edge
-        Masks that come near the edge of their crop where the image goes on are dropped:
+        Masks near an edge of their crop that is not an edge of the image are dropped:
         within 20 pixels (`fixed`), or within 5 % of the crop's side where that is less
         (`scaled`).
     output
@@ -200,7 +200,7 @@ class Crop:
     def cuts(
         self, boxes: npt.NDArray[np.int64], shape: tuple[int, int], *, scaled: bool = False
     ) -> npt.NDArray[np.bool_]:
-        """Which boxes (in the crop's frame) reach its edge where the image goes on.
+        """Which boxes (in the crop's frame) reach an edge that is not the image's.
 
         An edge is reached within 20 pixels; `scaled` takes 5 % of the crop's side where that
         is less.

@@ -35,19 +35,7 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ProtocolName
 from segmeter.kernels import compiled
 
-__all__ = [
-    "EdgeMap",
-    "clean_logits",
-    "clean_mask",
-    "edge_map",
-    "largest_region",
-    "outer_boundary",
-    "plain_suppress_boxes",
-    "probability_gradient",
-    "stretched",
-    "suppress_boxes",
-    "suppress_masks",
-]
+__all__ = ["edge_map", "stretched", "suppress_boxes"]
 
 
 LIFT = 10.0

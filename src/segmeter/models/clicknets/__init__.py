@@ -1,1 +1,1 @@
-"""Click networks: RITM and SimpleClick, which read clicks as discs beside the image."""
+"""Click networks: RITM and SimpleClick, which read clicks as discs in extra channels."""

@@ -17,8 +17,6 @@ from torch.nn import functional as F
 from segmeter.models.clicknets.containers import Ritm
 from segmeter.models.clicknets.zoom import normalised
 
-__all__ = ["Distribute", "HRNet", "RitmNetwork", "conv3x3", "enlarge", "gather"]
-
 
 def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:
     """Bilinear, corners on corners: the one resizing of the RITM family."""
@@ -72,7 +70,7 @@ class BasicBlock(nn.Module):
 
 
 class Exchange(nn.Module):
-    """One module of a stage: blocks on each branch, then every branch hears every other."""
+    """One module of a stage: blocks on each branch, then all branches are fused."""
 
     def __init__(self, widths: Sequence[int], blocks: int) -> None:
         super().__init__()
@@ -165,7 +163,7 @@ def gather(features: Tensor, logits: Tensor) -> Tensor:
 
 
 class Distribute(nn.Module):
-    """Puts the context beside the features and mixes the two."""
+    """Concatenates context and features and mixes the two."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

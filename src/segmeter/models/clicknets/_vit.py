@@ -10,8 +10,6 @@ from segmeter.core.errors import BadInput
 from segmeter.models.clicknets.containers import SimpleClick
 from segmeter.models.clicknets.zoom import normalised
 
-__all__ = ["SimpleClickNetwork"]
-
 _WINDOW_PX = 224
 
 
@@ -43,7 +41,7 @@ class _Mlp(nn.Module):
 
 
 class _Block(nn.Module):
-    """A transformer block; its attention stays inside windows when it is told so."""
+    """A transformer block; its attention is windowed on request."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()

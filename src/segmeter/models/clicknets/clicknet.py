@@ -33,12 +33,6 @@ from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Ritm, Shape,
 from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
 from segmeter.models.clicknets.zoom import Zoom
 
-__all__ = [
-    "ClickNet",
-    "ritm_settings",
-    "simpleclick_settings",
-]
-
 
 @capable(WithWeights)
 class ClickNet:

@@ -19,18 +19,6 @@ from segmeter.core.errors import BadWeights
 from segmeter.models.checkpoints import find_marker, unwrap
 from segmeter.models.weights import DAMAGED, sizes, unfilled
 
-__all__ = [
-    "RITM",
-    "SIMPLECLICK",
-    "Ritm",
-    "Shape",
-    "SimpleClick",
-    "check",
-    "load",
-    "read",
-    "recognise",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Ritm:
@@ -109,7 +97,7 @@ def load(path: Path, shape: Shape, name: str) -> Any:
     network = _network(shape)
     missing, unexpected = network.load_state_dict(_float32(path, state), strict=False)
     _refuse_odd(path, name, missing, unexpected)
-    # Frozen: whoever follows a gradient follows it to the click, not to the weights.
+    # Frozen: gradients are taken with respect to the click, not the weights.
     return network.eval().requires_grad_(False)
 
 
@@ -230,7 +218,7 @@ def _inert_classes() -> list[Any]:
 
 
 def _shape(path: Path, config: Any) -> Shape:
-    """What a container's class path and arguments describe."""
+    """The architecture that a container's class path and arguments describe."""
     try:
         kind = config["class"]
         given = {key: value["value"] for key, value in config["params"].items()}
@@ -250,7 +238,7 @@ def _shape(path: Path, config: Any) -> Shape:
 
 
 def _refuse_other_ways(path: Path, params: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Ways to build these networks that no released file uses, and arguments nobody knows."""
+    """Ways to build these networks that no released file uses, and unknown arguments."""
     ways = ("use_rgb_conv", "conv_extend", "binary_prev_mask", "random_split")
     refused = [way for way in ways if given.get(way)]
     if not given.get("use_disks", True) or given.get("norm_radius", 5) != 5:

@@ -32,9 +32,6 @@ from segmeter.models.clicknets.zoom import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ClickNetEncodedScene", "ClickNetPrediction", "MovableDiscs", "Settings", "State"]
-
-
 _PIXELS_AT_ONCE = 4_000_000  # of network input; about 6 GB of activations for HRNet-18
 
 
@@ -49,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What goes from click to click: probabilities `(H, W)` and the kept box."""
+    """State between clicks: probabilities `(H, W)` and the kept box."""
 
     probabilities: Tensor
     box: ZoomBox | None = None
@@ -106,14 +103,14 @@ class ClickNetEncodedScene:
         ]
 
     def session(self, request: Request) -> Session:
-        """What the network will be shown for an ask."""
+        """The network's input for a request."""
         state = request.state if request.state is not None else State(self._nothing())
         spots = _spots(request.prompts, self.name)
         frame, box = self.settings.zoom.frame(spots, state.probabilities, state.box)
         return Session(spots, state.probabilities, frame, box)
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovableDiscs:
-        """The same asks with the last click free to move, for whoever follows a gradient."""
+        """The same requests with a movable last click, for gradient attacks."""
         return MovableDiscs(self, [self.session(request) for request in requests])
 
     def logits(self, sessions: Sequence[Session], discs: Tensor) -> Tensor:
@@ -155,7 +152,7 @@ class ClickNetEncodedScene:
         again = [i for i, s in enumerate(sessions) if zoom.encodes_again(maps[i], s.box)]
         for i in again:
             old = sessions[i]
-            # The box comes from the new map, what the network is told is still the old one.
+            # The box comes from the new map; the network still gets the old one.
             frame, box = zoom.frame(old.spots, maps[i], None)
             sessions[i] = Session(old.spots, old.previous, frame, box)
         for i, found in zip(again, self._probabilities([sessions[i] for i in again]), strict=True):

@@ -19,19 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "RADIUS",
-    "Zoom",
-    "ZoomBox",
-    "ZoomFrame",
-    "hard_discs",
-    "normalised",
-    "points_tensor",
-    "soft_disc",
-    "soft_discs",
-]
-
-
 ZoomBox = tuple[int, int, int, int]
 Spot = tuple[float, float, bool]
 
@@ -118,7 +105,7 @@ class Zoom:
     def frame(
         self, spots: Sequence[Spot], found: Tensor, kept: ZoomBox | None
     ) -> tuple[ZoomFrame, ZoomBox | None]:
-        """What to show for these clicks, and the box to keep.
+        """The view for these clicks, and the box to keep.
 
         `found` is the last map of probabilities, all zero before the first answer.
         """

@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:  # Windows: two calls at once are not kept apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Arrival", "fetch", "ignore"]
+__all__ = ["ignore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def fetch(
 ) -> Arrival:
     """Put a model's weights into a folder of its name under `to` (`weights.home()` by default).
 
-    Files are collected in a hidden folder beside it and moved when all of them are there and
+    Files are collected in a hidden folder next to it and moved when all of them are there and
     checked; after a failure the same call resumes. Nothing that was in the folder before is
     overwritten or deleted. Of two calls at once the second waits for the first.
     """
@@ -102,7 +102,7 @@ def _locked(folder: Path) -> int:
 
 
 def _move(collected: Path, folder: Path) -> None:
-    """Move what was fetched to its folder, beside what is there; refuse to replace a file."""
+    """Move fetched files to their folder; never replace a file."""
     for left_over in collected.glob("*.part"):
         left_over.unlink()  # of a source that failed before another worked
     if not os.path.lexists(folder):

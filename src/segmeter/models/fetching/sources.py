@@ -2,7 +2,7 @@
 
 What can be fetched: for each model its sources, best first, and digests that are known.
 
-An adapter offers its weights beside its registration:
+An adapter offers its weights where it is registered:
 
     offer("my-net", Page("https://my.page/net.safetensors"), sha256={"net.safetensors": "..."})
 """
@@ -19,30 +19,15 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.models.fetching import transfer
 from segmeter.models.fetching.transfer import Progress
 
-__all__ = [
-    "Archive",
-    "ByHand",
-    "Hub",
-    "Offer",
-    "OwnFiles",
-    "PackageArchive",
-    "Page",
-    "Source",
-    "offer",
-    "offers",
-    "source_of",
-]
-
-
 _KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
 
 class Source(Protocol):
-    """Where the weights of a model can be had."""
+    """A source of a model's weights."""
 
     @property
     def kind(self) -> str:
-        """What `--from` calls it."""
+        """Its name in `--from`."""
         ...
 
     def __str__(self) -> str: ...

@@ -33,21 +33,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 
-__all__ = [
-    "Progress",
-    "check_digest",
-    "digest",
-    "download",
-    "file_name",
-    "index_url",
-    "is_archive",
-    "opened",
-    "shown",
-    "source_archive",
-    "unpack",
-    "unpack_one",
-    "write_whole",
-]
+__all__ = ["Progress"]
 
 
 Progress = Callable[[str, int, int], None]
@@ -221,7 +207,7 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack_one(archive: Path, member: str, target: Path) -> None:
-    """Take one file out; its path is told as inside the archive's top folder."""
+    """Extract one file, named by its path inside the archive's top folder."""
     with _members(archive) as members:
         for path, size, content in members:
             inside = PurePosixPath(path).parts[1:]
@@ -339,7 +325,7 @@ def index_url() -> str:
 
 
 def _pip(*arguments: str) -> str:
-    """What pip prints, or nothing where it fails or is not installed."""
+    """Output of pip; empty if it fails or is not installed."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else ""

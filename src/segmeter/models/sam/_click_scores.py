@@ -22,9 +22,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.models.sam._frames import Frame, Padded
 
-__all__ = ["DeviceJudge", "clicks_at_once", "count", "erode", "pack", "single_click_scores"]
-
-
 WORD = 64
 
 
@@ -72,7 +69,7 @@ def _along_column(words: Tensor, by: int) -> Tensor:
 
 
 def _within(by: int, most: int) -> int:
-    """What is moved by a whole side is gone: no move is longer than that."""
+    """Shifts longer than a side clear everything, so none is longer."""
     return max(-most, min(by, most))
 
 

@@ -29,8 +29,6 @@ from segmeter.models.sam._prompts import chosen_of, fed_back, shown_masks
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import Network, SamEncodedScene
 
-__all__ = ["DecoderGraphs", "EncoderGraph", "eagerly", "graphs_of"]
-
 MOST_GRAPHS = 96
 """Kept at once, those used last; twenty rounds of one user need forty."""
 
@@ -61,18 +59,18 @@ class _Captured:
 
     def __init__(self, run: Callable[[], tuple[Tensor, ...]], pool: Any) -> None:
         # The first passes choose algorithms and make workspaces, which must not be captured.
-        beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has none
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has none
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             for _ in range(2):
                 run()
-        torch.cuda.current_stream().wait_stream(beside)
+        torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, pool=pool):
             self.made = run()
 
     def replayed(self) -> tuple[Tensor, ...]:
-        """What the graph makes now, as tensors of its own that the next replay leaves alone."""
+        """Outputs of a replay, copied so that the next replay does not overwrite them."""
         self.graph.replay()
         return tuple(tensor.clone() for tensor in self.made)
 

@@ -24,17 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = [
-    "ChannelNorm",
-    "Embedding",
-    "MaskDecoder",
-    "Perceptron",
-    "PromptEncoder",
-    "TwoWayTransformer",
-    "from_cells",
-    "mask_downscaling",
-    "to_cells",
-]
+__all__ = ["Embedding"]
 
 
 _STRETCH = 128
@@ -164,6 +154,18 @@ class Embedding:
     cells: Tensor
     fine: tuple[Tensor, Tensor] | None = None
     quality: Tensor | None = None
+
+    def separated(self) -> list[Embedding]:
+        """The embeddings of images that were encoded in one pass."""
+        fine, quality = self.fine, self.quality
+        return [
+            Embedding(
+                self.cells[i : i + 1],
+                None if fine is None else (fine[0][i : i + 1], fine[1][i : i + 1]),
+                None if quality is None else quality[i : i + 1],
+            )
+            for i in range(len(self.cells))
+        ]
 
 
 def to_cells(grid: Tensor, levels: int) -> Tensor:

@@ -24,7 +24,7 @@ from segmeter.core.capabilities import (
 )
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
+from segmeter.core.models import Prediction, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, Point, Prompt, signs
 from segmeter.models.automatic.candidates import (
     PredictsGrids,
@@ -46,7 +46,6 @@ from segmeter.models.sam._prompts import (
 )
 from segmeter.models.volumes.slices import (
     OfAnEncodedScene,
-    PredictsConcurrently,
     TakesPolicy,
 )
 
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from segmeter.models.automatic.candidates import Candidates
     from segmeter.models.sam._single_clicks import MovablePoints, SingleClicks
 
-__all__ = ["Network", "SamEncodedScene", "SamPrediction", "fused_steps"]
+__all__ = ["SamEncodedScene", "SamPrediction"]
 
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
@@ -73,7 +72,7 @@ class Network(Protocol):
     prompts: PromptEncoder
     decoder: MaskDecoder
     device: torch.device
-    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point beside boxes
+    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point with boxes
 
     def encode(self, pixels: Tensor) -> Embedding:
         """The image's embedding, from `(1, 3, side, side)`."""
@@ -118,7 +117,7 @@ class SamPrediction:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What one pass of the decoder gave to the asks of a group."""
+    """Output of one decoder pass for a group of requests."""
 
     group: list[int]
     logits: Tensor  # (B, 4, low, low)
@@ -137,7 +136,6 @@ class _Batch:
     PredictsLater,
     RendersTogether,
     ScoresSingleClicks,
-    PredictsConcurrently,
     TakesPolicy,
     PredictsGrids,
     PredictsGridsSingly,
@@ -168,22 +166,6 @@ class SamEncodedScene:
         """The same embedding, answered in another protocol."""
         return SamEncodedScene(self.network, self.frame, self.embedding, policy, self.position)
 
-    @torch.no_grad()
-    def start_beside(
-        self, encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
-    ) -> Callable[[], Sequence[Prediction]]:
-        """Begin answers on several views of this network: together on a GPU, else one by one."""
-        own = [encoded for encoded in encoded_scenes if isinstance(encoded, SamEncodedScene)]
-        if self.network.device.type != "cpu" and len(own) == len(encoded_scenes):
-            from segmeter.models.sam._batched_scenes import start_together
-
-            return start_together(own, requests)
-        found = [
-            encoded.predict([request])[0]
-            for encoded, request in zip(encoded_scenes, requests, strict=True)
-        ]
-        return lambda: found
-
     @property
     def nbytes(self) -> int:
         """Memory that the embedding takes, in bytes."""
@@ -193,20 +175,20 @@ class SamEncodedScene:
         return sum(t.numel() * t.element_size() for t in tensors)
 
     @torch.no_grad()
-    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
+    def predict(self, requests: Sequence[Request]) -> Sequence[SamPrediction]:
         """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
         return self._predictions(len(requests), list(self._decoded(requests)))
 
     @property
     def works_concurrently(self) -> bool:
-        """Whether a device of its own answers while the caller goes on."""
+        """Whether a separate device predicts while the caller works."""
         return self.network.device.type == "cuda"
 
     @torch.no_grad()
     def start_predict(
         self, requests: Sequence[Request]
-    ) -> Callable[[], tuple[list[Prediction], list[Mask]]]:
-        """Begin; a GPU brings logits, choice and masks by itself while the caller goes on."""
+    ) -> Callable[[], tuple[Sequence[SamPrediction], list[Mask]]]:
+        """Start predicting; a GPU copies logits, choice and masks while the caller works."""
         if not self.works_concurrently:
             predictions = self.predict(requests)
             masks = self.render(predictions)
@@ -217,15 +199,15 @@ class SamEncodedScene:
             batches.append(batch.leaving())
         wait = all_done(self.network.device)
 
-        def finish() -> tuple[list[Prediction], list[Mask]]:
+        def finish() -> tuple[list[SamPrediction], list[Mask]]:
             wait()
             masks: dict[int, Mask] = {}
             for batch, parts in zip(batches, drawn, strict=True):
                 own = (Mask.of(one) for part in parts for one in part.numpy())
                 masks |= zip(batch.group, own, strict=True)
-            return self._predictions(len(requests), batches), [
-                masks[i] for i in range(len(requests))
-            ]
+            found = self._predictions(len(requests), batches)
+            shown = [masks[i] for i in range(len(requests))]
+            return [replace(p, drawn=m) for p, m in zip(found, shown, strict=True)], shown
 
         return finish
 
@@ -260,8 +242,8 @@ class SamEncodedScene:
         chosen = chosen_of(logits, shown)
         return logits, scores, shown, chosen, fed_back(self.policy, second, chosen)
 
-    def _predictions(self, count: int, batches: Sequence[_Batch]) -> list[Prediction]:
-        found: dict[int, Prediction] = {}
+    def _predictions(self, count: int, batches: Sequence[_Batch]) -> list[SamPrediction]:
+        found: dict[int, SamPrediction] = {}
         for batch in batches:
             scores = batch.scores.cpu().numpy().copy()  # pinned memory goes back
             for at, (i, shown) in enumerate(zip(batch.group, batch.shown.tolist(), strict=True)):
@@ -272,7 +254,7 @@ class SamEncodedScene:
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
 
-        Labels: 1 on the object, 0 beside it, 2 and 3 the corners of a box, -1 padding.
+        Labels: 1 on the object, 0 on the background, 2 and 3 the corners of a box, -1 padding.
         """
         device, offset = self.network.device, self.policy.offset
         scale = constant(self.frame.scale, device)
@@ -280,7 +262,7 @@ class SamEncodedScene:
         return self.network.prompts.points(places.flip(-1), labels.to(device))
 
     def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:
-        """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when nobody has a mask."""
+        """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when no request has a mask."""
         prompts = self.network.prompts
         places, known = [i for i, m in enumerate(masks) if m is not None], _known(masks)
         if not known:
@@ -384,7 +366,7 @@ class SamEncodedScene:
         return refined(self, points, candidates)
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
-        """The same asks with the last click free to move, for whoever follows a gradient."""
+        """The same requests with a movable last click, for gradient attacks."""
         from segmeter.models.sam._single_clicks import MovablePoints
 
         return MovablePoints(self, requests)
@@ -417,7 +399,7 @@ def fused_steps(device: torch.device) -> ModuleType | None:
     if device.type != "cuda":
         return None
     try:
-        return importlib.import_module("segmeter.models.sam._triton_kernels")
+        return importlib.import_module("segmeter.models.sam._triton_clicks")
     except ModuleNotFoundError:
         return None
 

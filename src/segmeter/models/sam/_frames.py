@@ -1,6 +1,6 @@
 """Frames: how an image is brought into a network's square, and its answers back out.
 
-Copies between the host and a device, of which a GPU makes its own while the host goes on.
+Copies between host and device, asynchronous on a GPU.
 
 A plain copy waits until the device has done all that was asked of it before; from and to
 pinned memory it takes its turn among the device's other work.
@@ -31,28 +31,7 @@ from torch import Tensor
 from segmeter.core.scenes import Pixels
 from segmeter.models._enlarging import Enlargement
 
-__all__ = [
-    "DEVIATION",
-    "MEAN",
-    "Frame",
-    "Padded",
-    "Squeezed",
-    "all_done",
-    "antialiased",
-    "arriving",
-    "as_channels",
-    "bilinear",
-    "channels",
-    "constant",
-    "cut_out",
-    "enlarged",
-    "fetched",
-    "leaving",
-    "normalised",
-    "padded",
-    "sent",
-    "shrunk",
-]
+__all__ = ["Frame"]
 
 
 def arriving(array: npt.NDArray[Any], device: torch.device) -> Tensor:
@@ -67,7 +46,7 @@ def arriving(array: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=256)
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Some numbers on the device, sent once; nobody writes to them."""
+    """Some numbers on the device, sent once; read-only."""
     return torch.tensor(values, device=device)
 
 
@@ -78,7 +57,7 @@ def leaving(tensor: Tensor) -> Tensor:
 
 
 def all_done(device: torch.device) -> Callable[[], None]:
-    """What waits for all that the device has been asked for until now."""
+    """A function that waits for all work queued on the device."""
     if device.type != "cuda":
         return _nothing  # copies to the host have waited
     done = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has none
@@ -196,7 +175,7 @@ def padded(x: Tensor, side: int) -> Tensor:
 
 
 class Frame(Protocol):
-    """Where an image's pixels lie in the square that a network sees."""
+    """Position of an image's pixels in the network's square input."""
 
     @property
     def shape(self) -> tuple[int, int]: ...

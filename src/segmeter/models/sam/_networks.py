@@ -28,15 +28,7 @@ from segmeter.models.sam.layouts import source_name
 if TYPE_CHECKING:
     from segmeter.models.sam.model import Family
 
-__all__ = [
-    "HubNetwork",
-    "SamNetwork",
-    "decoder_tensors",
-    "device_name",
-    "mobile_sam",
-    "pick_device",
-    "pick_dtype",
-]
+__all__ = ["pick_device"]
 
 _CLASSES = {
     "sam": "SamModel",

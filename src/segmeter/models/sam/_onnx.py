@@ -22,8 +22,6 @@ from segmeter.models.sam._encoded import Labels, SamEncodedScene
 from segmeter.models.sam._frames import Frame, Padded, Squeezed
 from segmeter.models.sam._prompts import Policy, chosen_of, fed_back
 
-__all__ = ["OnnxEncodedScene", "OnnxPair"]
-
 Arrays = dict[str, npt.NDArray[Any]]
 Signature = dict[str, tuple[Any, ...]]
 
@@ -61,7 +59,7 @@ class OnnxPair:
 
     @property
     def device(self) -> torch.device:
-        """Where tensors are prepared; onnxruntime copies them to its own device."""
+        """Device for preparing tensors; onnxruntime copies them to its own."""
         return torch.device("cpu")
 
     @classmethod

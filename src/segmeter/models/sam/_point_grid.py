@@ -24,8 +24,6 @@ from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, fused
 from segmeter.models.sam._frames import fetched
 from segmeter.models.sam._prompts import MOST_FEEDBACK, STABLE, stability
 
-__all__ = ["DeviceLogits", "candidates_of", "refined"]
-
 TOGETHER = {"cpu": 2, "cuda": 512}
 """Clicks that share a pass of the decoder, at most (perf/automatic.py)."""
 

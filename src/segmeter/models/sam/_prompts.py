@@ -12,22 +12,10 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Request
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
 
-__all__ = [
-    "Choice",
-    "Masks",
-    "Policy",
-    "chosen_of",
-    "fed_back",
-    "hint_of",
-    "is_ambiguous",
-    "labelled_points",
-    "of_equal_size",
-    "shown_masks",
-    "stability",
-]
+__all__ = ["Policy", "chosen_of", "fed_back", "of_equal_size"]
 
 
 STROKE_POINTS = 8
@@ -63,8 +51,8 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             count = min(STROKE_POINTS, len(points))
             picked = np.linspace(0, len(points) - 1, count).round().astype(int)
             return [(points[i], positive) for i in picked]
-        case Words():
-            raise BadInput("SAM kinds read no words; ask by clicks, boxes, strokes or masks")
+        case Text():
+            raise BadInput("SAM kinds take no text; prompt with clicks, boxes, strokes or masks")
         case _:
             return []
 
@@ -114,7 +102,7 @@ MOST_FEEDBACK = 32.0
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Where the published wrappers and good sense differ, and which mask a kind shows.
+    """Choices in which the published wrappers have known flaws, and which mask is shown.
 
     `masks`: `published` shows the best of three at every click (SAM) or the single mask with
     the stability fall-back (SAM 2); `corrected` the best of three for one lone click and the
@@ -137,7 +125,7 @@ class Policy:
 
     @property
     def offset(self) -> float:
-        """Where in a pixel a point lies that is scaled."""
+        """Offset of a scaled point inside its pixel."""
         return 0.5 if self.points == "corrected" else 0.0
 
 
@@ -156,7 +144,7 @@ def shown_masks(
 
 
 def fed_back(policy: Policy, second: bool, shown: Tensor) -> Tensor:
-    """What of the shown logits goes back in as a prompt."""
+    """The part of the shown logits that is fed back as a prompt."""
     if policy.sigmoid:
         return shown.sigmoid()
     return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else shown

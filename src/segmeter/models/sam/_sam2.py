@@ -1,11 +1,10 @@
 """SAM 2, SAM 2.1 and HQ-SAM 2 from checkpoints or Hugging Face folders.
 
-Hiera with SAM 2's neck: the image encoder of SAM 2 and 2.1, of our own.
-
-Written from the papers of Hiera (arXiv 2306.00989) and SAM 2 (2408.00714); parameter names are
-those of the hub's files. The order of the arithmetic is that of `transformers`, so embeddings
-are equal bit for bit (tests/models/sam/test_hiera.py), but importing it costs nothing beside torch,
-position codes that SAM 2's images never need are not made, and attention is computed once.
+The image encoder (Hiera with SAM 2's neck) is written from the papers of Hiera (arXiv 2306.00989)
+and SAM 2 (2408.00714); parameter names are those of the hub's files. The order of the arithmetic is
+that of `transformers`, so embeddings are equal bit for bit (tests/models/sam/test_hiera.py). It is
+1.15 times as fast on an H200 (`perf/decoder_paths.py`), and 3.2 times as fast to import and load
+on a CPU, which decides when the first row of a run is there.
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, 
 from segmeter.models.sam._frames import Frame, Squeezed
 from segmeter.models.sam._networks import pick_device, pick_dtype
 
-__all__ = ["Hiera", "HieraSizes", "Sam2Encoder", "Sam2Network"]
-
 
 @dataclass(frozen=True, slots=True)
 class HieraSizes:
-    """What tells one Hiera from another; those not given are SAM 2 tiny's.
+    """Sizes of a Hiera; the defaults are SAM 2 tiny's.
 
     `windows` is the side of a stage's attention windows; blocks in `everywhere` have none and
     look at the whole image. A stage after the first starts with a block that halves both
@@ -208,7 +205,7 @@ class Sam2Encoder(nn.Module):
         return self.conv_s0(fine), self.conv_s1(middle), coarse
 
     def _pyramid(self, maps: list[Tensor]) -> list[Tensor]:
-        """One width for all maps, from the finest; each is told of the coarser where it should."""
+        """One width for all maps, from the finest; coarser ones are added where configured."""
         convs: Any = self.neck["convs"]
         last = len(maps) - 1
         made: list[Tensor] = []

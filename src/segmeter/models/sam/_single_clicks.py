@@ -33,9 +33,6 @@ from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._frames import Padded
 from segmeter.models.sam._prompts import STABLE, stability
 
-__all__ = ["MovablePoints", "SingleClicks"]
-
-
 HEADS = 8
 
 
@@ -149,7 +146,7 @@ class SingleClicks:
         return tokens, block.norm4(cells + _told(told, tokens, scores))
 
     def _encode(self, attention: Any, tokens: Tensor, cells: Tensor) -> Tensor:
-        """What tokens see in images of their own, `(B, T, C)`."""
+        """Attention of tokens to their own images, `(B, T, C)`."""
         # The keys' bias adds the same to all cells and falls out of the softmax.
         questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
         shares = self._compare(questions, cells).softmax(dim=2)
@@ -191,7 +188,7 @@ def _into_cells(x: Tensor, projection: Any) -> tuple[Tensor, Tensor]:
 
 
 def _seen(attention: Any, mixed: Tensor) -> Tensor:
-    """What tokens see, `(B, T, C)`, from mixtures of cells `(B, HEADS * T, C)`."""
+    """Attention output of tokens, `(B, T, C)`, from mixtures of cells `(B, HEADS * T, C)`."""
     mixed = mixed.view(len(mixed), HEADS, -1, mixed.shape[2])
     weight = _by_head(attention.v_proj.weight)
     values = torch.einsum("bhtc,hdc->bthd", mixed, weight).flatten(2)
@@ -200,7 +197,7 @@ def _seen(attention: Any, mixed: Tensor) -> Tensor:
 
 
 def _told(attention: Any, tokens: Tensor, scores: Tensor) -> Tensor:
-    """What cells learn from tokens, `(B, N, C)`, from scores `(B, HEADS * T, N)`."""
+    """Attention output of cells, `(B, N, C)`, from scores `(B, HEADS * T, N)`."""
     batch, count = tokens.shape[:2]
     shares = scores.view(batch, HEADS, count, -1).softmax(dim=2).flatten(1, 2)
     learnt: Tensor = shares.transpose(1, 2) @ _said(attention, tokens) + attention.out_proj.bias
@@ -208,7 +205,7 @@ def _told(attention: Any, tokens: Tensor, scores: Tensor) -> Tensor:
 
 
 def _said(attention: Any, tokens: Tensor) -> Tensor:
-    """What each head of each token has to say to a cell, `(B, HEADS * T, C)`."""
+    """Values of each head of each token for a cell, `(B, HEADS * T, C)`."""
     values = attention.v_proj(tokens).view(*tokens.shape[:2], HEADS, -1)
     weight = attention.out_proj.weight.view(-1, HEADS, values.shape[3])
     return torch.einsum("bthd,chd->bhtc", values, weight).flatten(1, 2)
@@ -268,7 +265,7 @@ class MovablePoints:
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
         rows, columns = self._answered
         pad = (0, self._low - columns, 0, self._low - rows)
-        # Only the first cell beyond the image has a say; its neighbour stands in for it.
+        # Only the first cell beyond the image matters; it is replaced by its neighbour.
         return self._encoded.masks_of(
             [F.pad(one.detach()[None], pad, mode="replicate")[0] for one in logits]
         )

@@ -21,9 +21,6 @@ from torch import Tensor, nn
 
 from segmeter.models.sam._decoder import ChannelNorm
 
-__all__ = ["SamVit", "TinyVit", "VitPerceptron", "distance_codes", "vit_neck"]
-
-
 _PATCH = 16
 _WINDOW = 14
 
@@ -91,7 +88,7 @@ class _Patches(nn.Module):
 
 
 class _Block(nn.Module):
-    """Attention, then a perceptron with the adapter beside it; maps are `(B, H, W, C)`."""
+    """Attention, then a perceptron with a parallel adapter; maps are `(B, H, W, C)`."""
 
     def __init__(self, width: int, heads: int, reach: int, whole: bool, adapter: bool) -> None:
         super().__init__()
@@ -144,7 +141,7 @@ class _Attention(nn.Module):
         return out
 
     def _distances(self, query: Tensor, height: int, width: int) -> Tensor:
-        """What is added for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
+        """Bias for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
         places = query.reshape(*query.shape[:2], height, width, -1)
         rows = torch.einsum("bnhwc,hkc->bnhwk", places, distance_codes(self.rel_pos_h, height))
         columns = torch.einsum("bnhwc,wkc->bnhwk", places, distance_codes(self.rel_pos_w, width))

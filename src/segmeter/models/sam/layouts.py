@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-__all__ = ["Layout", "is_unused", "source_name"]
+__all__ = ["source_name"]
 
 Layout = Literal["original", "hub"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, WithWeights, capable
-from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from segmeter.models.sam._encoded import Network, SamEncodedScene
     from segmeter.models.sam._prompts import Policy
 
-__all__ = ["ABILITIES", "Kind", "Sam"]
+__all__ = ["Sam"]
 
 Choice = Literal["published", "corrected"]
 Masks = Literal["published", "corrected", "zeroshot"]
@@ -121,7 +122,7 @@ class Sam:
 
     @property
     def device(self) -> str:
-        """Where it runs, by name once it is loaded; until then what was asked for."""
+        """Name of the device; the requested one until the model is loaded."""
         from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
@@ -134,7 +135,6 @@ class Sam:
         """Embed images of one size in one pass of the encoder."""
         import torch
 
-        from segmeter.models.sam._batched_scenes import separated
         from segmeter.models.sam._encoded import SamEncodedScene
         from segmeter.models.sam._frames import Padded
         from segmeter.models.sam._prompts import Policy
@@ -153,7 +153,7 @@ class Sam:
         policy = Policy(self.masks, self.points)
         return [
             SamEncodedScene(self.network, frame, part, policy, position)
-            for part in separated(whole)
+            for part in whole.separated()
         ]
 
     def slice_policy(self, protocol: Choice) -> Policy:
@@ -178,6 +178,7 @@ class Sam:
     def _check(self) -> None:
         """Refuse other weights by names and shapes alone."""
         if self._by_transformers:
+            _check_transformers(self.kind)
             _check_config(self.weights_path, self.kind)
             _check_names(self.weights_path, weight_files.sizes(self.weights_path))
             return
@@ -242,7 +243,7 @@ _CONFIGS = {
     "sam3": ("sam3_tracker", "sam3_tracker_video", "sam3_video", "sam3"),
     "edgetam": ("edgetam", "edgetam_video"),
 }
-"""What `model_type` in `config.json` may say."""
+"""Valid values of `model_type` in `config.json`."""
 
 
 def _kinds() -> list[Kind]:
@@ -281,6 +282,19 @@ def _kinds() -> list[Kind]:
     return kinds
 
 
+def _check_transformers(kind: Kind) -> None:
+    """Refuse a version of `transformers` that lacks the model's class, without importing it."""
+    needed = {"sam3": "5.0", "edgetam": "4.57"}.get(kind.family)
+    if needed is None or importlib.util.find_spec("transformers") is None:
+        return
+    here = importlib.metadata.version("transformers")
+    if [int(n) for n in here.split(".")[:2]] < [int(n) for n in needed.split(".")]:
+        raise NotFound(
+            f"model '{kind.name}' needs transformers {needed} or later, and {here} is installed: "
+            f"pip install 'transformers>={needed}'"
+        )
+
+
 def _check_config(path: Path, kind: Kind) -> None:
     """Refuse a folder that is not of this kind, by its `config.json` alone."""
     file = path / "config.json"
@@ -302,7 +316,7 @@ def _check_config(path: Path, kind: Kind) -> None:
 
 
 def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
-    """Refuse tensors of something else beside a config that is right."""
+    """Refuse tensors of another network next to a valid config."""
     if found is not None and not any("mask_decoder." in name for name in found):
         raise BadWeights(
             f"'{path}' holds weights of another architecture than its config.json says: "

@@ -33,15 +33,6 @@ from segmeter.models.sam._frames import (
 from segmeter.models.sam._networks import pick_device, pick_dtype
 from segmeter.models.sam._vit import SamVit, TinyVit
 
-__all__ = [
-    "ARCHITECTURES",
-    "LiteMedSamFrame",
-    "MedSamFrame",
-    "MedicalNetwork",
-    "SamMed2dFrame",
-    "ScribbleUNet",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class LiteMedSamFrame:

@@ -31,9 +31,6 @@ from segmeter.models.sam._decoder import (
 )
 from segmeter.models.sam._vit import VitPerceptron, distance_codes, vit_neck
 
-__all__ = ["SamMed3dNetwork", "Size", "VolumeMaskDecoder", "VolumePromptEncoder"]
-
-
 Size = tuple[int, int, int]
 
 
@@ -266,7 +263,7 @@ class _Attention(nn.Module):
         return out
 
     def _distances(self, query: Tensor, sizes: list[int]) -> Tensor:
-        """What is added for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
+        """Bias for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
         places = query.reshape(*query.shape[:2], *sizes, -1)
         tables = [self.get_parameter(f"rel_pos_{axis}") for axis in "dhw"]
         d, h, w = (distance_codes(codes, n) for codes, n in zip(tables, sizes, strict=True))

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from segmeter.models.sam._decoder import mask_downscaling
 from segmeter.models.volumes._sam3d_networks import Size, VolumeMaskDecoder, VolumePromptEncoder
 
-__all__ = ["SPARE", "SegVolNetwork"]
-
 SPARE = ("text_encoder.", "pixel_mean", "pixel_std")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from segmeter.models.sam._prompts import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
-__all__ = ["KINDS", "MedicalKind", "MedicalSam"]
-
 Values = npt.NDArray[np.float32]
 
 
@@ -126,7 +124,7 @@ class MedicalSam:
 
     @property
     def device(self) -> str:
-        """Where it runs, by name once it is loaded; until then what was asked for."""
+        """Name of the device; the requested one until the model is loaded."""
         from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
@@ -164,7 +162,6 @@ class MedicalSam:
     def _encoded_scenes(self, images: Sequence[Pixels]) -> list[SamEncodedScene]:
         import torch
 
-        from segmeter.models.sam._batched_scenes import separated
         from segmeter.models.sam._encoded import SamEncodedScene
 
         network, policy = self.network, self.slice_policy("corrected")
@@ -175,7 +172,7 @@ class MedicalSam:
             whole = network.encode(pixels)
             position = network.prompts.position()
         return [
-            SamEncodedScene(network, frame, part, policy, position) for part in separated(whole)
+            SamEncodedScene(network, frame, part, policy, position) for part in whole.separated()
         ]
 
 

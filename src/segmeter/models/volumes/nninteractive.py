@@ -1,7 +1,7 @@
 """The model nnInteractive through its own Python package, where that is installed.
 
 The package keeps the state of one session; a view replays prompts into it, one prediction
-per prompt, and goes on where it stands when an ask only adds to the last one. Its checkpoint
+per prompt, and continues from its state when a request only adds prompts. Its checkpoint
 is opened here first, as tensors and plain values only, and its plans may name networks only:
 the package itself would unpickle the one and import whatever the other names.
 """
@@ -29,8 +29,6 @@ from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
 
-__all__ = ["NnInteractive", "NnInteractiveEncodedScene", "PackageSession"]
-
 _NAME = "nninteractive"
 _SUMMARY = "nnInteractive through its package (needs nnInteractive)"
 _DENSE_VOXELS = 1 << 27  # the package's own bound for prompts that are not compressed
@@ -39,7 +37,7 @@ _NETWORKS = ("dynamic_network_architectures.", "torch.nn.")
 
 
 class PackageSession(Protocol):
-    """What is used of the package's session; coordinates are indices of the array given."""
+    """The used part of the package's session; coordinates are indices of the array given."""
 
     interactions_storage: str
     supported_interactions: Mapping[str, bool]
@@ -114,7 +112,7 @@ class NnInteractive:
 
 
 class SharedSession(Protocol):
-    """Who holds the one session that views share."""
+    """The encoded scene that currently holds the shared session."""
 
     @property
     def session(self) -> PackageSession: ...
@@ -200,7 +198,7 @@ def _drawn(
 ) -> npt.NDArray[np.uint8]:
     """A volume that holds a stroke: straight from point to point, as thick as was trained with.
 
-    The brush lies in a slice, as on a screen; one of an even width reaches towards 0.
+    The brush is flat in a slice, as on a screen; one of an even width reaches towards 0.
     """
     import cv2
 
@@ -273,7 +271,7 @@ def _check_plans(file: Path) -> None:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """What the package prints goes to stderr, and NumPy's shared stream is left as it was."""
+    """Send the package's output to stderr and restore NumPy's shared random state."""
     state = np.random.get_state()  # noqa: NPY002
     try:
         with contextlib.redirect_stdout(sys.stderr):

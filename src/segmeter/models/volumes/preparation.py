@@ -22,22 +22,7 @@ from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Volume
 from segmeter.models import weights as weight_files
 
-__all__ = [
-    "CT_WINDOW",
-    "PREPARATIONS",
-    "CheckpointModel",
-    "Cube",
-    "Heard",
-    "Preparation",
-    "PreparedSlices",
-    "cube_around",
-    "looks_like_ct",
-    "percentiles",
-    "preparation_of",
-    "prepared",
-    "resampled",
-    "resampled_size",
-]
+__all__ = ["prepared"]
 
 
 Values = npt.NDArray[np.float32]
@@ -80,10 +65,10 @@ PREPARATIONS: Mapping[str, Preparation] = {
     "scribbleprompt": Preparation("slice", "none"),
     "litemedsam": Preparation("window", "truncate", 0.0),  # 1e-10 would cut 51 to 50
 }
-"""What is published for each family; a family that is not here is prepared as SAM is."""
+"""Published preparation of each family; others are prepared as SAM is."""
 
-_SOUND = Preparation("window", "round")
-_SOUND_FINE = Preparation("window", "none")
+_CORRECTED = Preparation("window", "round")
+_CORRECTED_FINE = Preparation("window", "none")
 
 
 def preparation_of(family: str, protocol: ProtocolName) -> Preparation:
@@ -92,7 +77,7 @@ def preparation_of(family: str, protocol: ProtocolName) -> Preparation:
     if protocol == "published":
         return published
     fine = published.rounding in ("none", "clip only")
-    return published if published.scope == "window" else _SOUND_FINE if fine else _SOUND
+    return published if published.scope == "window" else _CORRECTED_FINE if fine else _CORRECTED
 
 
 class PreparedSlices:
@@ -229,7 +214,7 @@ Several: TypeAlias = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a session's last answer was told.
+    """Prompts that a session's last prediction was given.
 
     Attributes
     ----------
@@ -290,7 +275,7 @@ class Cube:
         return all(b <= p < b + self.side for b, p in zip(self.begin, point, strict=True))
 
     def _both(self, shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """Where the part that both have lies in the cube, and in the volume."""
+        """The overlap of cube and volume, as slices of each."""
         low = [max(b, 0) for b in self.begin]
         high = [min(b + self.side, n) for b, n in zip(self.begin, shape, strict=True)]
         here = tuple(

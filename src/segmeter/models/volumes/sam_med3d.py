@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
 
-__all__ = ["SamMed3d", "SamMed3dEncodedScene", "SamMed3dPrediction"]
-
 Values = npt.NDArray[np.float32]
 Point3 = tuple[float, float, float]
 _MM = 1.5
@@ -124,7 +122,7 @@ class SamMed3dEncodedScene:
         return [self._one(request) for request in requests]
 
     def survives(self, prompt: Prompt, cube: Cube) -> bool:
-        """Whether a prompt lies in the cube that the network sees."""
+        """Whether a prompt is inside the network's cube."""
         return any(cube.holds(self.place(p)) for p, _ in _points(prompt))
 
     def place(self, point: Sequence[float]) -> tuple[int, int, int]:

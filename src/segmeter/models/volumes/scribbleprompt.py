@@ -1,4 +1,4 @@
-"""ScribblePrompt-UNet: clicks, boxes and strokes drawn beside a slice of 128 x 128 pixels.
+"""ScribblePrompt-UNet: clicks, boxes and strokes drawn on slices of 128 x 128 pixels.
 
 Written from the paper (Wong et al., ECCV 2024, arXiv 2312.07381); parameter names are those
 of the published checkpoint `ScribblePrompt_unet_v1_nf192_res128.pt`.
@@ -28,8 +28,6 @@ from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPoli
 
 if TYPE_CHECKING:
     from segmeter.models.volumes._medical_networks import ScribbleUNet
-
-__all__ = ["ScribbleEncodedScene", "ScribblePrompt"]
 
 Values = npt.NDArray[np.float32]
 _SIDE = 128
@@ -86,7 +84,7 @@ class ScribblePrompt(CheckpointModel):
 @dataclass(frozen=True, slots=True)
 @capable(TakesPolicy)
 class ScribbleEncodedScene:
-    """A slice beside which prompts are drawn; nothing is kept of it but its values."""
+    """A slice and the channels for its prompts; only its values are kept."""
 
     network: ScribbleUNet
     values: Values  # (H, W) in 0..1

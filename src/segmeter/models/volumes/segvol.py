@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from segmeter.models.volumes._segvol_network import SegVolNetwork
 
-__all__ = ["SegVol", "SegVolEncodedScene", "foreground_normalised", "windows"]
-
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
 _KEPT_BLOCKS = 64

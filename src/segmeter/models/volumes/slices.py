@@ -24,27 +24,12 @@ import numpy.typing as npt
 from segmeter.core.capabilities import capability
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
+from segmeter.core.models import EncodedScene, Prediction, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Image
 from segmeter.core.seeds import fingerprint
 
-__all__ = [
-    "EncodesTogether",
-    "EncodesValues",
-    "OfAnEncodedScene",
-    "PredictsConcurrently",
-    "PredictsSlices",
-    "ReadsSlices",
-    "ReadsTargets",
-    "SliceRequest",
-    "SliceStore",
-    "TakesPolicy",
-    "content_key",
-    "flattened",
-    "turned",
-    "turned_mask",
-]
+__all__ = ["turned_mask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +70,6 @@ class ReadsTargets(Protocol):
 
     @property
     def reads_targets(self) -> bool: ...
-
-
-@capability
-class PredictsConcurrently(Protocol):
-    """A view that answers for several views of one network in one pass."""
-
-    def start_beside(
-        self, encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
-    ) -> Callable[[], Sequence[Prediction]]:
-        """Begin; what comes back waits for a prediction per ask, each on the view beside it."""
-        ...
 
 
 @capability

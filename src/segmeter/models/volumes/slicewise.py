@@ -1,7 +1,7 @@
 """`slicewise`: any model for images on a volume, axial slice by axial slice.
 
 A slice is looked at when the first prompt falls into it, and never again while memory
-lasts: not for another target, user, step or reading that prepares it alike.
+lasts: not for another target, user, step or protocol that prepares it alike.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from segmeter.core.capabilities import (
     FollowsProtocol,
     KeepsState,
     OnDevice,
+    PredictsLater,
     RendersTogether,
     capable,
 )
@@ -32,7 +33,6 @@ from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
     OfAnEncodedScene,
-    PredictsConcurrently,
     PredictsSlices,
     ReadsSlices,
     ReadsTargets,
@@ -45,7 +45,7 @@ from segmeter.models.volumes.slices import (
     turned_mask,
 )
 
-__all__ = ["SliceEncodedScene", "SliceState", "Slicewise", "SlicewisePrediction", "on_volumes"]
+__all__ = ["SliceEncodedScene", "Slicewise", "on_volumes"]
 
 Previous = Literal["with", "without"]
 Seen = npt.NDArray[Any]
@@ -56,7 +56,7 @@ _FIRST, _TOGETHER = 4, 16
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """What a session knows of its slices.
+    """State of a session by slice.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class _Prepared:
         return self._keys[place]
 
     def slice(self, protocol: ProtocolName, z: int) -> Seen:
-        """What the model sees of a slice; not prepared again right after its key."""
+        """The model's view of a slice; not prepared twice in a row."""
         fresh = self._fresh.pop((protocol, z), None)
         return self._seen(protocol, z) if fresh is None else fresh
 
@@ -288,7 +288,7 @@ class SliceEncodedScene:
         if self.model.reads_targets:
             planes = [(slices[i], pixels) for i, pixels in zip(places, seen, strict=True)]
             return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
-        return self.model.look_at(self.volume, seen)
+        return self.model.encode_slices(self.volume, seen)
 
     def _with_targets(self, z: int, pixels: Seen) -> Image:
         """A slice with the targets in it, for synthetic models that are made from them."""
@@ -367,12 +367,12 @@ class Slicewise:
         return encoded
 
     def seen(self, values: Values) -> Seen:
-        """What the inner model gets of a prepared slice: values, or whole numbers 0 to 255."""
+        """Input of the inner model for a prepared slice: values, or whole numbers 0 to 255."""
         if isinstance(self.inner, EncodesValues):
             return values
         return values.round().clip(0, 255).astype(np.uint8)
 
-    def look_at(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[EncodedScene]:
+    def encode_slices(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[EncodedScene]:
         """Look at slices of a volume, as `seen`, with the inner model."""
         if isinstance(self.inner, EncodesValues):
             return self.inner.encode_values(slices)
@@ -405,25 +405,30 @@ def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
 def _start_predictions(
     encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
 ) -> Callable[[], Sequence[Prediction]]:
-    """Begin an answer per ask on its own view: all in one go where the views can."""
-    if encoded_scenes and isinstance(encoded_scenes[0], PredictsConcurrently):
-        return encoded_scenes[0].start_beside(encoded_scenes, requests)
-    found = _answered(encoded_scenes, requests)
-    return lambda: found
-
-
-def _answered(
-    encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
-) -> list[Prediction]:
-    """An answer per ask on its own view, view by view."""
+    """Start one prediction per request on its own encoded slice; a GPU works meanwhile."""
     by_scene: dict[int, list[int]] = {}
     for index, encoded in enumerate(encoded_scenes):
         by_scene.setdefault(id(encoded), []).append(index)
-    answers: dict[int, Prediction] = {}
-    for mine in by_scene.values():
-        found = encoded_scenes[mine[0]].predict([requests[i] for i in mine])
-        answers |= zip(mine, found, strict=True)
-    return [answers[i] for i in range(len(requests))]
+    started = [
+        (mine, _started(encoded_scenes[mine[0]], [requests[i] for i in mine]))
+        for mine in by_scene.values()
+    ]
+
+    def finish() -> list[Prediction]:
+        found = {i: one for mine, wait in started for i, one in zip(mine, wait(), strict=True)}
+        return [found[i] for i in range(len(requests))]
+
+    return finish
+
+
+def _started(
+    encoded: EncodedScene, requests: Sequence[Request]
+) -> Callable[[], Sequence[Prediction]]:
+    if isinstance(encoded, PredictsLater) and encoded.works_concurrently:
+        wait = encoded.start_predict(requests)
+        return lambda: wait()[0]
+    found = encoded.predict(requests)
+    return lambda: found
 
 
 def _on_gpu(device: str) -> bool:

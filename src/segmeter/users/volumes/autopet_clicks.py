@@ -13,8 +13,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.models import ProtocolName
 
-__all__ = ["AutopetClicks", "autopet_clicks"]
-
 Voxels = list[tuple[int, ...]]
 _HOT_PERCENT = 99.75
 _SEED = 42

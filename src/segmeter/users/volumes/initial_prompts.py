@@ -23,22 +23,6 @@ from segmeter.users.volumes.slices import (
     tight_box,
 )
 
-__all__ = [
-    "alternating_points_per_slice",
-    "box_3d",
-    "box_per_slice",
-    "box_seeds",
-    "boxes_from_3d_box",
-    "centre_point_per_slice",
-    "centre_points_per_volume",
-    "centroid",
-    "interpolated_boxes",
-    "interpolated_points",
-    "point_seeds",
-    "points_per_slice",
-    "points_per_volume",
-]
-
 
 def box_per_slice(target: Mask) -> list[Box]:
     """A tight box around all of the target in each of its slices."""

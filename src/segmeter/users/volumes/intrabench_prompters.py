@@ -27,19 +27,7 @@ from segmeter.users.volumes.initial_prompts import (
 )
 from segmeter.users.volumes.slices import Draws, draws_of
 
-__all__ = [
-    "Box3d",
-    "CentrePointsPerVolume",
-    "Centroid",
-    "DrawnPoints",
-    "PointsPerVolume",
-    "PromptContext",
-    "Prompter",
-    "answers_of",
-    "context_of",
-    "prompter",
-    "slices_scrolled",
-]
+__all__ = ["Prompter"]
 
 Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
 """Masks that a model answers, for each set of prompts."""

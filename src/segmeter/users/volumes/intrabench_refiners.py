@@ -32,13 +32,7 @@ from segmeter.users.volumes.refinement_prompts import (
 )
 from segmeter.users.volumes.slices import Draws, FreeDraws, PublishedDraws, draws_of
 
-__all__ = [
-    "PointPerSliceRefinement",
-    "PointPerVolumeRefinement",
-    "Refiner",
-    "ScribblePerVolumeRefinement",
-    "ScribbleRefinement",
-]
+__all__ = ["Refiner"]
 
 Earlier = Literal["keep", "forget"]
 

@@ -40,21 +40,7 @@ from segmeter.users.volumes.slices import (
     tight_box,
 )
 
-__all__ = [
-    "AlternatingPointsPerSlice",
-    "BoxInterpolation",
-    "BoxPerSlice",
-    "BoxPropagation",
-    "BoxesFrom3dBox",
-    "CentrePointPerSlice",
-    "PointInterpolation",
-    "PointPropagation",
-    "PointsPerSlice",
-    "box_propagation",
-    "point_propagation",
-    "propagation_seeds",
-    "stray_box",
-]
+__all__ = ["BoxInterpolation"]
 
 
 _SEEDS = 5

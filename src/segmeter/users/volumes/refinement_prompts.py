@@ -16,18 +16,6 @@ from segmeter.users.error_prompts import pixel_at
 from segmeter.users.volumes.initial_prompts import points_per_volume
 from segmeter.users.volumes.slices import Centre, Draws, centre_of, foreground_slices
 
-__all__ = [
-    "ContourScribble",
-    "Correction",
-    "contour_scribble",
-    "near",
-    "point_per_wrong_slice",
-    "point_per_wrong_volume",
-    "scribble_correction",
-    "scribble_correction_3d",
-]
-
-
 Pixel = tuple[int, int]
 
 _DILATION_PX = 2

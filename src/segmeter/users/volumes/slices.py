@@ -18,23 +18,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box
 
-__all__ = [
-    "PUBLISHED_SEED",
-    "Centre",
-    "Draws",
-    "FreeDraws",
-    "PublishedDraws",
-    "centre_of",
-    "check_target",
-    "draws_of",
-    "foreground_slices",
-    "median_slice",
-    "nearest_pixel",
-    "seed_slices",
-    "tight_box",
-]
-
-
 Centre = Literal["box", "mass", "edt"]
 Pixel = tuple[int, int]
 

@@ -26,17 +26,7 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.volumes.slices import check_target, foreground_slices
 
-__all__ = [
-    "ChallengeClicks",
-    "Lasso",
-    "MiddleClick",
-    "VolumeCentreClick",
-    "VolumeClickingGroup",
-    "challenge_box",
-    "click_curve_area",
-    "lasso",
-    "middle_click",
-]
+__all__ = ["challenge_box", "middle_click"]
 
 
 Floats = npt.NDArray[np.float64]

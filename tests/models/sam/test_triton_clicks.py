@@ -15,7 +15,7 @@ if importlib.util.find_spec("triton") is None:
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
-from segmeter.models.sam import _triton_kernels as fused  # noqa: E402
+from segmeter.models.sam import _triton_clicks as fused  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._point_grid import _table  # noqa: E402

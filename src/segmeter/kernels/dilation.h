@@ -1,7 +1,7 @@
 // What lies within reach of a mask, row by row.
 #pragma once
 
-#include "stretches.h"
+#include "row_runs.h"
 
 #include <cmath>
 

@@ -1,0 +1,115 @@
+"""Concept segmentation: a phrase in, masks of all objects that it names out, negatives included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import ClassVar
+
+from segmeter.benchmarks.concepts.pairs import digest_of, pairs_of, read_phrases
+from segmeter.benchmarks.declared import Declared
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.capabilities import ChecksData, capable
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Model, Request
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Text
+from segmeter.core.rows import DETECTION_ROWS, JOB_KEY, Column, Schema
+from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+from segmeter.stats.statistics import Statistic
+
+__all__ = ["CONCEPT_ROWS", "Concepts"]
+
+CONCEPT_ROWS: Schema = replace(
+    DETECTION_ROWS.plus(
+        [
+            Column("target", "text", "the phrase"),
+            Column("ground_truth", "text", "the objects that it names as JSON, in rank 0"),
+            Column("seconds_encode", "number"),
+        ]
+    ),
+    key=(*JOB_KEY, "target", "protocol", "rank"),
+)
+
+
+@catalogue.benchmarks.add("concepts", summary="a phrase in, all its objects out, scored by cgF1")
+@dataclass(frozen=True, slots=True)
+@capable(ChecksData)
+class Concepts(Declared):
+    """All objects of a phrase: cgF1, its parts, and recall of the named objects."""
+
+    name: str = "concepts"
+    headline: ClassVar[tuple[str, ...]] = ("cgf1", "pmf1", "il-mcc", "recall@0.5", "top-1")
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption(
+            "phrases", str, "", "CSV of image, phrase and optionally objects; by default the class "
+            "names of the data are the phrases.",
+        ),
+        RunOption("negatives", float, 1.0, "Absent classes per class that is present.", 0, 100),
+        RunOption("digest", str, ""),
+    )  # fmt: skip
+    schema: ClassVar[Schema] = CONCEPT_ROWS
+    citations: ClassVar[Mapping[str, str]] = {
+        "benchmark concepts": "Carion et al. SAM 3: segment anything with concepts. 2025"
+    }
+
+    def plan(self, plan: Plan) -> Plan:
+        filled = self.filled(plan)
+        digest = digest_of(filled.options["phrases"])
+        return replace(filled, rounds=1, options={**filled.options, "digest": digest})
+
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+        if not plan.options["phrases"]:
+            return
+        listed = read_phrases(str(plan.options["phrases"]), str(plan.options["digest"]))
+        known = {scene for dataset in datasets.values() for scene in dataset.scenes()}
+        if not listed.keys() & known:
+            raise BadInput(f"'{plan.options['phrases']}' names no image of the data sets")
+
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        if "text" not in segmenter.card.abilities:
+            raise BadInput(f"model '{segmenter.card.name}' takes no text")
+        pairs = pairs_of(scene, plan.options["phrases"], plan.options["negatives"], plan.seed)
+        start = perf_counter()
+        encoded = segmenter.encode(scene)
+        ready = perf_counter()
+        requests = [Request((Text(pair.phrase),)) for pair in pairs]
+        predictions = encoded.predict(requests)
+        rows: list[Row] = []
+        for pair, prediction in zip(pairs, predictions, strict=True):
+            found = [(float(s), prediction.mask(k)) for k, s in enumerate(prediction.scores)]
+            found.sort(key=lambda one: -one[0])
+            head: Row = {
+                "target": pair.phrase,
+                "protocol": "both",
+                "cluster": scene.id,
+                "shape": list(scene.shape),
+                "label": pair.kind,
+            }
+            rows.append(
+                head | {"rank": 0, "ground_truth": pair.to_json(), "seconds_encode": ready - start}
+            )
+            rows += [
+                head | {"rank": rank, "score": score, "mask": mask.to_coco()["counts"]}
+                for rank, (score, mask) in enumerate(found, start=1)
+            ]
+        seconds = (perf_counter() - ready) / max(1, len(pairs))
+        return [row | {"seconds": seconds} for row in rows]
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.concepts.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.concepts.statistics import STATISTICS
+
+        return STATISTICS
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.concepts.sections import sections
+
+        return sections(self, run)

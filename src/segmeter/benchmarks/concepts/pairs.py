@@ -1,0 +1,167 @@
+"""Pairs of an image and a phrase: from class names, with absent classes as negatives, or a CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from segmeter.core.capabilities import HasVocabulary
+from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Scene
+from segmeter.core.seeds import fingerprint, generator
+from segmeter.measures.concepts import Truths
+
+__all__ = ["Kind", "Pair", "digest_of", "pairs_of", "read_phrases"]
+
+Kind = Literal["positive", "negative", "hard negative"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A phrase on an image and the objects that it names, for each annotator."""
+
+    phrase: str
+    kind: Kind
+    annotators: Sequence[Truths] = field(default_factory=lambda: [Truths([])])
+    exhaustive: bool = True
+
+    def to_json(self) -> str:
+        """One line that `from_json` reads back."""
+        listed = [
+            {
+                "masks": [m.to_coco()["counts"] for m in one.masks],
+                "crowds": [m.to_coco()["counts"] for m in one.crowds],
+            }
+            for one in self.annotators
+        ]
+        return json.dumps({"kind": self.kind, "exhaustive": self.exhaustive, "annotators": listed})
+
+    @classmethod
+    def from_json(cls, phrase: str, text: str, shape: Sequence[int]) -> Pair:
+        """Read what `to_json` wrote."""
+        try:
+            data = json.loads(text)
+            annotators = [
+                Truths(_masks(one["masks"], shape), _masks(one["crowds"], shape))
+                for one in data["annotators"]
+            ]
+            return cls(phrase, data["kind"], annotators, bool(data["exhaustive"]))
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+            raise BadInput(f"ground truth of '{phrase}' cannot be read: {error}") from error
+
+
+def pairs_of(scene: Scene, phrases: str, negatives: float, seed: int) -> list[Pair]:
+    """The pairs of a scene: by the CSV `phrases` where one is given, else by class names.
+
+    One positive pair per class in the image; `negatives` times as many absent classes, half of
+    them at random, half those that occur most often together with the classes present, counted
+    on the other images. LVIS names the absent classes itself.
+    """
+    if phrases:
+        listed = read_phrases(phrases, digest_of(phrases)).get(scene.id, [])
+        return [_listed_pair(scene, phrase, objects) for phrase, objects in listed]
+    present = _present(scene)
+    if not present:
+        return []
+    count = round(negatives * len(present))
+    return [*present.values(), *_negatives(scene, present, count, seed)]
+
+
+def digest_of(path: str) -> str:
+    """A digest of the file of phrases, so that a run is not resumed with another; or nothing."""
+    try:
+        return fingerprint(Path(path).read_bytes()) if path else ""
+    except OSError as error:
+        raise NotFound(f"'{path}' cannot be read as a CSV of phrases: {error}") from error
+
+
+@lru_cache(maxsize=4)
+def read_phrases(path: str, digest: str) -> Mapping[str, list[tuple[str, str | None]]]:
+    """Phrases by image: a CSV with columns `image,phrase` and optionally `objects`.
+
+    `objects` are ids of the objects that the phrase names, separated by spaces, and empty for a
+    negative pair. Without that column a phrase names the objects of the class of that name.
+    `digest` is the file's: it is read once for each.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise NotFound(f"'{path}' cannot be read as a CSV of phrases: {error}") from error
+    found: dict[str, list[tuple[str, str | None]]] = {}
+    for number, row in enumerate(rows, start=2):
+        image, phrase = row.get("image"), row.get("phrase")
+        if not image or not phrase:
+            raise BadInput(f"'{path}', line {number}: a line has at least an image and a phrase")
+        found.setdefault(image, []).append((phrase, row.get("objects")))
+    for image, listed in found.items():
+        if len({phrase for phrase, _ in listed}) != len(listed):
+            raise BadInput(f"'{path}': image '{image}' has a phrase twice; give it once")
+    return found
+
+
+def _listed_pair(scene: Scene, phrase: str, objects: str | None) -> Pair:
+    known = {target.id: target for target in scene.targets}
+    if objects is None:
+        chosen = [target for target in scene.targets if target.label == phrase]
+    else:
+        lost = [name for name in objects.split() if name not in known]
+        if lost:
+            raise NotFound(f"{scene.name} has no object '{lost[0]}', named for '{phrase}'")
+        chosen = [known[name] for name in objects.split()]
+    kind: Kind = "positive" if chosen else "negative"
+    return Pair(phrase, kind, [Truths([target.mask for target in chosen])])
+
+
+def _present(scene: Scene) -> dict[str, Pair]:
+    """One pair per class of the image; a class with crowd regions is not exhaustive."""
+    found: dict[str, tuple[list[Mask], list[Mask]]] = {}
+    vague: set[str] = set()
+    if isinstance(scene, WithDetectionGroundTruth):
+        ground_truth = scene.detection_ground_truth
+        names = {c.id: c.name for c in ground_truth.categories}
+        vague = {names[i] for i in ground_truth.not_exhaustive if i in names}
+        for thing in ground_truth.objects:
+            if thing.category in names:
+                found.setdefault(names[thing.category], ([], []))[thing.crowd].append(thing.mask)
+    else:
+        for target in scene.targets:
+            if target.label:
+                found.setdefault(target.label, ([], []))[0].append(target.mask)
+    return {
+        name: Pair(name, "positive", [Truths(*masks)], not masks[1] and name not in vague)
+        for name, masks in sorted(found.items())
+    }
+
+
+def _negatives(scene: Scene, present: Mapping[str, Any], count: int, seed: int) -> list[Pair]:
+    if not count:
+        return []
+    if not isinstance(scene, HasVocabulary):
+        raise BadInput(
+            f"{scene.name}: its data set does not list its classes, so none is known to be absent; "
+            "give --phrases FILE.csv, or --negatives 0"
+        )
+    known = {name: names for name, names in scene.classes_by_scene.items() if name != scene.id}
+    absent = [name for name in scene.absent_classes if name not in present]
+    together = Counter(name for names in known.values() if names & present.keys() for name in names)
+    often = sorted(absent, key=lambda name: (-together[name], name))
+    hard = [name for name in often if together[name]][: count // 2]
+    rest = [name for name in absent if name not in hard]
+    drawn = generator(seed, "negatives", scene.name).permutation(len(rest))[: count - len(hard)]
+    return [
+        *(Pair(name, "hard negative") for name in hard),
+        *(Pair(rest[i], "negative") for i in sorted(drawn)),
+    ]
+
+
+def _masks(counts: Sequence[str], shape: Sequence[int]) -> list[Mask]:
+    return [Mask.from_coco({"size": list(shape), "counts": text}) for text in counts]

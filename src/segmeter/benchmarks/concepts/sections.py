@@ -1,0 +1,146 @@
+"""Report sections on concept segmentation: results, kinds of pairs, hard phrases, failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from segmeter.benchmarks.concepts.statistics import ConceptPairs
+from segmeter.benchmarks.report_parts import DATA, difference_section, summary_table
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import SegmeterError
+from segmeter.core.prompts import Text
+from segmeter.core.sections import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Gallery,
+    Illustration,
+    Note,
+    Outline,
+    Section,
+    Table,
+)
+from segmeter.stats.statistics import cards_by_name
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.concepts import Concepts
+
+__all__ = ["sections"]
+
+_SHOWN = 6
+_RULE = (
+    "A pair is an image with a phrase; it is negative where nothing of that name is there. cgF1 is "
+    "the micro F1 of the masks on positive pairs, mean over IoU thresholds 0.5 to 0.95, times the "
+    "Matthews correlation of answering at all. Masks count from a score of 0.5. **published** is "
+    "SAM 3's public evaluator; **corrected** matches per threshold, ignores masks on crowd "
+    "regions, and calls cgF1 undefined without negative pairs."
+)
+_KINDS = ("positive", "hard negative", "negative")
+
+
+def sections(benchmark: Concepts, run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    cards = cards_by_name(benchmark.statistics(run))
+    rows = benchmark.summary(run)
+    columns = {
+        name: Column(card.title, card.unit, card.digits, better=card.better)
+        for name, card in cards.items()
+    }
+    lead = run.plan.leading_protocol
+    found = [g for g in benchmark.groups(run) if isinstance(g, ConceptPairs)]
+    leading = [group for group in found if group.protocol == lead]
+    note = "95 % intervals from resampling images."
+    table = summary_table("concepts", rows, columns, by=DATA, note=note)
+    blocks: list[Block] = [*_answer(leading), table, Note(_RULE)]
+    made = [
+        Section("Results", blocks=blocks),
+        Section("Answers by kind of pair", blocks=[_kinds(leading)]),
+        Section("Phrases with most errors", blocks=[_phrases(leading)]),
+        *difference_section(benchmark.differences(run), cards),
+    ]
+    failures = [illustration for group in leading for illustration in _failures(run, group)]
+    if failures:
+        text = "Ground truth and predictions of pairs that were answered wrongly."
+        made.append(Section("Failures", text, [Gallery(failures)]))
+    return made
+
+
+def _answer(groups: Sequence[ConceptPairs]) -> list[Block]:
+    scored = [(group, group.estimate("cgf1")) for group in groups]
+    known = [(group, found) for group, found in scored if found is not None]
+    if not known:
+        return [Note("cgF1 is undefined: there are no negative pairs, or none was answered.")]
+    group, best = max(known, key=lambda one: one[1].value)
+    pairs = Counter(one.pair.kind for one in group.answers)
+    limits = f"[{100 * best.low:.1f}, {100 * best.high:.1f}]"
+    return [
+        Answer(
+            f"**{group.model}** has a cgF1 of {100 * best.value:.1f} {limits} on {group.dataset}.",
+            f"{pairs['positive']} positive and {sum(pairs.values()) - pairs['positive']} negative "
+            f"pairs of {len(set(group.clusters))} images.",
+        )
+    ]
+
+
+def _kinds(groups: Sequence[ConceptPairs]) -> Table:
+    rows: list[list[Cell]] = []
+    for group in groups:
+        for kind in _KINDS:
+            own = [one for one in group.answers if one.pair.kind == kind]
+            if own:
+                answered = sum(bool(one.certain) for one in own)
+                masks = sum(len(one.certain) for one in own) / len(own)
+                share = 100 * answered / len(own)
+                rows.append([group.model, group.dataset, kind, len(own), share, masks])
+    columns = [
+        *(Column("model"), Column("data"), Column("pairs"), Column("number", "", 0)),
+        *(Column("answered", "%", 1), Column("masks per pair", "", 2)),
+    ]
+    return Table("kinds", columns, rows, "How often pairs of each kind are answered")
+
+
+def _phrases(groups: Sequence[ConceptPairs]) -> Table:
+    rows: list[list[Cell]] = []
+    for group in groups:
+        missed: Counter[str] = Counter()
+        wrong: Counter[str] = Counter()
+        for one, scored in zip(group.answers, group.results, strict=True):
+            if scored.outcome != "TN":
+                missed[one.pair.phrase] += int(scored.fn[0])
+                wrong[one.pair.phrase] += int(scored.fp[0])
+        worst = sorted(missed | wrong, key=lambda p: (-missed[p] - wrong[p], p))[:12]
+        rows += [[group.model, group.dataset, p, missed[p], wrong[p]] for p in worst]
+    columns = [
+        *(Column("model"), Column("data"), Column("phrase")),
+        *(Column("objects missed", "", 0), Column("wrong masks", "", 0)),
+    ]
+    return Table("phrases", columns, rows, "Errors at IoU 0.5 by phrase")
+
+
+def _failures(run: Results, group: ConceptPairs) -> list[Illustration]:
+    """The pairs with most errors at IoU 0.5, where the images are at hand."""
+    pairs = list(zip(group.keys, group.answers, group.results, strict=True))
+    wrong = [p for p in pairs if p[2].outcome != "TN" and p[2].fp[0] + p[2].fn[0] > 0]
+    wrong.sort(key=lambda p: (-(p[2].fp[0] + p[2].fn[0]), p[0]))
+    made: list[Illustration] = []
+    for (scene, phrase), one, scored in wrong[:_SHOWN]:
+        try:
+            pixels = run.scene(group.dataset, scene).pixels
+        except SegmeterError:
+            return made
+        truths = [Outline(m, "ground_truth") for t in one.pair.annotators[:1] for m in t.masks]
+        answers = [Outline(m, "prediction") for m in one.certain]
+        counts = f"{int(scored.fn[0])} missed, {int(scored.fp[0])} wrong"
+        made.append(
+            Illustration(
+                pixels,
+                f"{group.model}: '{phrase}' on {scene}: {counts}",
+                f"Objects and predicted masks of '{phrase}' on {scene}",
+                outlines=[*truths, *answers],
+                prompts=[Text(phrase)],
+            )
+        )
+    return made

@@ -1,0 +1,228 @@
+"""Statistics of concept segmentation: cgF1 and its parts, recall of named objects, top-1, top-5.
+
+Pairs are an image with a phrase. Intervals and comparisons resample images: phrases of one image
+are not independent. Pairs that are not annotated exhaustively are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from segmeter.benchmarks.concepts.pairs import Pair
+from segmeter.core.benchmarks import Group, Results
+from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
+from segmeter.core.tables import load_tables
+from segmeter.measures.concepts import (
+    LEAST_SCORE,
+    PairScore,
+    best_annotator,
+    concept_scores,
+    overlaps,
+    score_pair,
+    sums_of,
+)
+from segmeter.stats.comparisons import Paired
+from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.statistics import (
+    Statistic,
+    mean_of_known,
+    percentiles,
+    resampling,
+    share_of_known,
+)
+
+__all__ = ["STATISTICS", "Answered", "ConceptPairs", "groups"]
+
+_FOUND = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A pair with the masks that a model predicted for it, the best first."""
+
+    pair: Pair
+    masks: Sequence[Mask]
+    scores: Sequence[float]
+
+    @property
+    def certain(self) -> list[Mask]:
+        """Masks at or above the score of 0.5 that cgF1 counts."""
+        return [m for m, s in zip(self.masks, self.scores, strict=True) if s >= LEAST_SCORE]
+
+
+@dataclass(frozen=True)
+class ConceptPairs(Group):
+    """All scored pairs of a model on a data set in one protocol."""
+
+    answers: tuple[Answered, ...]
+    results: tuple[PairScore, ...]
+
+    @cached_property
+    def sums(self) -> Floats:
+        return sums_of(self.results)
+
+    @cached_property
+    def values(self) -> dict[str, Floats]:
+        """Every number of the group, `()`."""
+        return concept_scores(self.sums.sum(axis=0), self.protocol)
+
+    @cached_property
+    def draws(self) -> dict[str, Floats]:
+        """Every number in every resample of the images."""
+        drawn = resampling(self)
+        if drawn.clusters == 1:
+            return {name: np.empty(0) for name in self.values}
+        return concept_scores(drawn.totals(self.sums), self.protocol)
+
+    def estimate(self, name: str) -> Interval | None:
+        """A number with its interval; None where it is undefined."""
+        value = float(self.values[name])
+        return None if np.isnan(value) else percentiles(value, self.draws[name])
+
+    @cached_property
+    def single(self) -> Floats:
+        """IoU with the one object of a phrase of the k-th best mask, `(pairs, 5)`, or NaN."""
+        table = np.full((len(self.answers), 5), np.nan)
+        for row, one in zip(table, self.answers, strict=True):
+            truths = one.pair.annotators[0].masks
+            if len(truths) == 1:
+                found = overlaps(list(one.masks[:5]), truths)[:, 0]
+                row[:] = 0.0
+                row[: len(found)] = found
+        return table
+
+    @cached_property
+    def wrong_masks(self) -> Floats:
+        """Masks per negative pair; NaN for positive pairs."""
+        counts = [
+            np.nan if any(t.masks for t in one.pair.annotators) else float(len(one.certain))
+            for one in self.answers
+        ]
+        return np.array(counts)
+
+
+def groups(run: Results) -> list[Group]:
+    """The scored pairs of every model and data set, in every protocol."""
+    made: list[Group] = []
+    for tables in load_tables(
+        run,
+        ["rank", "score", "mask"],
+        facts=["ground_truth", "shape"],
+        by=("model", "dataset"),
+        axis="rank",
+    ):
+        lines = tables.lines.to_pylist()
+        answers = [_answered(key[1], line) for key, line in zip(tables.keys, lines, strict=True)]
+        for protocol in run.plan.protocols:
+            kept = [
+                (key, cluster, one, scored)
+                for key, cluster, one in zip(tables.keys, tables.clusters, answers, strict=True)
+                if (scored := _scored(one, protocol)) is not None
+            ]
+            if kept:
+                keys, clusters, own, scores = (tuple(column) for column in zip(*kept, strict=True))
+                who = (tables.model, tables.dataset, "", protocol)
+                made.append(ConceptPairs(*who, keys, clusters, own, scores))
+    return made
+
+
+def _answered(phrase: str, line: dict[str, Any]) -> Answered:
+    shape = [int(side) for side in line["shape"]]
+    pair = Pair.from_json(phrase, line["ground_truth"], shape)
+    found = [
+        (Mask.from_coco({"size": shape, "counts": counts}), float(score))
+        for rank, counts, score in zip(line["rank"], line["mask"], line["score"], strict=True)
+        if rank
+    ]
+    return Answered(pair, [m for m, _ in found], [s for _, s in found])
+
+
+def _scored(one: Answered, protocol: ProtocolName) -> PairScore | None:
+    """The score by the kindest annotator; None for a pair that is left out."""
+    if not one.pair.exhaustive and protocol == "published":
+        return None
+    truths = one.pair.annotators
+    if protocol == "corrected":
+        truths = [t for t in truths if t.masks or not t.crowds]  # only crowds: nothing to score
+    if not truths or not (one.pair.exhaustive or any(t.crowds for t in truths)):
+        return None
+    scores = [score_pair(one.certain, t, protocol, k) for k, t in enumerate(truths)]
+    return best_annotator(scores, protocol)
+
+
+def _number(name: str, title: str, of: str, **options: Any) -> Statistic:
+    """A statistic of whole groups, by the name of the evaluator's number."""
+    percent = options.pop("percent", True)
+    return Statistic(
+        name,
+        title,
+        "%" if percent else "",
+        1 if percent else 3,
+        options.pop("better", "higher"),
+        percent,
+        whole=lambda g: g.estimate(of),
+        of=ConceptPairs,
+        pair=lambda a, b: _compared(a, b, of),
+        tested=options.pop("tested", "on request"),
+    )
+
+
+def _compared(first: ConceptPairs, second: ConceptPairs, name: str) -> Paired | None:
+    """The difference on the same resampled images."""
+    if first.keys != second.keys or not len(first.draws[name]):
+        return None
+    gaps = first.draws[name] - second.draws[name]
+    known = gaps[~np.isnan(gaps)]
+    if not known.size:
+        return None
+    interval = percentiles(float(first.values[name] - second.values[name]), gaps)
+    tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    p = min(1.0, 2 * (1 + tail) / (1 + known.size))
+    return Paired(interval, p, first.size, len(set(first.clusters)))
+
+
+def _shares(hit: Callable[[Floats], Any]) -> Callable[[ConceptPairs], Floats]:
+    """Whether the single object of a phrase was hit, 0 or 1; NaN for other pairs."""
+
+    def values(group: ConceptPairs) -> Floats:
+        known = ~np.isnan(group.single[:, 0])
+        return np.where(known, hit(np.nan_to_num(group.single)), np.nan)
+
+    return values
+
+
+STATISTICS: tuple[Statistic, ...] = (
+    _number("cgf1", "cgF1", "cgf1", tested="yes"),
+    _number("pmf1", "positive micro F1", "positive-micro-f1", tested="yes"),
+    _number("il-mcc", "image-level MCC", "il-mcc", percent=False, tested="yes"),
+    _number("cgf1@0.5", "cgF1 at IoU 0.5", "cgf1@0.5"),
+    _number("cgf1@0.75", "cgF1 at IoU 0.75", "cgf1@0.75"),
+    _number("macro-f1", "positive macro F1", "positive-macro-f1"),
+    _number("precision@0.5", "precision at IoU 0.5", "precision@0.5"),
+    _number("recall@0.5", "recall at IoU 0.5", "recall@0.5"),
+    _number("recall@0.75", "recall at IoU 0.75", "recall@0.75"),
+    _number("il-recall", "positive pairs answered", "il-recall"),
+    _number("il-fpr", "negative pairs answered", "il-fpr", better="lower"),
+    Statistic(
+        "top-1", "top-1, single objects", "%", 1, "higher", True,
+        _shares(lambda iou: iou[:, 0] >= _FOUND), share_of_known, of=ConceptPairs,
+    ),
+    Statistic(
+        "top-5", "top-5, single objects", "%", 1, "higher", True,
+        _shares(lambda iou: iou.max(axis=1) >= _FOUND), share_of_known, of=ConceptPairs,
+    ),
+    Statistic(
+        "text-iou", "IoU of the best mask, single objects", "%", 1, "higher", True,
+        lambda g: g.single[:, 0], mean_of_known, of=ConceptPairs,
+    ),
+    Statistic(
+        "wrong-masks", "masks per negative pair", "", 2, "lower",
+        values=lambda g: g.wrong_masks, interval=mean_of_known, of=ConceptPairs,
+    ),
+)  # fmt: skip

@@ -1,0 +1,300 @@
+"""Concepts: masks of all objects that a phrase names, scored as SAM 3's evaluator does (cgF1).
+
+A pair is an image with a phrase; it is negative where no object of the phrase is in the image.
+cgF1 is the micro F1 of masks on positive pairs times the Matthews correlation of answering at
+all, averaged over IoU thresholds 0.5 to 0.95.
+
+`published` is what the public evaluator computes, with the constants that it adds to
+denominators, one assignment of largest summed IoU for all thresholds, and crowd regions as
+background. `corrected` has no constants (0/0 is undefined), matches per threshold, ignores
+unmatched masks on crowd regions, takes macro F1 over all positive pairs, and calls cgF1 undefined
+where there are no negative pairs instead of 0.
+
+    Carion et al. SAM 3: segment anything with concepts. 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
+
+__all__ = [
+    "THRESHOLDS",
+    "PairScore",
+    "Truths",
+    "best_annotator",
+    "concept_scores",
+    "evaluate_coco",
+    "overlaps",
+    "score_pair",
+    "sums_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Outcome = Literal["TP", "FP", "FN", "TN"]
+THRESHOLDS: Floats = np.linspace(0.5, 0.95, 10)
+LEAST_SCORE = 0.5
+_OUTCOMES: tuple[Outcome, ...] = ("TP", "FP", "FN", "TN")
+_E, _D = 1e-4, 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """One pair against one annotator: counts and F1 per threshold, and whether it answered."""
+
+    outcome: Outcome
+    tp: Floats
+    fp: Floats
+    fn: Floats
+    f1: Floats
+    annotator: int = 0
+
+    @property
+    def sums(self) -> Floats:
+        """The pair's share of all totals, `(54,)`: see `concept_scores`."""
+        counted = self.outcome != "TN"
+        positive = self.outcome in ("TP", "FN")
+        parts = [self.tp, self.fp, positive * self.fp, self.fn, np.nan_to_num(self.f1)]
+        kinds = [float(self.outcome == kind) for kind in _OUTCOMES]
+        return np.concatenate([counted * np.concatenate(parts), kinds])
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """The objects of a phrase in an image by one annotator, and their crowd regions."""
+
+    masks: Sequence[Any]
+    crowds: Sequence[Any] = ()
+
+
+def overlaps(predictions: Sequence[Any], truths: Sequence[Any]) -> Floats:
+    """IoU of every prediction with every truth; masks, or boxes `(left, top, width, height)`.
+
+    An empty mask has IoU 0 with everything.
+
+    >>> overlaps([Mask.box((4, 4), (0, 0), (2, 4))], [Mask.box((4, 4), (1, 0), (3, 4))]).round(3)
+    array([[0.333]])
+    """
+    found = np.zeros((len(predictions), len(truths)))
+    for i, one in enumerate(predictions):
+        for k, other in enumerate(truths):
+            shared = _shared(one, other)
+            if shared:
+                found[i, k] = shared / (_area(one) + _area(other) - shared)
+    return found
+
+
+def score_pair(
+    predictions: Sequence[Any], truths: Truths, protocol: ProtocolName, annotator: int = 0
+) -> PairScore:
+    """Score the masks of one pair; predictions are those at or above the least score.
+
+    >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> score_pair([mask], Truths([mask]), "corrected").outcome
+    'TP'
+    >>> score_pair([], Truths([]), "corrected").outcome
+    'TN'
+    """
+    many, there = len(predictions), len(truths.masks)
+    matched = np.zeros((len(THRESHOLDS), many), dtype=bool)
+    if many and there:
+        matched = _matched(overlaps(predictions, truths.masks), protocol)
+    ignored = np.zeros(many, dtype=bool)
+    if protocol == "corrected" and truths.crowds:
+        ignored = np.array([_in_crowd(p, truths.crowds) for p in predictions], dtype=bool)
+    answered = bool((~ignored | matched[0]).any())
+    outcome: Outcome = ("TP" if answered else "FN") if there else ("FP" if answered else "TN")
+    tp = matched.sum(axis=1).astype(float)
+    fp, fn = (~matched & ~ignored).sum(axis=1).astype(float), there - tp
+    return PairScore(outcome, tp, fp, fn, _local_f1(tp, fp, fn, outcome, protocol), annotator)
+
+
+def best_annotator(scores: Sequence[PairScore], protocol: ProtocolName) -> PairScore:
+    """The annotator whose judgement is kindest to the prediction.
+
+    Agreement that there is nothing wins, then the larger mean F1. Of equal ones `published` keeps
+    the first, `corrected` the first for whom answering at all was right.
+
+    >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> scores = [score_pair([mask], Truths(t), "corrected", k) for k, t in enumerate([[], [mask]])]
+    >>> best_annotator(scores, "corrected").annotator
+    1
+    """
+    empty = [one for one in scores if one.outcome == "TN"]
+    if empty:
+        return empty[-1]
+    best = scores[0]
+    for one in scores[1:]:
+        gain = float(one.f1.mean() - best.f1.mean())
+        fixes = one.outcome == "TP" and best.outcome != "TP"
+        if gain > 0 or (protocol == "corrected" and gain == 0 and fixes):
+            best = one
+    return best
+
+
+def sums_of(scores: Sequence[PairScore]) -> Floats:
+    """The totals of pairs, `(pairs, 54)`; add them up over the pairs of interest.
+
+    >>> sums_of([score_pair([], Truths([]), "corrected")])[0, -1]
+    np.float64(1.0)
+    """
+    return np.stack([one.sums for one in scores]) if scores else np.zeros((0, 54))
+
+
+def concept_scores(sums: Floats, protocol: ProtocolName) -> dict[str, Floats]:
+    """All numbers from summed totals `(..., 54)`, each of the leading shape; NaN is undefined.
+
+    Averages over thresholds by plain names, those at one threshold as `cgf1@0.5`.
+
+    >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> pairs = [score_pair(p, Truths(p), "corrected") for p in ([mask], [])]
+    >>> float(concept_scores(sums_of(pairs).sum(axis=0), "corrected")["cgf1"])
+    1.0
+    """
+    parts = [sums[..., 10 * k : 10 * k + 10] for k in range(5)]
+    tp, fp, fp_positive, fn, f1 = parts
+    n_tp, n_fp, n_fn, n_tn = (sums[..., 50 + k] for k in range(4))
+    published = protocol == "published"
+    e, d = (_E, _D) if published else (0.0, 0.0)
+    recall, precision = _ratio(tp, tp + fn + e), _ratio(tp, tp + fp + e)
+    micro = _ratio(tp, tp + fp_positive + e)
+    positives = n_tp if published else n_tp + n_fn
+    by_threshold = {
+        "precision": precision,
+        "recall": recall,
+        "f1": _harmonic(precision, recall, e),
+        "positive-micro-precision": micro,
+        "positive-micro-f1": _harmonic(micro, recall, e),
+        "positive-macro-f1": _ratio(f1, positives[..., None]),
+    }
+    il_recall, il_precision = _ratio(n_tp, n_tp + n_fn + d), _ratio(n_tp, n_tp + n_fp + d)
+    rows = (n_tp + n_fp) * (n_tp + n_fn) * (n_tn + n_fp) * (n_tn + n_fn)
+    mcc = _ratio(n_tp * n_tn - n_fp * n_fn, np.sqrt(rows) + d)
+    by_threshold["cgf1"] = by_threshold["positive-micro-f1"] * mcc[..., None]
+    found = {name: values.mean(-1) for name, values in by_threshold.items()}
+    for place, title in ((0, "0.5"), (5, "0.75")):
+        found |= {f"{name}@{title}": values[..., place] for name, values in by_threshold.items()}
+    return found | {
+        "il-recall": il_recall,
+        "il-precision": il_precision,
+        "il-f1": _harmonic(il_precision, il_recall, d),
+        "il-fpr": _ratio(n_fp, n_fp + n_tn + d),
+        "il-mcc": mcc,
+    }
+
+
+def evaluate_coco(
+    ground_truths: Sequence[Mapping[str, Any]],
+    predictions: Sequence[Mapping[str, Any]],
+    kind: Literal["segm", "bbox"] = "segm",
+    protocol: ProtocolName = "published",
+) -> tuple[dict[str, float], dict[Any, PairScore]]:
+    """Score COCO dictionaries, one per annotator; the numbers, and each pair's score by its id.
+
+    Pairs count that every annotator annotated exhaustively. Predictions of other pairs, below a
+    score of 0.5 or of unknown categories are ignored.
+
+    >>> image = {"id": 1, "height": 4, "width": 4, "is_instance_exhaustive": 1}
+    >>> truth = {"images": [image], "annotations": [], "categories": [{"id": 1, "name": "dog"}]}
+    >>> evaluate_coco([truth], [])[1][1].outcome
+    'TN'
+    """
+    first, *others = ground_truths
+    unsure = {i["id"] for g in others for i in g["images"] if not i["is_instance_exhaustive"]}
+    pairs = [i["id"] for i in first["images"] if i["is_instance_exhaustive"]]
+    found: dict[Any, PairScore] = {}
+    for pair in (p for p in pairs if p not in unsure):
+        own = [p for p in predictions if p["image_id"] == pair and p["score"] >= LEAST_SCORE]
+        scores = []
+        for annotator, ground_truth in enumerate(ground_truths):
+            things = [a for a in ground_truth["annotations"] if a["image_id"] == pair]
+            there, answered = (_shapes(x, ground_truth, kind) for x in (things, own))
+            crowds = _shapes(things, ground_truth, kind, crowd=True)
+            if protocol == "corrected" and crowds and not there:
+                continue  # only crowd regions: nothing to score
+            scores.append(score_pair(answered, Truths(there, crowds), protocol, annotator))
+        if scores:
+            found[pair] = best_annotator(scores, protocol)
+    total = sums_of(list(found.values())).sum(axis=0)
+    return {k: float(v) for k, v in concept_scores(total, protocol).items()}, found
+
+
+def _shapes(
+    entries: Sequence[Mapping[str, Any]],
+    ground_truth: Mapping[str, Any],
+    kind: str,
+    crowd: bool = False,
+) -> list[Any]:
+    """Masks or boxes of the known categories, by category and then in file order."""
+    known = {c["id"] for c in ground_truth["categories"]}
+    chosen = [
+        e for e in entries if e["category_id"] in known and bool(e.get("iscrowd", 0)) == crowd
+    ]
+    chosen.sort(key=lambda entry: entry["category_id"])
+    if kind == "bbox":
+        return [tuple(entry["bbox"]) for entry in chosen]
+    return [Mask.from_coco(entry["segmentation"]) for entry in chosen]
+
+
+def _matched(iou: Floats, protocol: ProtocolName) -> npt.NDArray[np.bool_]:
+    """Which predictions are matched at every threshold, `(thresholds, predictions)`."""
+    from scipy.optimize import linear_sum_assignment
+
+    found = np.zeros((len(THRESHOLDS), len(iou)), dtype=bool)
+    for k, t in enumerate(THRESHOLDS):
+        # Corrected: most matches at this threshold, then the largest sum of their IoU.
+        worth = iou if protocol == "published" else (min(iou.shape) + 1 + iou) * (iou >= t)
+        rows, columns = linear_sum_assignment(-worth)
+        found[k, rows[iou[rows, columns] >= t]] = True
+    return found
+
+
+def _local_f1(tp: Floats, fp: Floats, fn: Floats, outcome: str, protocol: ProtocolName) -> Floats:
+    if outcome == "TN":
+        return np.full(len(tp), np.nan)
+    if protocol == "corrected":
+        return _ratio(2 * tp, 2 * tp + fp + fn)
+    precision, recall = tp / (tp + fp + _E), tp / (tp + fn + _E)
+    return np.asarray(2 * precision * recall / (precision + recall + _E))
+
+
+def _harmonic(precision: Floats, recall: Floats, e: float) -> Floats:
+    if e:
+        return np.asarray(2 * precision * recall / (precision + recall + e))
+    both = _ratio(2 * precision * recall, precision + recall)
+    return np.where((precision == 0) & (recall == 0), 0.0, both)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where the denominator is zero."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(below == 0, np.nan, above / np.where(below == 0, 1, below)))
+
+
+def _in_crowd(prediction: Any, crowds: Sequence[Any]) -> bool:
+    """Whether crowd regions cover more than half of a prediction."""
+    if isinstance(prediction, Mask):
+        union = crowds[0]
+        for crowd in crowds[1:]:
+            union = union | crowd
+        return 2 * prediction.overlap(union) > prediction.area
+    return 2 * max(_shared(prediction, crowd) for crowd in crowds) > _area(prediction)
+
+
+def _shared(one: Any, other: Any) -> float:
+    if isinstance(one, Mask):
+        return one.overlap(other)
+    wide = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
+    high = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
+    return float(max(0.0, wide) * max(0.0, high))
+
+
+def _area(one: Any) -> float:
+    return one.area if isinstance(one, Mask) else float(one[2] * one[3])

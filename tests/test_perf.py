@@ -1,0 +1,56 @@
+"""Every script of perf/ starts: it imports what there is, and parses its options."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# One process for all of them: torch is imported once. Scripts without options are imported only.
+STARTED = """
+import contextlib, io, runpy, sys
+sys.path[:0] = ["perf", "."]
+for script in sys.argv[1:]:
+    sys.argv = [script, "--help"]
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            options = "ArgumentParser" in open(script).read()
+            runpy.run_path(script, run_name="__main__" if options else "started")
+    except SystemExit as end:
+        assert end.code in (0, None), (script, end.code)
+    except Exception as error:
+        raise AssertionError(f"{script}: {error!r}") from error
+    assert not options or "usage:" in printed.getvalue(), script
+    print("started", script)
+"""
+
+
+def test_every_script_starts() -> None:
+    for package in ("torch", "SimpleITK", "nibabel", "fastapi"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs the package {package}")
+    scripts = [str(path) for path in sorted((ROOT / "perf").glob("*.py"))]
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, *scripts],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("started ") == len(scripts)
+
+
+def test_the_decoder_s_paths_are_measured_with_tiny_sizes() -> None:
+    pytest.importorskip("torch")
+    tiny = ["--side", "64", "--clicks", "2", "--repeats", "1", "--device", "cpu"]
+    done = subprocess.run(
+        [sys.executable, "perf/decoder_paths.py", *tiny],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for path in ("captured graphs", "eager", "shared projections"):
+        assert f"{path}  " in done.stdout
