@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from segmeter.benchmarks import declared
 from segmeter.store import Run, cache
 
 
@@ -37,6 +38,19 @@ def test_files_are_read_once_and_nothing_is_written_into_the_run(
     assert again.summary() != summary
     assert again.provenance == seen
     assert again.damaged == damaged
+
+
+def test_a_report_reads_the_summary_that_an_earlier_command_computed(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = []
+    compute = declared.summary_of
+    monkeypatch.setattr(declared, "summary_of", lambda *g: computed.append(g) or compute(*g))
+    Run.open(run).summary()
+    again = Run.open(run)
+    assert again.sections()
+    assert again.summary()
+    assert len(computed) == 1
 
 
 def test_cached_numbers_are_the_numbers(run: Path) -> None:

@@ -181,7 +181,7 @@ def test_other_scores_of_a_job_are_refused_and_named(
     file.write_bytes(encode_table(wrong))
     if compacted:
         compact(RunFolder(one), "scores/dice", loose=1)
-    with pytest.raises(RunConflict, match=r"other values of 'dice' for '\w+' on 'drawn/\d+'"):
+    with pytest.raises(RunConflict, match=r"other values in scores/dice for '\w+' on 'drawn/\d+'"):
         merge_runs(tmp_path / "all", [one, two], COMMAND)
 
 

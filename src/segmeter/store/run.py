@@ -216,8 +216,11 @@ class Run:
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         """All rows of one job, masks included, without reading any other."""
         for source in self._labelled:
+            lost = {job for jobs in self._contents(source).left_out.values() for job in jobs}
             for name in source.named(model):
                 job = fingerprint(name, dataset, scene, size=10)
+                if job in lost:
+                    continue
                 found = self._steadily(
                     lambda s=source, j=job: job_table(s.folder, j, self._schema(s))  # type: ignore[misc]  # mypy cannot type a default in a lambda
                 )

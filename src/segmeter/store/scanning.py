@@ -196,10 +196,10 @@ def error_rows(folder: RunFolder) -> pa.Table:
 
 
 def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
-    """All rows of one job with scores; None if it has none or they are damaged."""
+    """All rows of one job with scores; None if it has none."""
     found = _Files.of(folder, "jobs", schema, only=job)
     table = next((found.table(file, found.columns) for file in found.files), None)
-    if table is None or faults_of([(job, table)], schema)[0]:
+    if table is None:
         return None
     connection = database()
     scores = _scores(connection, folder, schema, found.columns, _scanned, only=job)
