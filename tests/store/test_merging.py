@@ -21,8 +21,8 @@ from segmeter.models.drawn import Disc
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
+from segmeter.store.folder import list_runs
 from segmeter.store.job_files import encode_table
-from segmeter.store.listing import list_runs
 from segmeter.store.merging import merge_runs
 
 Typed = Callable[..., tuple[int, str, str]]

@@ -11,8 +11,7 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names, with_titles
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, display_names, with_titles
 from segmeter.core.received import received
 from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
