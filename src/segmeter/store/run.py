@@ -6,8 +6,7 @@ Reading a run looks names up among what is installed; a file that the run names 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
@@ -170,9 +169,8 @@ class Run:
     @cached_property
     def benchmark(self) -> Benchmark:
         """The benchmark that the run was made by, if it is installed or the run is trusted."""
-        with self._restricted():
-            made: Benchmark = catalogue.benchmarks.make(self._sources[0].plan.benchmark)
-        return made
+        name = self._sources[0].plan.benchmark
+        return self._guarded(lambda: cast(Benchmark, catalogue.benchmarks.make(name)))
 
     @cached_property
     def schema(self) -> Schema:
@@ -323,14 +321,9 @@ class Run:
         names = [str(spec) for spec in self.plan.segmenters]
         return names.index(model) if model in names else len(names)
 
-    @contextmanager
-    def _restricted(self) -> Iterator[None]:
-        """While the run is read, names in files are not followed unless it is trusted."""
-        with received(not self.trust):
-            yield
-
     def _guarded(self, work: Callable[[], T]) -> T:
-        with self._restricted():
+        """Do something while names in files are not followed, unless the run is trusted."""
+        with received(not self.trust):
             return work()
 
     def _steadily(self, work: Callable[[], T]) -> T:
