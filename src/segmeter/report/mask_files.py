@@ -20,11 +20,13 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.scenes import Image, Scene
+from segmeter.core.tables import columns_in
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
+from segmeter.report.video_masks import VIDEO_FORMATS, export_videos
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
@@ -32,7 +34,7 @@ __all__ = ["FORMATS", "MaskFile", "export_masks", "masks_of", "rounds_of", "writ
 
 CASE_FORMATS = {"nifti-labels": ".nii.gz", "dicom-seg": ".dcm"}
 """Formats with one file per case, and how their names end."""
-FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS)
+FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS, *VIDEO_FORMATS)
 
 Rounds = Literal["last", "best", "all"] | int
 """Which masks: those of the last round, of the best one, of all, or after so many rounds."""
@@ -88,6 +90,9 @@ def export_masks(
     a file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
+    if "frame_masks" in columns_in(run):
+        found = export_videos(run, folder, kind, rounds, names.of)
+        return [MaskFile(path, name, target, "", area) for path, name, target, area in found]
     if kind is not None and kind in LISTS:
         return list(_lists(run, folder, kind, rounds, images, names))
     if kind is not None and kind in CASE_FORMATS:
