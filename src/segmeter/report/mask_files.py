@@ -20,7 +20,6 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.scenes import Image, Scene
-from segmeter.core.tables import columns_in
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
@@ -90,7 +89,7 @@ def export_masks(
     a file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
-    if "frame_masks" in columns_in(run):
+    if "frame_masks" in run.sql("select * from rows limit 0").column_names:
         found = export_videos(run, folder, kind, rounds, names.of)
         return [MaskFile(path, name, target, "", area) for path, name, target, area in found]
     if kind is not None and kind in LISTS:

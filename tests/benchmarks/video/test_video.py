@@ -180,7 +180,7 @@ def test_bad_videos_fail_alone(tmp_path: Path) -> None:
             (root / folder / "480p" / "torn" / file.name).write_bytes(file.read_bytes())
     torn = root / "JPEGImages" / "480p" / "torn" / "00002.jpg"
     torn.write_bytes(torn.read_bytes()[:-40])
-    line = ("run", "video", *RUN[2:], "-d", root, "-o", tmp_path / "run", "--option", "modes=semi")
+    line = ("run", "video", *RUN[2:], "-d", root, "-o", tmp_path / "run", "--modes", "semi")
     done = type_here(*line)
     assert done.returncode == 1
     run = Run.open(tmp_path / "run")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
@@ -73,6 +73,9 @@ class VideoBenchmark(Declared):
     """Four modes: semi-supervised, offline and online (SAM 2), and scribbles (DAVIS)."""
 
     name: str = "video"
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("modes", str, ",".join(MODES), "Modes to run: semi, offline, online, davis."),
+    )
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("jf", "jf-mean", "jf@60s", "seconds")
     split_by: ClassVar[tuple[str, ...]] = ("jf", "jf-mean")

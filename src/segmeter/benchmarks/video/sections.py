@@ -20,7 +20,6 @@ from segmeter.benchmarks.report_parts import (
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, round_from_json
@@ -85,7 +84,7 @@ def _results(run: Results) -> Section:
             n: Column(cards[n].title, cards[n].unit, cards[n].digits, better=cards[n].better)
             for n in names
         }
-        by = {Column("data"): lambda row: dataset_label(row.dataset), Column("user"): _user}
+        by = {Column("data"): lambda row: row.dataset, Column("user"): _user}
         note = "95 % intervals from resampling videos."
         blocks.append(
             summary_table(stem, rows, columns, by=by, who="tracker", caption=caption, note=note)
@@ -116,7 +115,7 @@ def _answer(run: Results) -> Answer | None:
     best = max((r for r in rows if r.user == user), key=lambda r: (r.value, r.model))
     limits = "" if np.isnan(best.low) else f"({best.low:.1f} to {best.high:.1f})"
     shown = Quantity(f"{best.value:.1f} %", Value.of(best), limits, "jf")
-    where = f"Highest J&F on {dataset_label(best.dataset)} with {user}: {best.model}, "
+    where = f"Highest J&F on {best.dataset} with {user}: {best.model}, "
     return Answer(phrase(where, shown, "."))
 
 
@@ -125,7 +124,7 @@ def _curves(run: Results, leading: Sequence[Tables]) -> Section:
     cost, charts = cost_of(run), []
     for dataset, user in dict.fromkeys((g.dataset, g.user) for g in several):
         members = [g for g in several if (g.dataset, g.user) == (dataset, user)]
-        where = f"{dataset_label(dataset)}, {user}"
+        where = f"{dataset}, {user}"
         y = Axis("J&F, %", low=0.0, high=1.0, percent=True)
         by_round = []
         for g in members:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import Pixels
 from segmeter.core.videos import MOST_FRAMES
-from segmeter.datasets.image_files import MOST_PIXELS, check_regular
+from segmeter.datasets.image_files import MOST_PIXELS
 
 __all__ = ["VIDEO_SUFFIXES", "VideoFile"]
 
@@ -28,7 +28,8 @@ class VideoFile:
     def __init__(self, path: Path) -> None:
         import cv2
 
-        check_regular(path)
+        if not path.is_file():
+            raise NotFound(f"no file '{path}'")
         self.path = path
         self._capture: Any = cv2.VideoCapture(str(path))
         self._next = 0
@@ -40,7 +41,7 @@ class VideoFile:
         if not 1 <= frames <= MOST_FRAMES or not 1 <= height * width <= MOST_PIXELS:
             raise BadInput(
                 f"'{path}' claims {frames} frames of {width} x {height}; a video has 1 to "
-                f"{MOST_FRAMES} frames of at most {MOST_PIXELS >> 20} megapixels"
+                f"{MOST_FRAMES} frames of at most {MOST_PIXELS // 10**6} megapixels"
             )
         self.shape = (frames, height, width)
         rate = float(self._capture.get(cv2.CAP_PROP_FPS))
