@@ -143,7 +143,7 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
 
 
 def _flat(scene: Scene) -> Scene:
-    """What a page shows of a scene: an image, a slice, or a frame."""
+    """The image of a scene that a page shows: the scene itself, a slice, or a frame."""
     if isinstance(scene, Video):
         sizes = [sum(x.mask.slice(t).area for x in scene.targets) for t in range(len(scene))]
         t = int(np.argmax(sizes))

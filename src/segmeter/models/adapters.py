@@ -99,7 +99,7 @@ class _FunctionEncodedScene:
 
 
 def _first_argument(function: Any) -> str:
-    """What a function calls its first argument: `image`, `volume` or `frames`."""
+    """The name of the first argument of a function: `image`, `volume` or `frames`."""
     return next(iter(inspect.signature(function).parameters), "")
 
 

@@ -228,7 +228,7 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
             if isinstance(case, str):
                 blocks.append(Note(f"{case}.", "warning"))
             else:
-                blocks += [_strip(case), _player(case)]
+                blocks += [_strip(case), _playback(case)]
     text = (
         "J&F of each frame after each prompted frame; dots are prompted frames. Below, the video: "
         "wheel, arrow keys or a finger go through frames, left and right through rounds."
@@ -250,7 +250,7 @@ def _strip(case: _Shown) -> Chart:
     return Chart(case.name, Axis("frame", low=0, high=len(case.scene) - 1), y, marks)
 
 
-def _player(case: _Shown) -> Slices:
+def _playback(case: _Shown) -> Slices:
     """The video, thinned until it is small enough for a page."""
     import cv2
 

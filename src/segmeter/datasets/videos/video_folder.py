@@ -44,7 +44,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the frames and the masks of one video are: folders, or a video file."""
+    """The folders of the frames and of the masks of one video, or a video file."""
 
     frames: Path
     masks: Path | None

@@ -54,7 +54,7 @@ Asked = tuple[Prompt, ...]
 
 
 class FrameStore:
-    """What was computed of frames, up to a number of bytes; `made` counts computations.
+    """Computed values of frames, up to a number of bytes; `made` counts computations.
 
     Frames are visited in order, again and again: when memory is full the first ones stay, since
     dropping the oldest would drop each just before it is needed. The newest is always kept.
@@ -262,7 +262,7 @@ class HandOverVideo(EncodedVideo):
         return tuple(made[part]() for part in ("mask", "box", "centre") if mask and part in by)
 
     def _flow(self, source: int, t: int) -> Flow:
-        """Where each pixel of frame `t` was in frame `source` (OpenCV's DIS)."""
+        """Position of each pixel of frame `t` in frame `source` (OpenCV's DIS)."""
         import cv2
 
         now, then = (cv2.cvtColor(self.video.frame(k), cv2.COLOR_RGB2GRAY) for k in (t, source))

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class VideoObservation(Observation):
-    """What a user of a video sees; masks are `FrameMasks`.
+    """The view of a user of a video; masks are `FrameMasks`.
 
     Attributes
     ----------
