@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.plans import display_names
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.store import Run
 from segmeter.store.local import write_file
