@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from segmeter.api.predictor import Predictor
     from segmeter.api.run_folders import list_runs, merge
     from segmeter.api.runs import Run, open_run
+    from segmeter.api.scoring import score
     from segmeter.api.simulation import next_click, simulate
     from segmeter.api.training import train_decoder
     from segmeter.core.benchmarks import Difference, SummaryRow
@@ -111,6 +112,7 @@ _HOMES = {
     "next_click": "api.simulation",
     "open_run": "api.runs",
     "parity": "model_parity",
+    "score": "api.scoring",
     "serve": "serving",
     "simulate": "api.simulation",
     "simulate_clicks": "api.click_files",
@@ -174,6 +176,7 @@ __all__ = [
     "next_click",
     "open_run",
     "parity",
+    "score",
     "serve",
     "simulate",
     "simulate_clicks",

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.stats.effort import CostModel, seconds_after, seconds_to, waiting_to
+from segmeter.stats.effort import (
+    CostModel,
+    seconds_after,
+    seconds_to,
+    seconds_with_touch_up,
+    waiting_to,
+)
 
 
 def test_seconds_of_a_session_worked_by_hand() -> None:
@@ -80,3 +86,20 @@ def test_a_file_that_makes_no_sense_gets_one_sentence(tmp_path: Path, text: str,
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no cost model at"):
         CostModel.read(tmp_path / "none.toml")
+
+
+def test_a_free_touch_up_costs_one_click_and_an_infinite_one_what_clicking_costs() -> None:
+    draws = np.random.default_rng(4)
+    curves, path = draws.random((30, 6)), draws.uniform(0, 200, (30, 6))
+    after, outline = np.tile(2.5 + 1.5 * np.arange(6), (30, 1)), draws.uniform(50, 300, 30)
+    given = (curves, after, 0.9, path, outline)
+    free, clicks = seconds_with_touch_up(CostModel(touch_up=0), *given)
+    np.testing.assert_allclose(free, 2.5)
+    assert set(clicks) == {1.0}
+    never, _ = seconds_with_touch_up(CostModel(touch_up=float("inf")), *given)
+    today = seconds_to(CostModel(), curves, after, 0.9, outline)
+    np.testing.assert_array_equal(never, today)
+    some, _ = seconds_with_touch_up(CostModel(), *given)
+    assert ((free <= some) & (some <= today)).all()
+    dear, _ = seconds_with_touch_up(CostModel(touch_up=2.0), *given)
+    assert (some <= dear).all()

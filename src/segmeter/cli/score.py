@@ -1,37 +1,63 @@
-"""`segmeter score`: add a measure to a finished run, without its model."""
+"""`segmeter score`: score folders of masks, or add a measure to a finished run."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 import segmeter
 from segmeter.api import counted
-from segmeter.cli._options import AsJson, Data, RunAddress, Trust, names_of
+from segmeter.cli._options import AsJson, Data, Trust, names_of
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
 __all__ = ["score"]
 
-MeasureNames = Annotated[
+Places = Annotated[
     list[str],
-    typer.Option("--measure", autocompletion=names_of("measures"), help="Measure to add."),
+    typer.Argument(
+        metavar="RUN | PREDICTIONS... GROUND_TRUTH",
+        help="A run; or folders of masks, the ground truth last.",
+    ),
+]
+MeasureNames = Annotated[
+    list[str] | None,
+    typer.Option("--measure", autocompletion=names_of("measures"), help="Measure to take or add."),
+]
+Instances = Annotated[
+    bool, typer.Option("--instances", help="Match objects by overlap, not by their labels.")
+]
+Out = Annotated[
+    str | None, typer.Option("--out", "-o", help="Run folder; by default runs/masks-N.")
 ]
 
 
 @app.command()
 def score(
-    run: RunAddress,
-    measure: MeasureNames,
+    places: Places,
+    measure: MeasureNames = None,
+    instances: Instances = False,
+    out: Out = None,
     data: Data = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
-    """Add a measure to a finished run, computed from its stored masks.
+    """Score folders of masks against ground truth, or add a measure to a run from its masks.
 
-    Example: `segmeter score runs/mine --measure dice`
+    Files are paired by name. The result is a run: `report`, `compare` and `table` read it.
+
+    Examples: `segmeter score nnunet/ labels/ --out runs/nnunet`,
+    `segmeter score runs/mine --measure dice`
     """
+    if len(places) > 1:
+        return _score_folders(places, measure or [], instances, out, as_json)
+    if not measure:
+        raise segmeter.BadInput(
+            "name a measure to add to the run (--measure), or the folder of the ground truth"
+        )
+    (run,) = places
     opened = segmeter.open_run(run, data=data, trust=trust)
     scored = {}
     for name in measure:
@@ -43,3 +69,24 @@ def score(
     if as_json:
         print_json({"scored": scored})
     return Exit.DONE
+
+
+def _score_folders(
+    places: list[str], measures: list[str], instances: bool, out: str | None, as_json: bool
+) -> int:
+    *predictions, ground_truth = places
+    run = segmeter.score(
+        predictions, ground_truth, measures=measures, instances=instances, out=out, progress=True
+    )
+    page = run.report()
+    rows = run.summary()
+    if as_json:
+        print_json({"run": run.address, "report": str(page), "rows": [asdict(r) for r in rows]})
+        return Exit.DONE
+    titles = {card.name: card for card in run.benchmark.statistics(run)}
+    for row in rows:
+        limits = "" if row.low != row.low else f" ({row.low:.2f} to {row.high:.2f})"
+        unit = titles[row.measure].unit
+        typer.echo(f"{row.model}: {titles[row.measure].title} {row.value:.2f} {unit}{limits}")
+    typer.echo(f"report: {page}")
+    return Exit.WITH_ERRORS if run.errors() else Exit.DONE

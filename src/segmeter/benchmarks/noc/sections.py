@@ -21,11 +21,20 @@ from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
     area,
+    clicks_that_pay,
     clicks_to,
     failures_at,
     quality_after,
+    seconds_until,
+    touch_up_until,
 )
-from segmeter.benchmarks.report_parts import QUALITY, curve_with_band, rounds_axis, uneven
+from segmeter.benchmarks.report_parts import (
+    QUALITY,
+    column_of,
+    curve_with_band,
+    rounds_axis,
+    uneven,
+)
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
@@ -210,8 +219,7 @@ def _paper_table(
     ]
     objects, rounds = len(protocols[0].groups[0].keys), protocols[0].groups[0].rounds
     table_caption = f"{caption}; {objects} objects, {rounds} rounds"
-    heads = [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
-    return Table(name, [Column("model"), *heads], rows, table_caption)
+    return Table(name, [Column("model"), *map(column_of, shown)], rows, table_caption)
 
 
 def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
@@ -229,8 +237,31 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
                 [Part(n, [p[n] for p in parts]) for n in used],
             )
         )
+    blocks += _touch_up(comparisons)
     blocks += [_latency_table(comparisons, _devices(run)), Note(_cost_note(comparisons[0].cost))]
     return Section("Time per object", _machines(run), blocks)
+
+
+def _touch_up(comparisons: Sequence[Comparison]) -> list[Block]:
+    """How many clicks pay before correcting by hand does, where added path was measured."""
+    goal = comparisons[0].goals.lead
+    shown = [seconds_until(goal), touch_up_until(goal), clicks_that_pay(goal)]
+    rows: list[list[Cell]] = [
+        [model, c.title, *(c.value(model, s.name) for s in shown)]
+        for c in comparisons
+        for model in c.models
+        if (model, shown[1].name) in c.rows
+    ]
+    if not rows:
+        return []
+    heads = [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
+    note = (
+        "After each click a person may stop and draw what the mask's outline lacks (added path, "
+        f"3 px tolerance), at {comparisons[0].cost.touch_up:g} times the price of drawing: an "
+        "assumption (`touch_up` in the cost file; try half and twice)."
+    )
+    columns = [Column("model"), Column("data"), *heads]
+    return [Table("touch-up", columns, rows, "Stop clicking and correct by hand", note)]
 
 
 def _devices(run: Results) -> dict[str, str]:

@@ -20,7 +20,7 @@ from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
 from segmeter.core.tables import Tables, columns_in, load_tables, spread
-from segmeter.stats.effort import CostModel, seconds_to, waiting_to
+from segmeter.stats.effort import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, count_interval
@@ -202,6 +202,8 @@ def statistics_for(
         made += [area(name)] if areas else []
         made += [quality_after(name, k) for k in shown]
     made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
+    if "added-path" in measures:
+        made += [touch_up_until(goals.lead), clicks_that_pay(goals.lead)]
     return [*made, waiting_until(goals.lead), *_MACHINE]
 
 
@@ -285,6 +287,40 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
         values=values,
         of=ClickSessions,
         tested="yes" if lead else "on request",
+    )
+
+
+def _with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
+    """Seconds and clicks if the mask may be corrected by hand; NaN without its outlines."""
+    if group.outline_px is None:
+        unknown = np.full(group.size, np.nan)
+        return unknown, unknown
+    curves, limit = group.towards(goal)
+    path = group.curves("added-path")
+    return seconds_with_touch_up(group.cost, curves, group.spent, limit, path, group.outline_px)
+
+
+def touch_up_until(goal: Goal) -> Statistic:
+    """A person's least seconds until the goal, if masks may be corrected by hand."""
+    return Statistic(
+        f"seconds-with-touch-up-to-{goal.tag}",
+        f"time to {goal.text} with touch-up",
+        "s per object",
+        1,
+        "lower",
+        values=lambda g: _with_touch_up(g, goal)[0],
+        of=ClickSessions,
+    )
+
+
+def clicks_that_pay(goal: Goal) -> Statistic:
+    """Clicks after which correcting by hand, or the goal itself, is cheapest."""
+    return Statistic(
+        f"clicks-before-touch-up-to-{goal.tag}",
+        "clicks that pay before the brush",
+        "clicks",
+        values=lambda g: _with_touch_up(g, goal)[1],
+        of=ClickSessions,
     )
 
 

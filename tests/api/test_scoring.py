@@ -1,0 +1,155 @@
+"""Scores of folders of masks equal those of other programs; methods are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.core.errors import SegmeterError
+
+cv2 = pytest.importorskip("cv2")
+SPACING = (3.0, 1.0, 0.8)
+
+
+def blobs(seed: int, shape: tuple[int, ...], count: int = 3) -> Any:
+    draws, labels = np.random.default_rng(seed), np.zeros(shape, np.uint8)
+    grid = np.ogrid[tuple(slice(n) for n in shape)]
+    for label in range(1, count + 1):
+        centre = [draws.uniform(0.25, 0.75) * n for n in shape]
+        radii = [draws.uniform(0.12, 0.22) * n for n in shape]
+        away = sum(((g - c) / r) ** 2 for g, c, r in zip(grid, centre, radii, strict=True))
+        labels[(away <= 1) & (labels == 0)] = label
+    return labels
+
+
+def corrupted(labels: Any, by: int) -> Any:
+    """A prediction made from the ground truth: moved, and one object lost."""
+    moved = np.roll(labels, by, axis=-1)
+    moved[moved == 3] = 0
+    return moved
+
+
+@pytest.fixture(scope="module")
+def volumes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import nibabel
+
+    place = tmp_path_factory.mktemp("volumes")
+    affine = np.diag((*SPACING[::-1], 1.0))
+    for seed in range(6):
+        labels = blobs(seed, (16, 30, 34))
+        for name, array in (("truth", labels), ("near", corrupted(labels, 1)),
+                            ("far", corrupted(labels, 4))):  # fmt: skip
+            (place / name).mkdir(exist_ok=True)
+            file = nibabel.Nifti1Image(np.transpose(array), affine)
+            nibabel.save(file, place / name / f"case_{seed}.nii.gz")
+    return place
+
+
+def test_dice_nsd_and_hd95_of_volumes_equal_deepminds_and_monais(
+    volumes: Path, tmp_path: Path
+) -> None:
+    surface = pytest.importorskip("surface_distance")
+    run = segmeter.score(volumes / "near", volumes / "truth", out=tmp_path / "run")
+    rows = run.sql("select * from rows order by scene, target").to_pylist()
+    assert len(rows) == 18
+    for row in rows:
+        labels = blobs(int(row["scene"][-1]), (16, 30, 34))
+        truth = labels == int(row["target"])
+        found = corrupted(labels, 1) == int(row["target"])
+        dice = 2 * (truth & found).sum() / (truth.sum() + found.sum())
+        assert row["dice"] == pytest.approx(dice)
+        if not found.any():
+            continue
+        distances = surface.compute_surface_distances(truth, found, SPACING)
+        nsd = surface.compute_surface_dice_at_tolerance(distances, 2.0)
+        assert row["nsd"] == pytest.approx(nsd)
+        assert row["hd95"] == pytest.approx(surface.compute_robust_hausdorff(distances, 95))
+
+
+def test_hd95_in_monais_convention_equals_monai(volumes: Path, tmp_path: Path) -> None:
+    metrics = pytest.importorskip("monai.metrics")
+    torch = pytest.importorskip("torch")
+    run = segmeter.score(
+        volumes / "near", volumes / "truth", measures=["hd95"], out=tmp_path / "run",
+        options={"convention": "monai"},
+    )  # fmt: skip
+    for row in run.sql("select * from rows where target <> '3' order by all").to_pylist():
+        labels = blobs(int(row["scene"][-1]), (16, 30, 34))
+        pair = [
+            torch.from_numpy((one == int(row["target"])).astype(np.float32))[None, None]
+            for one in (corrupted(labels, 1), labels)
+        ]
+        theirs = metrics.compute_hausdorff_distance(
+            *pair, include_background=True, percentile=95, spacing=SPACING
+        )
+        assert row["hd95"] == pytest.approx(float(theirs), rel=1e-5)
+
+
+def test_methods_are_compared_reported_and_broken_down(volumes: Path, tmp_path: Path) -> None:
+    run = segmeter.score(
+        [volumes / "near", volumes / "far"], volumes / "truth", out=tmp_path / "run"
+    )
+    found = {(row.model, row.measure): row for row in run.summary()}
+    assert found["near", "dice"].low < found["near", "dice"].value < found["near", "dice"].high
+    (dice,) = [d for d in run.compare() if d.measure == "dice"]
+    assert (dice.first, dice.second) == ("near", "far")
+    assert dice.value > 0
+    assert "near" in run.report(tmp_path / "page.html").read_text()
+    assert run.compare(by="class")
+
+
+def test_pq_and_matching_of_instances_equal_an_independent_count(tmp_path: Path) -> None:
+    from skimage.metrics import contingency_table
+
+    for name in ("truth", "found"):
+        (tmp_path / name).mkdir()
+    truth, found = blobs(1, (60, 70), 6), corrupted(blobs(1, (60, 70), 6), 2)
+    found[found == 2] = 90  # another number of the same object
+    for name, array in (("truth", truth), ("found", found)):
+        cv2.imwrite(str(tmp_path / name / "a.png"), array)
+    run = segmeter.score(
+        tmp_path / "found", tmp_path / "truth", instances=True, out=tmp_path / "run"
+    )
+    table = contingency_table(truth, found).toarray()
+    union = table.sum(1)[:, None] + table.sum(0)[None] - table
+    with np.errstate(invalid="ignore"):
+        iou = np.nan_to_num(table / union)[1:, 1:]
+    hits = iou[iou > 0.5]
+    objects, predictions = len(np.unique(truth)) - 1, len(np.unique(found)) - 1
+    values = {row.measure: row.value for row in run.summary()}
+    assert values["pq"] == pytest.approx(100 * hits.sum() / ((objects + predictions) / 2))
+    assert values["sq"] == pytest.approx(100 * hits.mean())
+    inner, sizes = table[1:, 1:], (table.sum(1)[1:, None], table.sum(0)[None, 1:])
+    near = (2 * inner > sizes[1]) | (2 * inner > sizes[0])
+    assert values["missed"] == (~near.any(1))[table.sum(1)[1:] > 0].sum() > 0
+    rows = run.sql("select target, iou from rows order by target").to_pylist()
+    best = {str(k + 1): row.max() for k, row in enumerate(iou)}
+    for row in rows:  # matched one to one: a poor partner may be taken by another object
+        if best[row["target"]] > 0.5:
+            assert row["iou"] == pytest.approx(best[row["target"]])
+        else:
+            assert row["iou"] <= best[row["target"]]
+
+
+def test_a_missing_prediction_is_named_and_the_others_are_scored(tmp_path: Path) -> None:
+    for name, files in (("truth", "ab"), ("found", "a")):
+        (tmp_path / name).mkdir()
+        for file in files:
+            cv2.imwrite(str(tmp_path / name / f"{file}.png"), np.eye(9, dtype=np.uint8))
+    with pytest.warns(UserWarning, match="1 scene failed"):
+        run = segmeter.score(tmp_path / "found", tmp_path / "truth", out=tmp_path / "run")
+    (error,) = run.errors()
+    assert "has no prediction of 'b'" in error["error"]
+    assert {row.measure: row.value for row in run.summary()}["iou"] == 100
+
+
+def test_predictions_of_another_size_are_refused(tmp_path: Path) -> None:
+    for name, size in (("truth", 9), ("found", 8)):
+        (tmp_path / name).mkdir()
+        cv2.imwrite(str(tmp_path / name / "a.png"), np.ones((size, 9), np.uint8))
+    with pytest.raises(SegmeterError, match="resample the prediction"):
+        segmeter.score(tmp_path / "found", tmp_path / "truth", out=tmp_path / "run")
