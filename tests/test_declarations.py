@@ -1,4 +1,4 @@
-"""Statistics and benchmarks are declared in one place: nobody else goes by their names."""
+"""Statistics and benchmarks are declared in one place; no other code depends on their names."""
 
 from __future__ import annotations
 

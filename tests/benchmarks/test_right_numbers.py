@@ -144,6 +144,14 @@ def test_the_paper_table_counts_objects_where_models_lack_some() -> None:
     assert isinstance(board, Table)
     assert board.columns[1].title == "n"
     assert "some models lack objects" in board.caption
+    board = sections_of(few)[0].blocks[0]
+    assert isinstance(board, Table)
+    assert board.columns[1].title == "n"
+    assert "some models lack objects" in board.caption
+    board = sections_of(few)[0].blocks[0]
+    assert isinstance(board, Table)
+    assert board.columns[1].title == "n"
+    assert "some models lack objects" in board.caption
     whole: Any = KeptRun("noc")
     assert "n" not in [column.title for column in paper_table(whole).columns]
 

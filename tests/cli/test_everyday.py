@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan, runner
-from segmeter.engine.adding import wider_plan
+from segmeter.engine.validation import wider_plan
 from segmeter.store import Run
 
 from .conftest import Typed

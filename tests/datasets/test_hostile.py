@@ -29,7 +29,7 @@ from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, void_in
 from segmeter.datasets.pairing import pair
 from segmeter.models.fetching.transfer import unpack, unpack_one
-from segmeter.report.clickmaps import ShownMap, map_page
+from segmeter.report.mask_pages import ShownMap, map_page
 
 Write = Callable[[Path, Any], Path]
 SQUARE = np.zeros((12, 16), np.uint8)

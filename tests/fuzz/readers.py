@@ -19,11 +19,14 @@ from segmeter.benchmarks.concepts.pairs import digest_of, read_phrases
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
+from segmeter.core.videos import FrameMasks
 from segmeter.datasets.recorded_prompts import read_prompts
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
+from segmeter.models.videos.recorded_masks import read_label_png
 from segmeter.stats.effort import CostModel
+from segmeter.users.videos.frame_users import recorded_strokes
 
 from .mutations import bytes_changed, json_changed, text_changed
 from .reader import Reader
@@ -506,9 +509,38 @@ def _read_box_rows(column: str) -> Callable[[Path], None]:
     return read
 
 
+def _scribbles() -> list[bytes]:
+    stroke = {"path": [[0.1, 0.2], [0.5, 0.9]], "object_id": 1, "start_time": 0, "end_time": 3}
+    return [json.dumps({"scribbles": [[], [stroke, stroke]], "sequence": "a"}).encode()]
+
+
+def _read_scribbles(path: Path) -> None:
+    recorded_strokes(path, (3, 12, 16))
+
+
+def _label_png() -> list[bytes]:
+    from PIL import Image
+
+    return [_saved(lambda out: Image.fromarray(LABELS).save(out, "PNG"))]
+
+
+def _video_masks() -> list[bytes]:
+    mask = Mask.of(LABELS > 9)
+    return [FrameMasks.of_frames({0: mask, 2: mask}, (3, 12, 16)).encoded().encode()]
+
+
+def _read_video_masks(path: Path) -> None:
+    masks = FrameMasks.decoded(path.read_bytes(), (3, 12, 16))
+    for t in range(3):
+        masks.slice(t)
+
+
 READERS: dict[str, Reader] = {
     "encoded": Reader(_volume_masks, _read_encoded, "a.txt", text_changed),
     "cvpr25-npz": Reader(_challenge_cases, _read_challenge_case, "a.npz"),
+    "davis-scribbles": Reader(_scribbles, _read_scribbles, "a.json", json_changed),
+    "recorded-masks": Reader(_label_png, lambda path: read_label_png(path, (12, 16)), "a.png"),
+    "video-masks": Reader(_video_masks, _read_video_masks, "a.txt", text_changed),
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
     "prompt-table": Reader(_prompt_tables, _read_prompt_table, "a.csv", text_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),

@@ -23,9 +23,8 @@ from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
 from segmeter.measures.suppression import suppress
 from segmeter.measures.sweeps import sweep_edge_map
-from segmeter.stats.comparisons import difference, flip_test
+from segmeter.stats.comparisons import PairedValues, Where, difference, flip_test, paired_difference
 from segmeter.stats.goals import failed
-from segmeter.stats.pairwise import PairedValues, Where, paired_difference
 
 EMPTY = Mask.empty((6, 6))
 SOME = Mask.box((6, 6), (1, 1), (3, 3))

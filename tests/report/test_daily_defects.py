@@ -30,7 +30,7 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.engine import run_plan
-from segmeter.report.clickmaps import ShownMap, map_page
+from segmeter.report.mask_pages import ShownMap, map_page
 from segmeter.report.page import Page, render
 from segmeter.report.tables import table_view
 from segmeter.report.writing import write_report

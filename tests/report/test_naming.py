@@ -10,8 +10,7 @@ from PIL import Image
 
 from segmeter.api.click_maps import _title
 from segmeter.core.catalogue import Spec
-from segmeter.core.dataset_names import display_names, with_titles
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, display_names, with_titles
 from segmeter.core.sections import Column, Label, Section, Table
 from segmeter.engine import run_plan
 from segmeter.report.exports import exported

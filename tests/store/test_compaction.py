@@ -25,7 +25,7 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, compacted_files, compaction
 from segmeter.store.compacted_files import JobRows, compacted_bytes, jobs_in, open_bytes
 from segmeter.store.compaction import compact, extract, salvage
-from segmeter.store.listing import list_runs
+from segmeter.store.folder import list_runs
 from segmeter.store.local import LocalPlace
 
 Typed = Callable[..., tuple[int, str, str]]

@@ -21,8 +21,8 @@ from segmeter.models.drawn import Disc
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
+from segmeter.store.folder import list_runs
 from segmeter.store.job_files import encode_table
-from segmeter.store.listing import list_runs
 from segmeter.store.merging import merge_runs
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -181,7 +181,7 @@ def test_other_scores_of_a_job_are_refused_and_named(
     file.write_bytes(encode_table(wrong))
     if compacted:
         compact(RunFolder(one), "scores/dice", loose=1)
-    with pytest.raises(RunConflict, match=r"other values of 'dice' for '\w+' on 'drawn/\d+'"):
+    with pytest.raises(RunConflict, match=r"other values in scores/dice for '\w+' on 'drawn/\d+'"):
         merge_runs(tmp_path / "all", [one, two], COMMAND)
 
 

@@ -137,7 +137,7 @@ def _write(
     import numpy as np
 
     from segmeter.benchmarks.tetris.cases import heat_image
-    from segmeter.report.clickmaps import ShownMap, map_page
+    from segmeter.report.mask_pages import ShownMap, map_page
 
     np.savez_compressed(
         out / "clickmap.npz",
@@ -202,7 +202,7 @@ def _boxes(
     import numpy as np
 
     from segmeter.benchmarks.tetris.boxes import shift_map
-    from segmeter.report.clickmaps import shift_image
+    from segmeter.report.mask_pages import shift_image
     from segmeter.users.boxes import search_boxes
 
     found = search_boxes(encoded, target, progress=partial(progress, "boxes drawn otherwise"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from segmeter.core.errors import SegmeterError
-from segmeter.core.scenes import Dataset, Image, Scene, Target, Volume
+from segmeter.core.scenes import Dataset, Image, Scene, Target, Volume, size_in_words
 from segmeter.core.sections import (
     Cell,
     Column,
@@ -25,6 +25,7 @@ from segmeter.core.sections import (
     Section,
     Table,
 )
+from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
 
 __all__ = ["Findings", "inspect_dataset", "page_sections", "write_page"]
@@ -74,6 +75,33 @@ class VolumeFacts:
         return f"{self.scene}: {self.size}, {self.spacing}; {seen}; {', '.join(organs)}"
 
 
+@dataclass(frozen=True, slots=True)
+class VideoFacts:
+    """Facts to check at a glance: frames, size, and in how many frames each object is."""
+
+    scene: str
+    frames: int
+    size: str
+    objects: dict[str, str]
+
+    @classmethod
+    def of(cls, scene: Video) -> VideoFacts:
+        """Every frame is decoded, so that a broken one is found."""
+        for t in range(len(scene)):
+            scene.frame(t)
+        masks = {t.id: t.mask for t in scene.targets if isinstance(t.mask, FrameMasks)}
+        seen = {k: f"in {len(m.present)} of {len(m.known)}" for k, m in masks.items()}
+        return cls(scene.id, len(scene), size_in_words(scene.shape[1:]), seen)
+
+    def sentence(self) -> str:
+        """One line for a terminal."""
+        objects = [f"object {name} {where}" for name, where in self.objects.items()]
+        more = len(objects) - _ORGANS
+        objects = [*objects[:_ORGANS], *([f"and {more} more"] if more > 0 else [])]
+        known = f"; {', '.join(objects)} annotated frames" if objects else ""
+        return f"{self.scene}: {self.frames} frames of {self.size}{known}"
+
+
 @dataclass
 class Findings:
     """Findings in a data set: counts, faults one sentence each, scenes to show."""
@@ -86,6 +114,7 @@ class Findings:
     faults: list[tuple[str, str]] = field(default_factory=list)
     shown: list[Scene] = field(default_factory=list)
     volumes: list[VolumeFacts] = field(default_factory=list)
+    videos: list[VideoFacts] = field(default_factory=list)
 
 
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
@@ -98,6 +127,8 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
             scene = data.load(name)
             scene.check()
             faults = list(_faults(scene, seen))
+            if isinstance(scene, Video):
+                found.videos.append(VideoFacts.of(scene))
         except SegmeterError as error:
             found.faults.append((name, _without_name(str(error))))
             continue
@@ -107,8 +138,19 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
         if isinstance(scene, Volume):
             found.volumes.append(VolumeFacts.of(scene))
         if len(found.shown) < _SHOWN:
-            found.shown.append(_middle_slice(scene) if isinstance(scene, Volume) else scene)
+            found.shown.append(_flat(scene))
     return found
+
+
+def _flat(scene: Scene) -> Scene:
+    """The image of a scene that a page shows: the scene itself, a slice, or a frame."""
+    if isinstance(scene, Video):
+        sizes = [sum(x.mask.slice(t).area for x in scene.targets) for t in range(len(scene))]
+        t = int(np.argmax(sizes))
+        flat = [replace(x, mask=x.mask.slice(t)) for x in scene.targets]
+        where = f"{scene.id}, frame {t} of {len(scene)}"
+        return Image(scene.dataset, where, scene.frame(t), [x for x in flat if x.mask])
+    return _middle_slice(scene) if isinstance(scene, Volume) else scene
 
 
 def _middle_slice(scene: Volume) -> Image:
@@ -132,7 +174,7 @@ def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
     """Faults of a scene's targets, and whether its image or volume was there before."""
     if not scene.targets:
         yield "has no target; there is nothing to segment"
-    content = scene.voxels if isinstance(scene, Volume) else scene.pixels
+    content = scene.frame(0) if isinstance(scene, Video) else scene.pixels
     digest = hashlib.sha256(content.tobytes()).hexdigest()
     if seen.setdefault(digest, scene.id) != scene.id:
         yield f"is the very same {scene.header.kind} as {seen[digest]}"
@@ -154,7 +196,8 @@ def _target_faults(target: Target, scene: Scene) -> Iterator[str]:
 
 
 def _unit(target: Target) -> str:
-    return "voxel" if len(target.mask.shape) == 3 else "pixel"
+    volume = len(target.mask.shape) == 3 and not isinstance(target.mask, FrameMasks)
+    return "voxel" if volume else "pixel"
 
 
 def _overlaps(targets: Sequence[Target]) -> Iterator[str]:

@@ -36,23 +36,27 @@ def demo(
     progress: Any = None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> Run:
-    """Run the demo of `"images"` or `"volumes"`, which need no download.
+    """Run the demo of `"images"`, `"volumes"` or `"video"`, which need no download.
 
     Uses networks whose weights are available, else downloads MobileSAM's (40 MB) if a source
     responds at once, else classical segmenters. SEGMETER_OFFLINE=1 downloads nothing.
     """
     from segmeter.evaluation import evaluate
 
-    check_choice("demo", what, ("images", "volumes"))
+    check_choice("demo", what, ("images", "volumes", "video"))
     place = weights or _developers_weights()
-    names, why = _models(place, tell) if what == "images" else _volume_models(place)
+    choose = {"volumes": _volume_models, "video": _trackers}.get(what)
+    names, why = _models(place, tell) if choose is None else choose(place)
     tell(f"running {names[0]} and {names[1]} on the built-in {what}: {why}")
     request: dict[str, Any] = {}
     if what == "volumes":
         request = {"benchmark": "volumes", "users": list(_VOLUME_USERS)}
         request |= {"protocols": "corrected", "options": {"draws": 2}}
+    if what == "video":
+        request = {"benchmark": "video", "rounds": 3, "protocols": "corrected"}
+    data = {"images": "mini", "volumes": "mini-volumes", "video": "mini-video"}[what]
     return evaluate(
-        names, "mini" if what == "images" else "mini-volumes", out=out or _folder_for(names),
+        names, data, out=out or _folder_for(names),
         weights=place, workers=None, progress=progress, failures="keep", first_scenes=_SMALL,
         **request,
     )  # fmt: skip
@@ -69,6 +73,13 @@ def _volume_models(weights: str | Path | None) -> tuple[list[str], str]:
     if found:
         return [*found, "random-walker"][:2], "networks first, whose weights are available"
     return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
+
+
+def _trackers(weights: str | Path | None) -> tuple[list[str], str]:
+    """Hand-over with MobileSAM where its weights are available, and optical flow."""
+    if _available("mobile-sam", weights):
+        return ["hand-over?model=mobile-sam", "flow"], "a network handed over, and optical flow"
+    return ["hand-over?model=grabcut", "flow"], "a classical segmenter handed over, and flow"
 
 
 def _models(weights: str | Path | None, tell: Callable[[str], None]) -> tuple[list[str], str]:

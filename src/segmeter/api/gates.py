@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from segmeter.core.benchmarks import Difference
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.plans import display_names
 
 if TYPE_CHECKING:
     from segmeter.api.runs import Run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
 if TYPE_CHECKING:
-    from segmeter.store.listing import RunFacts
+    from segmeter.store.folder import RunFacts
     from segmeter.store.merging import Merged
 
 __all__ = ["list_runs", "merge", "run_numbers"]
@@ -30,7 +30,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
     >>> [(run.benchmark, run.done) for run in segmeter.list_runs(folder)]
     [('noc', 1)]
     """
-    from segmeter.store.listing import list_runs as listed
+    from segmeter.store.folder import list_runs as listed
 
     return listed(str(folder))
 

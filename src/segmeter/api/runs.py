@@ -412,7 +412,7 @@ class Run(StoredRun):
 
     def missing_images(self) -> dict[str, str]:
         """Data sets whose images are not found here, and why: the report lacks their images."""
-        from segmeter.core.dataset_names import display_names
+        from segmeter.core.plans import display_names
 
         found = {}
         for name, shown in display_names(self.plan.datasets).items():

@@ -40,6 +40,7 @@ __all__ = [
     "Key",
     "case_at_hand",
     "cases_at_hand",
+    "column_of",
     "cost_of",
     "curve_with_band",
     "difference_section",
@@ -47,6 +48,7 @@ __all__ = [
     "frame_of",
     "headline_sections",
     "matrix_table",
+    "printed_table",
     "published_rows",
     "rounds_axis",
     "rows_played",
@@ -66,6 +68,11 @@ _NOTE = (
     "Differences are first minus second, with 95 % intervals from resampling {units}; p is "
     "two-sided, by exchanging the two models within {units}."
 )
+
+
+def column_of(card: StatisticCard, *, plot: bool = False) -> Column:
+    """The column of a statistic: its title, unit, decimals and direction."""
+    return Column(card.title, card.unit, card.digits, better=card.better, plot=plot)
 
 
 def difference_section(
@@ -190,17 +197,29 @@ def headline_sections(
     found: Sequence[Difference],
 ) -> list[Section]:
     """The sections of a benchmark that declares none: its headline, and differences."""
-    columns = {
-        name: Column(
-            cards[name].title, cards[name].unit, cards[name].digits, better=cards[name].better
-        )
-        for name in headline or cards
-    }
+    columns = {name: column_of(cards[name]) for name in headline or cards}
     by: By = {**DATA, Column("user"): lambda row: row.user}
     varied = {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
     note = "95 % intervals from resampling images."
     table = summary_table("results", rows, columns, by=varied, note=note)
     return [Section("Results", blocks=[table]), *difference_section(found, cards)]
+
+
+def printed_table(
+    name: str,
+    rows: Iterable[Mapping[str, str]],
+    words: Mapping[str, str],
+    numbers: Mapping[str, str],
+    digits: int,
+    caption: str,
+) -> Table:
+    """A published table as it was printed; `words` and `numbers` are headings by column."""
+    columns = [*map(Column, words.values()), *(Column(n, digits=digits) for n in numbers.values())]
+    body: list[list[Cell]] = [
+        [*(row[w] for w in words), *(float(row[n]) if row[n] else None for n in numbers)]
+        for row in rows
+    ]
+    return Table(name, columns, body, caption)
 
 
 def published_rows(benchmark: str, file: str) -> list[dict[str, str]]:

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from segmeter.benchmarks.declared import Declared, Numbers
-from segmeter.benchmarks.report_parts import Case, cases_at_hand, frame_of, rounds_axis, rows_played
+from segmeter.benchmarks.report_parts import (
+    Case,
+    cases_at_hand,
+    column_of,
+    frame_of,
+    rounds_axis,
+    rows_played,
+)
 from segmeter.benchmarks.responses import FIRST, SPANS, STATISTICS, Responses
 from segmeter.core.benchmarks import Difference, Results, Row
 from segmeter.core.errors import BadInput
@@ -30,7 +37,7 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.calibration import reliability, risk_coverage
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic, cards_by_name, comparisons, resampling
+from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
 __all__ = ["followed_sentence", "response_sections"]
 
@@ -130,15 +137,11 @@ def _table(
     shown = [s for s in wanted if any((g.key, s) in numbers for g in members)]
     if not shown:
         return []
-    columns = [Column("model"), *(_column(_CARDS[s]) for s in shown)]
+    columns = [Column("model"), *(column_of(_CARDS[s]) for s in shown)]
     rows: list[list[Cell]] = [
         [g.model, *(Value.of(numbers.get((g.key, s))) for s in shown)] for g in members
     ]
     return [Table(name, columns, rows, caption)]
-
-
-def _column(card: Statistic) -> Column:
-    return Column(card.title, card.unit, card.digits, better=card.better)
 
 
 def _curves(members: Sequence[Responses], where: str) -> list[Block]:

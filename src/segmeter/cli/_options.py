@@ -88,8 +88,9 @@ Models = Annotated[
     Option(
         "--model",
         "-m",
+        "--tracker",
         autocompletion=names_of("models"),
-        help="Model by name, or file.py:name; may be given several times.",
+        help="Model or tracker by name, or file.py:name; may be given several times.",
     ),
 ]
 OneDataset = Annotated[

@@ -77,6 +77,7 @@ def _facts(found: Check) -> dict[str, Any]:
     data = found.findings
     counts = {"scenes": data.scenes, "targets": data.targets, "classes": data.classes}
     volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}
+    volumes |= {"videos": [asdict(v) for v in data.videos]} if data.videos else {}
     return {"dataset": found.name, **counts, **volumes, "faults": found.faults}
 
 
@@ -93,10 +94,11 @@ def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | 
     """Print what was recognised in a data set, and what is wrong with it."""
     if found.recognised:
         typer.echo(found.recognised)
-    for volume in found.volumes[:_NAMED]:
-        typer.echo(volume.sentence())
-    if len(found.volumes) > _NAMED:
-        typer.echo(f"and {len(found.volumes) - _NAMED} more volumes; --page or --json has them all")
+    facts = [v.sentence() for v in found.volumes] + [v.sentence() for v in found.videos]
+    for fact in facts[:_NAMED]:
+        typer.echo(fact)
+    if len(facts) > _NAMED:
+        typer.echo(f"and {len(facts) - _NAMED} more scenes; --page or --json has them all")
     for fault in faults[:_NAMED]:
         typer.echo(fault)
     if len(faults) > _NAMED:

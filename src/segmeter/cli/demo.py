@@ -15,7 +15,7 @@ from segmeter.cli.app import Exit, app
 __all__ = ["demo"]
 
 What = Annotated[
-    str, typer.Argument(help="images or volumes; both ship inside.", show_default=True)
+    str, typer.Argument(help="images, volumes or video; all ship inside.", show_default=True)
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
@@ -24,12 +24,12 @@ Out = Annotated[
 
 @app.command()
 def demo(what: What = "images", out: Out = None, weights: Weights = None) -> int:
-    """Run the click benchmark on built-in images, or volumes, and write its report.
+    """Run a benchmark on built-in images, volumes or a video, and write its report.
 
     Uses networks whose weights are available, else downloads MobileSAM's (40 MB) if a source
     responds at once, else classical segmenters. SEGMETER_OFFLINE=1 downloads nothing.
 
-    Examples: `segmeter demo`, `segmeter demo volumes`
+    Examples: `segmeter demo`, `segmeter demo volumes`, `segmeter demo video`
     """
     run = demos.demo(what, out, weights, progress=progress_bar(), tell=say)
     print_summary(run, as_json=False, reported=True)

@@ -20,8 +20,8 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="png, nifti, coco, cvat, fiftyone or labelstudio; by default PNG of images and NIfTI "
-        "of volumes.",
+        help="png, nifti, coco, cvat, fiftyone or labelstudio; of videos davis, coco-vid, gif or "
+        "mp4. By default PNG of images and videos, NIfTI of volumes.",
     ),
 ]
 Which = Annotated[

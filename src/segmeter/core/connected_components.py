@@ -13,15 +13,16 @@ from segmeter.kernels import compiled
 
 __all__ = ["Connectivity", "components", "largest_component", "parts"]
 
-Connectivity = Literal["faces", "edges", "corners"]
+Connectivity = Literal[4, 8, 6, 18, 26]
+"""Neighbours of a pixel (4, 8) or a voxel (6, 18, 26)."""
 Labels = npt.NDArray[np.int32]
 
-# How many axes a step to a neighbour may change, and the kernel's name for it in a volume.
-_STEPS = {"faces": 1, "edges": 2, "corners": 3}
+# How many axes a step to a neighbour may change, by the number of axes.
+_STEPS = {2: {4: 1, 8: 2}, 3: {6: 1, 18: 2, 26: 3}}
 _NEIGHBOURS = {1: 6, 2: 18, 3: 26}
 
 
-def components(bits: Bits, connectivity: Connectivity = "corners") -> tuple[Labels, int]:
+def components(bits: Bits, connectivity: Connectivity | None = None) -> tuple[Labels, int]:
     """Labels from 1, zero outside, and how many there are.
 
     Parameters
@@ -29,26 +30,23 @@ def components(bits: Bits, connectivity: Connectivity = "corners") -> tuple[Labe
     bits
         `(Y, X)` or `(Z, Y, X)`.
     connectivity
-        What neighbours share at least: `faces` (4 in an image, 6 in a volume), `edges`
-        (18 in a volume; in an image the same as corners) or `corners` (8, 26).
+        Neighbours of a pixel (4 or 8) or a voxel (6, 18 or 26); all 8 or 26 by default.
 
     >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool))[1]
     1
-    >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool), "faces")[1]
+    >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool), 4)[1]
     3
     """
-    if connectivity not in _STEPS:
-        raise BadInput(f"connectivity is faces, edges or corners, not '{connectivity}'")
-    if compiled is None or bits.ndim not in (2, 3):
-        return _plain_components(bits, connectivity)
-    steps = min(_STEPS[connectivity], bits.ndim)
+    steps = _steps(bits, connectivity)
+    if compiled is None or bits.ndim not in _STEPS:
+        return _plain_components(bits, steps)
     volume = np.ascontiguousarray(bits if bits.ndim == 3 else bits[None])
-    # In an image a corner is what an edge is in a volume of one slice.
+    # The 8 neighbours of a pixel are among the 18 of a voxel in a volume of one slice.
     labels, count = compiled.components(volume, _NEIGHBOURS[steps])
     return labels.reshape(bits.shape), int(count)
 
 
-def parts(mask: Mask, connectivity: Connectivity = "corners") -> list[Mask]:
+def parts(mask: Mask, connectivity: Connectivity | None = None) -> list[Mask]:
     """Each component as a mask of its own, in raster order of their first voxel.
 
     >>> two = Mask.of(np.array([[1, 0, 1]], bool))
@@ -66,7 +64,7 @@ def parts(mask: Mask, connectivity: Connectivity = "corners") -> list[Mask]:
 
 
 def largest_component(
-    mask: Mask, connectivity: Connectivity = "corners", *, tie: Literal["first", "last"] = "first"
+    mask: Mask, connectivity: Connectivity | None = None, *, tie: Literal["first", "last"] = "first"
 ) -> Mask:
     """The component with most voxels; among equals the first in raster order, or the last.
 
@@ -85,10 +83,20 @@ def _start(box: tuple[slice, ...], low: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(side.start) + a for side, a in zip(box, low, strict=True))
 
 
-def _plain_components(bits: Bits, connectivity: Connectivity) -> tuple[Labels, int]:
+def _steps(bits: Bits, connectivity: Connectivity | None) -> int:
+    """How many axes a step to a neighbour may change."""
+    if connectivity is None:
+        return bits.ndim
+    known = _STEPS.get(bits.ndim, {})
+    if connectivity not in known:
+        listed = ", ".join(map(str, known)) or "not defined"
+        raise BadInput(f"connectivity in {bits.ndim} dimensions is {listed}, not {connectivity!r}")
+    return known[connectivity]
+
+
+def _plain_components(bits: Bits, steps: int) -> tuple[Labels, int]:
     from scipy import ndimage
 
-    steps = min(_STEPS[connectivity], bits.ndim)
     near = ndimage.generate_binary_structure(bits.ndim, steps)
     labels = np.zeros(bits.shape, dtype=np.int32)
     count = int(ndimage.label(bits, near, output=labels))

@@ -65,9 +65,9 @@ class Header:
     Attributes
     ----------
     kind
-        An image or a volume.
+        An image, a volume or a video.
     shape
-        `(H, W)` of an image, `(Z, Y, X)` of a volume.
+        `(H, W)` of an image, `(Z, Y, X)` of a volume, `(T, H, W)` of a video.
     spacing_mm
         Distance of neighbouring voxels along each axis of `shape`; None for images.
     affine
@@ -75,13 +75,16 @@ class Header:
         to the patient's right, y to the front and z to the head.
     channels
         Values of a pixel or voxel.
+    frame_rate
+        Frames per second of a video; None where it is not known.
     """
 
-    kind: Literal["image", "volume"]
+    kind: Literal["image", "volume", "video"]
     shape: tuple[int, ...]
     spacing_mm: tuple[float, ...] | None = None
     affine: Affine | None = None
     channels: int = 1
+    frame_rate: float | None = None
 
     @property
     def dimensions(self) -> int:

@@ -311,7 +311,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """A volume to scroll through along each axis, with ground truth, mask and prompts of each step.
+    """A volume or video to scroll through, with ground truth, mask and prompts of each step.
 
     Attributes
     ----------
@@ -320,6 +320,8 @@ class Slices:
         neighbourhood of ground truth and masks, and thins out what is still large.
     spacing_mm
         Distance of neighbours along `(z, y, x)`.
+    every_frame
+        0 for a volume. Of a video, `(T, H, W)`, every so many frames are there; it is played.
     """
 
     key: str
@@ -329,6 +331,7 @@ class Slices:
     ground_truth: Mask | None = None
     spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0)
     caption: str = ""
+    every_frame: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from segmeter.datasets.runlength_json import (
     read_json,
     run_lengths_in,
 )
+from segmeter.datasets.videos.video_folder import VideoFolder, holds_videos
 from segmeter.datasets.volumes.cvpr25_files import Cvpr25, holds_cases
 from segmeter.datasets.volumes.layouts import holds_volumes
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
@@ -103,6 +104,11 @@ class Folder:
             raise NotFound(
                 f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
             )
+        if not table and holds_videos(folder):
+            videos = VideoFolder(path)
+            self._data = videos
+            self.recognised = videos.recognised
+            return
         if not table and holds_cases(folder):
             self._data = Cvpr25(path)
             self.recognised = (

@@ -12,12 +12,11 @@ from typing import Any, Protocol
 from segmeter.core.errors import SegmeterError
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset
-from segmeter.engine.adding import check_received, wider_plan
 from segmeter.engine.executors import Executor, ExecutorSpec, executor_named
 from segmeter.engine.jobs import Built, Objects, Outcome, jobs_of
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
-from segmeter.engine.validation import complete
+from segmeter.engine.validation import check_received, complete, wider_plan
 from segmeter.runtime.fingerprints import fingerprinted
 from segmeter.runtime.processes import PrewarmedWorkers, gpu_names, usable_cores
 from segmeter.runtime.remote_files import Roots

@@ -158,7 +158,7 @@ def lesion_scores(
 
 def _instances(ground_truth: Labels, prediction: Labels, protocol: ProtocolName) -> TextScores:
     if len(np.unique(prediction)) == 2:  # a mask, even of one labelled instance
-        prediction = components(prediction > prediction.min(), "faces")[0]
+        prediction = components(prediction > prediction.min(), 6 if prediction.ndim == 3 else 4)[0]
     if not prediction.any() and protocol == "published":
         return TextScores(f1=0.0, dsc_tp=0.0)
     iou, objects, predictions = matched_iou(ground_truth, prediction)
@@ -180,7 +180,7 @@ def _nsd(ground_truth: Mask, prediction: Mask, spacing: Sequence[float]) -> floa
 
 def _untouched(mask: Bits, other: Bits) -> int:
     """Voxels of components that share none with the other mask."""
-    labels, count = components(mask, "edges")
+    labels, count = components(mask, 18 if mask.ndim == 3 else 8)
     sizes = np.bincount(labels.ravel(), minlength=count + 1)
     touched = np.unique(labels[other])
     return int(sizes[1:].sum() - sizes[touched[touched > 0]].sum())

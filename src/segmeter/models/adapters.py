@@ -7,7 +7,8 @@
     segmeter run noc --model mine.py:predict --dataset mini
     segmeter.evaluate(predict)
 
-For volumes the function is `predict(volume, prompts)`, see `VolumeFunctionModel`.
+For volumes the function is `predict(volume, prompts)`, see `VolumeFunctionModel`; for videos
+`track(frames, prompts)`, see `models.videos.frame_trackers.FunctionTracker`.
 
 An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
 well: it returns masks, scores and, if it has them, low-resolution logits to feed back.
@@ -48,7 +49,11 @@ def as_model(thing: Any, name: str = "") -> Any:
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)
     if callable(thing) and not isinstance(thing, type):
-        kind = VolumeFunctionModel if _sees_volumes(thing) else FunctionModel
+        if _first_argument(thing) == "frames":
+            from segmeter.models.videos.frame_trackers import FunctionTracker
+
+            return FunctionTracker(thing, called)
+        kind = VolumeFunctionModel if _first_argument(thing) == "volume" else FunctionModel
         return kind(thing, called)
     raise BadInput(
         f"'{called}' is no model: give a function predict(image, clicks), an object with set_image "
@@ -93,10 +98,9 @@ class _FunctionEncodedScene:
         return mask_from(found, self.scene.shape, self.model.name)
 
 
-def _sees_volumes(function: Any) -> bool:
-    """Whether the first argument of a function is called `volume`."""
-    names = list(inspect.signature(function).parameters)
-    return names[:1] == ["volume"]
+def _first_argument(function: Any) -> str:
+    """The name of the first argument of a function: `image`, `volume` or `frames`."""
+    return next(iter(inspect.signature(function).parameters), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from segmeter.core.capabilities import ShowsVolumes
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
+from segmeter.core.plans import display_names
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Volume
 from segmeter.core.sections import (

@@ -11,8 +11,8 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.plans import display_names
 from segmeter.core.rows import measure_column
 from segmeter.core.sections import Axis, Chart, Line, Points
 from segmeter.core.tables import Tables, load_tables

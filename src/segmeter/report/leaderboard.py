@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
-from segmeter.core.dataset_names import display_names
+from segmeter.core.plans import display_names
 from segmeter.core.received import received
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 from segmeter.core.wording import counted

@@ -16,15 +16,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.core.plans import display_names
 from segmeter.core.scenes import Image, Scene
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
+from segmeter.report.video_masks import VIDEO_FORMATS, export_videos
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
@@ -32,7 +33,7 @@ __all__ = ["FORMATS", "MaskFile", "export_masks", "masks_of", "rounds_of", "writ
 
 CASE_FORMATS = {"nifti-labels": ".nii.gz", "dicom-seg": ".dcm"}
 """Formats with one file per case, and how their names end."""
-FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS)
+FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS, *VIDEO_FORMATS)
 
 Rounds = Literal["last", "best", "all"] | int
 """Which masks: those of the last round, of the best one, of all, or after so many rounds."""
@@ -88,6 +89,9 @@ def export_masks(
     a file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
+    if "frame_masks" in run.sql("select * from rows limit 0").column_names:
+        found = export_videos(run, folder, kind, rounds, names.of)
+        return [MaskFile(path, name, target, "", area) for path, name, target, area in found]
     if kind is not None and kind in LISTS:
         return list(_lists(run, folder, kind, rounds, images, names))
     if kind is not None and kind in CASE_FORMATS:

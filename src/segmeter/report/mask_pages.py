@@ -1,18 +1,31 @@
-"""Automatic masks to look at: one page per image, and one that lists them."""
+"""Pages to look at: automatic masks of images, and click maps; HTML that needs nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.wording import counted
 from segmeter.report.elements import as_script, data_address, filled
 from segmeter.report.images import colour_of
 
-__all__ = ["Listed", "ShownMask", "listing_page", "masks_page"]
+__all__ = [
+    "Listed",
+    "ShownMap",
+    "ShownMask",
+    "listing_page",
+    "map_page",
+    "masks_page",
+    "shift_image",
+]
 
 Facts = Sequence[tuple[str, str]]
 
@@ -79,3 +92,95 @@ def _told(one: ShownMask) -> list[Any]:
     y, x = one.point
     counts = one.mask.encoded()
     return [counts, one.mask.area, round(one.score, 4), stability, round(y, 2), round(x, 2)]
+
+
+Floats = npt.NDArray[np.float64]
+
+_UNKNOWN = 65535  # stands for a place where no click would be valid
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMap:
+    """Scores of clicks on an image.
+
+    Attributes
+    ----------
+    image
+        The scene as JPEG or PNG bytes, of `shape` `(H, W)`.
+    maps
+        Scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
+        row i and column j is `low + stride * (i, j)`.
+    centre
+        The click of the usual simulated user, `(y, x)`.
+    """
+
+    image: bytes
+    shape: tuple[int, int]
+    maps: Mapping[str, npt.NDArray[np.float64]]
+    low: tuple[int, int]
+    stride: int
+    centre: tuple[int, int]
+
+
+def map_page(
+    title: str,
+    shown: ShownMap,
+    facts: Sequence[tuple[str, str]],
+    figures: Sequence[tuple[str, bytes]] = (),
+) -> str:
+    """The page as HTML text.
+
+    Parameters
+    ----------
+    facts
+        Names and values of the statistics to print.
+    figures
+        Captions and PNG or JPEG bytes of images to show beneath.
+    """
+    return filled(
+        "clickmap.html",
+        title=title,
+        names=list(shown.maps),
+        facts=facts,
+        figures=[(caption, data_address(image)) for caption, image in figures],
+        data=as_script(
+            {
+                "image": data_address(shown.image),
+                "shape": shown.shape,
+                "low": shown.low,
+                "stride": shown.stride,
+                "size": next(iter(shown.maps.values())).shape,
+                "centre": shown.centre,
+                "names": list(shown.maps),
+                "values": [_packed(values) for values in shown.maps.values()],
+            }
+        ),
+    )
+
+
+def _packed(values: npt.NDArray[np.float64]) -> str:
+    """Ten-thousandths as little-endian 16-bit numbers."""
+    whole = np.where(np.isnan(values), _UNKNOWN, np.round(np.nan_to_num(values) * 10000))
+    return base64.b64encode(whole.astype("<u2").tobytes()).decode()
+
+
+def shift_image(iou: Floats, down: Floats, across: Floats) -> bytes:
+    """A PNG of IoU over shifts of the box in pixels, with a cross at the unmoved box."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2, 4.2), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    image = axes.pcolormesh(
+        across, down, 100 * iou, cmap="cividis", vmin=0, vmax=100, shading="nearest"
+    )
+    axes.plot([0], [0], marker="+", color="black", markersize=12, markeredgewidth=4)
+    axes.plot([0], [0], marker="+", color="white", markersize=11, markeredgewidth=1.5,
+              linestyle="none", label="not moved")  # fmt: skip
+    axes.invert_yaxis()  # as in the image: down is down
+    axes.set_xlabel("box moved across, px (right is positive)")
+    axes.set_ylabel("box moved down, px")
+    axes.legend(loc="upper right", facecolor="#555b6c", labelcolor="white", framealpha=0.9)
+    figure.colorbar(image, label="IoU, %")
+    held = io.BytesIO()
+    figure.savefig(held, format="png", metadata={"Software": None})
+    return held.getvalue()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from segmeter.core.benchmarks import PaperLayout, StatisticCard, SummaryRow
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
+from segmeter.core.plans import display_names
 from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language

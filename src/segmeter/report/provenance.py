@@ -7,9 +7,8 @@ from pathlib import PurePath
 from typing import Any
 
 from segmeter.core.benchmarks import Results
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import SegmeterError
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, display_names
 from segmeter.core.sections import Column, Note, Section, Table
 
 __all__ = ["missing", "provenance"]

@@ -65,6 +65,7 @@ class SlicesView:
     still: Markup
     steps: list[dict[str, str]]
     boxed: bool
+    video: bool
 
 
 def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
@@ -78,6 +79,7 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         "spacing": [s * n for s, n in zip(slices.spacing_mm, shown.stride, strict=True)],
         "first": list(shown.low),
         "stride": list(shown.stride),
+        "every": slices.every_frame,
         "ground_truth": None if slices.ground_truth is None else shown.runs(slices.ground_truth),
         "steps": [
             {
@@ -97,6 +99,7 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         _still(slices, shown, album),
         [_told(step) for step in slices.frames],
         any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
+        slices.every_frame > 0,
     )
 
 
@@ -192,12 +195,15 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
     z = (shown.low[0] + shown.high[0]) // 2
     if judged:
         z = judged.low[0] + int(judged.bits.sum(axis=(1, 2)).argmax())
-    outlines = [Outline(_upright(last, z), "prediction")] if last else []
-    outlines += (
-        [Outline(_upright(slices.ground_truth, z), "ground_truth")] if slices.ground_truth else []
-    )
-    pixels = np.ascontiguousarray(slices.voxels[z, ::-1, ::-1])
-    said = f"{slices.title}: axial slice {z}"
+    drawn = [(last, "prediction"), (slices.ground_truth, "ground_truth")]
+    if slices.every_frame:
+        outlines = [Outline(mask.slice(z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
+        pixels = slices.voxels[z]
+        said = f"{slices.title}: frame {z * slices.every_frame}"
+    else:
+        outlines = [Outline(_upright(mask, z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
+        pixels = np.ascontiguousarray(slices.voxels[z, ::-1, ::-1])
+        said = f"{slices.title}: axial slice {z}"
     image = Illustration(pixels, alt=said, outlines=tuple(outlines), close=True)
     return image_svg(image, album)
 

@@ -11,8 +11,7 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
-from segmeter.core.dataset_names import display_names, with_titles
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, display_names, with_titles
 from segmeter.core.received import received
 from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
@@ -81,8 +80,8 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
 
 def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
-    titles = display_names(run.plan.datasets)
-    made = [with_titles(section, titles) for section in (*run.sections(), *more)]
+    titles = {n: title for n, title in display_names(run.plan.datasets).items() if n != title}
+    made = [with_titles(s, titles) if titles else s for s in (*run.sections(), *more)]
     return [*made, missing(run), provenance(run)]
 
 

@@ -15,10 +15,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from segmeter.core.benchmarks import Difference, Group, SummaryRow
-from segmeter.stats.comparisons import Paired, holm
+from segmeter.stats.comparisons import Paired, PairedValues, Where, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.nulls import Null
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_tables
 
 __all__ = [
     "Better",

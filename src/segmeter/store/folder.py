@@ -16,10 +16,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segmeter.core.errors import BadInput, NotFound, RunConflict
+from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.runtime.redaction import redacted
@@ -29,7 +30,7 @@ from segmeter.store.layout import Layout, layout_of
 from segmeter.store.leases import Lease
 from segmeter.store.places import Address, Place, place_of
 
-__all__ = ["RunFolder", "measure_folder"]
+__all__ = ["RunFacts", "RunFolder", "list_runs", "measure_folder"]
 
 _MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
@@ -289,3 +290,85 @@ def _entry(entry: Any, address: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> str | int | float | None:
     return value if isinstance(value, str | int | float | None) else str(value)
+
+
+_DEEP = 3  # folders below the one that is named
+_INSIDE = ("jobs", "errors", "quarantine", "kept", "tables")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Facts about a run.
+
+    Attributes
+    ----------
+    run
+        Its folder or address.
+    jobs
+        How many jobs its plan has; None where no command has noted it.
+    last
+        When the last command worked on it, in UTC; empty if that is not known.
+    problem
+        Why it cannot be read; empty if it can.
+    """
+
+    run: str
+    benchmark: str = ""
+    models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    plan: str = ""
+    done: int = 0
+    jobs: int | None = None
+    errors: int = 0
+    last: str = ""
+    bytes: int = 0
+    files: int = 0
+    problem: str = ""
+
+
+def list_runs(address: Address) -> list[RunFacts]:
+    """All runs under a folder or an address, itself included, in the order of their names.
+
+    Links are not followed, and nothing that a run names is run.
+    """
+    top = place_of(address)
+    names = sorted(_found(top, "", _DEEP)) if top.others() or top.folders() else []
+    if not names:
+        raise NotFound(f"there is no run under '{top.address}'; 'segmeter run' makes one")
+    return [_facts(f"{address}/{name}".rstrip("/")) for name in names]
+
+
+def _found(top: Place, folder: str, deep: int) -> Iterator[str]:
+    if top.exists(f"{folder}/plan.json".lstrip("/")):
+        yield folder
+        return
+    for name in top.folders(folder) if deep else ():
+        if not name.startswith("."):
+            yield from _found(top, f"{folder}/{name}".lstrip("/"), deep - 1)
+
+
+def _facts(address: str) -> RunFacts:
+    try:
+        return _read(RunFolder.existing(address))
+    except (SegmeterError, OSError) as error:
+        return RunFacts(place_of(address).address, problem=str(error))
+
+
+def _read(folder: RunFolder) -> RunFacts:
+    plan, commands = folder.plan, folder.provenance
+    inside = ("", *_INSIDE, *(f"scores/{m}" for m in folder.measures()))
+    files = [held for where in inside for held in folder.place.files(where)]
+    noted = [entry["jobs"] for entry in commands if "jobs" in entry]
+    return RunFacts(
+        folder.address,
+        plan.benchmark,
+        tuple(map(str, plan.segmenters)),
+        tuple(map(str, plan.datasets)),
+        plan.id,
+        len(folder.finished()),
+        noted[-1] if noted else None,
+        len(folder.layout("errors").jobs),
+        commands[-1]["at"] if commands else "",
+        sum(held.bytes for held in files),
+        len(files),
+    )

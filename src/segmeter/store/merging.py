@@ -119,7 +119,7 @@ def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> N
                 fresh.append(job)
                 continue
             done.twice += 1
-            _refuse_other_rows(target, folder, job)
+            _refuse_other_values(target, folder, job)
         _put(target, "jobs", name, fresh)
         done.taken[folder.address] += len(fresh)
         there |= {job.id for job in fresh}
@@ -134,7 +134,7 @@ def _take_the_rest(target: RunFolder, run: Run) -> None:
         for name, jobs in _files(folder, where, JOB_ROWS, {}):
             for job in jobs:
                 if job.id in there:
-                    _refuse_other_scores(target, folder, measure, job)
+                    _refuse_other_values(target, folder, job, measure_folder(measure))
             fresh = [job for job in jobs if job.id in finished and job.id not in there]
             _put(target, where, name, fresh)
     for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):
@@ -221,23 +221,16 @@ def _short(made_of: tuple[str, ...]) -> str:
     return next((text[:12] for text in made_of if text), "none")
 
 
-def _refuse_other_rows(target: RunFolder, folder: RunFolder, job: JobRows) -> None:
-    known = target.rows_of(job.id)
-    if _facts(known) != _facts(job.table):
+def _refuse_other_values(
+    target: RunFolder, folder: RunFolder, job: JobRows, where: str = "jobs"
+) -> None:
+    """Rows or scores of one job must be the same in all runs that have it."""
+    if _facts(target.rows_of(job.id, where)) != _facts(job.table):
         model, dataset, scene = job_of(job.table) or ("", "", "")
+        what = "rows" if where == "jobs" else f"values in {where}"
         raise RunConflict(
-            f"'{folder.address}' has other rows for '{model}' on '{dataset}/{scene}' than a run "
+            f"'{folder.address}' has other {what} for '{model}' on '{dataset}/{scene}' than a run "
             "before it; nothing says which are right, leave one of them out"
-        )
-
-
-def _refuse_other_scores(target: RunFolder, folder: RunFolder, measure: str, job: JobRows) -> None:
-    known = target.rows_of(job.id, measure_folder(measure))
-    if _facts(known) != _facts(job.table):
-        model, dataset, scene = job_of(job.table) or ("", "", "")
-        raise RunConflict(
-            f"'{folder.address}' has other values of '{measure}' for '{model}' on "
-            f"'{dataset}/{scene}' than a run before it; remove scores/{measure} from one of them"
         )
 
 

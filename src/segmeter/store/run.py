@@ -6,8 +6,7 @@ Reading a run looks names up among what is installed; a file that the run names 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
@@ -19,7 +18,6 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.received import check_data, received
 from segmeter.core.rows import (
@@ -37,7 +35,6 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, Place
 from segmeter.store.scanning import (
     JOB_ROWS,
-    SESSION,
     Contents,
     database,
     error_rows,
@@ -48,6 +45,7 @@ from segmeter.store.scanning import (
     rows_query,
     verify_files,
 )
+from segmeter.store.several_runs import Source, joined_plan, label_models
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,7 +61,6 @@ _ROWS = re.compile(r"\brows\b")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TRIES = 8  # while another process compacts the run
 _TARGET = ("dataset", "scene", "target")
-_SAME_MODEL = ("fingerprint", "source")
 
 
 class Run:
@@ -87,8 +84,8 @@ class Run:
         self.roots = roots or Roots()
         self.settings: Mapping[str, Any] = settings or {}
         self.trust = trust
-        self._sources = [_Source(folder, folder.plan) for folder in given]
-        self._joined_plan = _joined([source.plan for source in self._sources])
+        self._sources = [Source(folder, folder.plan) for folder in given]
+        self._joined_plan = joined_plan([source.plan for source in self._sources])
         self._targets: frozenset[Target] | None = None
         self._connections: dict[ViewName, duckdb.DuckDBPyConnection] = {}
         self._datasets: dict[str, Dataset] = {}
@@ -172,9 +169,8 @@ class Run:
     @cached_property
     def benchmark(self) -> Benchmark:
         """The benchmark that the run was made by, if it is installed or the run is trusted."""
-        with self._restricted():
-            made: Benchmark = catalogue.benchmarks.make(self._sources[0].plan.benchmark)
-        return made
+        name = self._sources[0].plan.benchmark
+        return self._guarded(lambda: cast(Benchmark, catalogue.benchmarks.make(name)))
 
     @cached_property
     def schema(self) -> Schema:
@@ -216,8 +212,11 @@ class Run:
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         """All rows of one job, masks included, without reading any other."""
         for source in self._labelled:
+            lost = {job for jobs in self._contents(source).left_out.values() for job in jobs}
             for name in source.named(model):
                 job = fingerprint(name, dataset, scene, size=10)
+                if job in lost:
+                    continue
                 found = self._steadily(
                     lambda s=source, j=job: job_table(s.folder, j, self._schema(s))  # type: ignore[misc]  # mypy cannot type a default in a lambda
                 )
@@ -322,14 +321,9 @@ class Run:
         names = [str(spec) for spec in self.plan.segmenters]
         return names.index(model) if model in names else len(names)
 
-    @contextmanager
-    def _restricted(self) -> Iterator[None]:
-        """While the run is read, names in files are not followed unless it is trusted."""
-        with received(not self.trust):
-            yield
-
     def _guarded(self, work: Callable[[], T]) -> T:
-        with self._restricted():
+        """Do something while names in files are not followed, unless the run is trusted."""
+        with received(not self.trust):
             return work()
 
     def _steadily(self, work: Callable[[], T]) -> T:
@@ -364,7 +358,7 @@ class Run:
         key = (row["dataset"], row["scene"], row.get("target", ""))
         return self._targets is None or key in self._targets
 
-    def _schema(self, source: _Source) -> Schema:
+    def _schema(self, source: Source) -> Schema:
         try:
             declared = declared_rows(self.benchmark)
         except NotFound:  # rows can be asked for without it
@@ -374,7 +368,7 @@ class Run:
         names = [n for n in source.plan.measures if _COLUMN.fullmatch(measure_column(n))]
         return declared.plus(columns_of_measures(names))
 
-    def _contents(self, source: _Source) -> Contents:
+    def _contents(self, source: Source) -> Contents:
         """The verified contents of one folder; read once."""
         if source.contents is None:
             schema = self._schema(source)
@@ -385,10 +379,10 @@ class Run:
         return source.contents
 
     @property
-    def _labelled(self) -> Sequence[_Source]:
+    def _labelled(self) -> Sequence[Source]:
         """The sources, with labels for models that would be mixed up."""
         if self._several and not self._sources[0].compared:
-            _label(self._sources, [self._contents(source) for source in self._sources])
+            label_models(self._sources, [self._contents(source) for source in self._sources])
         return self._sources
 
     def _connected(self, view: ViewName) -> duckdb.DuckDBPyConnection:
@@ -463,61 +457,6 @@ class Run:
         return pa.Table.from_pylist(left, tables[0].schema)
 
 
-class _Source:
-    """One folder of a run: its plan, its verified contents, and the labels of its models."""
-
-    def __init__(self, folder: RunFolder, plan: Plan) -> None:
-        self.folder, self.plan = folder, plan
-        self.contents: Contents | None = None
-        self.labels: dict[str, str] = {}
-        self.compared = False
-
-    def named(self, label: str) -> list[str]:
-        """The names that models with a label have in this folder."""
-        return [n for n in map(str, self.plan.segmenters) if self.labels.get(n, n) == label]
-
-
-def _label(sources: Sequence[_Source], contents: Sequence[Contents]) -> None:
-    """Give labels to models of one name that are different models."""
-    sources[0].compared = True
-    versions: dict[str, list[int]] = {}  # by name: the first run of each version of a model
-    for number, held in enumerate(contents):
-        for name in held.models:
-            firsts = versions.setdefault(name, [])
-            if not any(_same(held, contents[first], name) for first in firsts):
-                firsts.append(number)
-    for source, held in zip(sources, contents, strict=True):
-        for name in held.models:
-            first = next(k for k in versions[name] if _same(held, contents[k], name))
-            alone = len(versions[name]) == 1
-            source.labels[name] = name if alone else f"{name} ({sources[first].folder.address})"
-
-
-def _same(one: Contents, other: Contents, model: str) -> bool:
-    """Whether two runs hold the same version of a model."""
-    if one is other:
-        return True
-    ours, theirs = one.models[model], other.models[model]
-    alike = all(ours.get(what, "") == theirs.get(what, "") for what in _SAME_MODEL)
-    return alike and not _contradict(one, other, model)
-
-
-def _contradict(one: Contents, other: Contents, model: str) -> bool:
-    """Whether two runs hold the same session of a model with other values."""
-    if one.sessions is None or other.sessions is None:
-        return False
-    connection = database()
-    connection.register("one", one.sessions)
-    connection.register("other", other.sessions)
-    shared = set(one.sessions.column_names).intersection(other.sessions.column_names)
-    values = [n for n in sorted(shared) if n not in (*SESSION, "cluster", "outline_px")]
-    steady = [quoted(name) for name in values if not name.startswith("seconds")]
-    differ = " or ".join(f"one.{name} is distinct from other.{name}" for name in steady)
-    key = ", ".join(map(quoted, SESSION))
-    query = f"select 1 from one join other using ({key}) where model = ? and ({differ}) limit 1"
-    return bool(connection.execute(query, [model]).fetchall())
-
-
 def _texts(names: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
 
@@ -535,29 +474,3 @@ def declared_rows(benchmark: object) -> Schema | None:
     """The schema that a benchmark declares, if it does."""
     schema = getattr(benchmark, "schema", None)
     return schema if isinstance(schema, Schema) else None
-
-
-def _joined(plans: Sequence[Plan]) -> Plan:
-    """One plan for several runs; refused where their numbers cannot be compared."""
-    first = plans[0]
-    for other in plans[1:]:
-        for what, many in (("benchmark", "benchmarks"), ("rounds", "rounds"), ("limit", "limits")):
-            one, two = getattr(first, what), getattr(other, what)
-            if one != two:
-                raise BadInput(f"runs of different {many} ({one} and {two}) cannot be compared")
-        for name, digest in other.fingerprints.items():
-            if first.fingerprints.get(name, digest) != digest:
-                raise BadInput(f"the runs used different versions of data set '{name}'")
-    return replace(
-        first,
-        datasets=_specs(spec for p in plans for spec in p.datasets),
-        users=_specs(spec for p in plans for spec in p.users),
-        protocols=cast(
-            tuple[ProtocolName, ...], tuple(dict.fromkeys(r for p in plans for r in p.protocols))
-        ),
-        fingerprints={k: v for p in plans for k, v in p.fingerprints.items()},
-    )
-
-
-def _specs(specs: Any) -> tuple[Spec, ...]:
-    return tuple({str(spec): spec for spec in specs}.values())

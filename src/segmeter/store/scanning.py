@@ -11,9 +11,7 @@ into SQL, and the connection itself may open no file.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,18 +31,17 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.seeds import fingerprint
-from segmeter.store.compacted_files import file_of, groups_of, whole
+from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import (
-    BAD_FILE,
     arrow_type,
     decode,
-    first_line,
     kind_of,
     provenance_of,
     wrong_types,
 )
 from segmeter.store.layout import DataFile
+from segmeter.store.row_files import FILE, RowFiles, in_types, numbered, union
 
 if TYPE_CHECKING:
     import duckdb
@@ -76,7 +73,7 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 """All that is known of the rows of a benchmark that is not installed or declares none."""
 
 (KINDS,) = SESSION_FACTS
-_FILE, _FAULT = "file_", "fault_"  # which file a row comes from, and what is wrong with it
+_FAULT = "fault_"  # the column with what is wrong with a row
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _LISTED = ("seconds_encode", "seconds_predict", "seconds_user", *SESSION_LISTS)
 _NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_LISTED}
@@ -87,8 +84,6 @@ _OPTIONAL = {
     "shape": "bigint[]",
     "kinds": "varchar",
 }
-_UNREADABLE = (BadInput, *BAD_FILE)
-_AHEAD, _READERS = 16, 2  # files that are read before they are needed
 
 # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
 _KINDS_OF_PROMPT = "coalesce(kinds, '')"
@@ -131,12 +126,12 @@ def has_sessions(schema: Schema) -> bool:
 
 def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     """Read and verify every file of a run; BadInput if no job can be read."""
-    found = _Files.of(folder, "jobs", schema)
+    found = RowFiles.of(folder, "jobs", schema)
     connection = database()
     scores = _scores(connection, folder, schema, found.columns, _streamed)
     light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
     connection.register("files", found.stream(light, number=True))
-    known = {**light, _FILE: pa.int32(), **scores.columns}
+    known = {**light, FILE: pa.int32(), **scores.columns}
     if has_sessions(schema):
         connection.execute(f"create view rows as {scores.joined('files', schema)}")
         query = sessions_query(list(known), prompted="prompt" in schema.names)
@@ -182,7 +177,7 @@ def rows_query(
     prefix: str = "",
 ) -> str:
     """Register the verified files and scores of a run; the query that gives its rows."""
-    found = _Files.of(folder, "jobs", schema, left_out)
+    found = RowFiles.of(folder, "jobs", schema, left_out)
     scores = _scores(connection, folder, schema, found.columns, _scanned, left_out, prefix)
     connection.register(f"{prefix}files", found.dataset(found.columns))
     return scores.joined(f"{prefix}files", schema)
@@ -190,16 +185,16 @@ def rows_query(
 
 def error_rows(folder: RunFolder) -> pa.Table:
     """The errors of jobs that failed; files that cannot be read are left out."""
-    found = _Files.of(folder, "errors", ERROR_ROWS)
+    found = RowFiles.of(folder, "errors", ERROR_ROWS)
     columns = {column.name: arrow_type(column.kind) for column in ERROR_ROWS.columns}
     return found.stream(columns).read_all()
 
 
 def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
-    """All rows of one job with scores; None if it has none or they are damaged."""
-    found = _Files.of(folder, "jobs", schema, only=job)
+    """All rows of one job with scores; None if it has none."""
+    found = RowFiles.of(folder, "jobs", schema, only=job)
     table = next((found.table(file, found.columns) for file in found.files), None)
-    if table is None or faults_of([(job, table)], schema)[0]:
+    if table is None:
         return None
     connection = database()
     scores = _scores(connection, folder, schema, found.columns, _scanned, only=job)
@@ -223,16 +218,16 @@ def faults_of(jobs: Iterable[tuple[str, pa.Table]], schema: Schema) -> list[str]
             numbers.append(number)
     if not tables:
         return faults
-    columns = {n: t for n, t in _union([t.schema for t in tables], schema).items()
+    columns = {n: t for n, t in union([t.schema for t in tables], schema).items()
                if _is_checked(n, schema)}  # fmt: skip
     types = pa.schema(columns)
     checked = pa.concat_tables(
-        _numbered(_in_types(table, types), number)
+        numbered(in_types(table, types), number)
         for number, table in zip(numbers, tables, strict=True)
     )
     connection = database()
     connection.register("files", checked)
-    query = _keys_query(schema, {**columns, _FILE: pa.int32()}, "files")
+    query = _keys_query(schema, {**columns, FILE: pa.int32()}, "files")
     files = [DataFile("", job, (job,)) for job, _ in listed]
     _, wrong = _faults(connection, connection.sql(query).to_arrow_table(), files)
     return [why or wrong.get(number, "") for number, why in enumerate(faults)]
@@ -265,9 +260,9 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     Lists follow the rounds. Where rows name the file they come from, so do sessions, and what is
     wrong with one is in `fault_`; sessions that were `prompted` have all rounds from 1 on.
     """
-    from_files = _FILE in columns
-    key = ", ".join(map(quoted, [*SESSION, _FILE] if from_files else SESSION))
-    taken = {KINDS, _FAULT, _FILE, *SESSION_ROWS.names} - set(_LISTED)
+    from_files = FILE in columns
+    key = ", ".join(map(quoted, [*SESSION, FILE] if from_files else SESSION))
+    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names} - set(_LISTED)
     lists = [f"list({quoted(n)} order by round) as {quoted(n)}" for n in columns if n not in taken]
     absent = [f"null::{type_} as {n}" for n, type_ in _OPTIONAL.items() if n not in columns]
     fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""
@@ -282,7 +277,7 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
 def _keys_query(schema: Schema, columns: Iterable[str], table: str) -> str:
     """The first fault in the rows of every session, or job where there are no sessions."""
     sessions = has_sessions(schema)
-    key = ", ".join(map(quoted, [*(SESSION if sessions else JOB_KEY), _FILE]))
+    key = ", ".join(map(quoted, [*(SESSION if sessions else JOB_KEY), FILE]))
     prompted = sessions and "prompt" in schema.names
     return f"""
         select {key}, {_fault(schema.key, columns, prompted)} as {_FAULT}
@@ -321,7 +316,7 @@ def _faults(
     """By number of the file: the jobs whose rows are as they should be, and what is wrong."""
     connection.register("verified", table)
     found = connection.sql(f"""
-        select {_FILE}, model, dataset, scene, min({_FAULT}) from verified group by all order by all
+        select {FILE}, model, dataset, scene, min({_FAULT}) from verified group by all order by all
     """).fetchall()
     connection.unregister("verified")
     jobs = [set(file.jobs) for file in files]
@@ -337,7 +332,7 @@ def _faults(
 
 
 def _left_out(
-    found: _Files, good: Mapping[int, set[str]], wrong: Mapping[int, str]
+    found: RowFiles, good: Mapping[int, set[str]], wrong: Mapping[int, str]
 ) -> dict[str, list[str]]:
     """By file, the jobs that are not read; the reasons are added to what is damaged."""
     left_out: dict[str, list[str]] = {}
@@ -363,23 +358,23 @@ def _without_faults(
 ) -> pa.Table:
     """Sessions of jobs that are not left out."""
     if not left_out:
-        return table.drop_columns([_FILE, _FAULT])
+        return table.drop_columns([FILE, _FAULT])
     read = [set(file.jobs).difference(left_out.get(file.path, ())) for file in files]
     connection.register("verified", table)
-    query = f"select distinct {_FILE}, model, dataset, scene from verified"
+    query = f"select distinct {FILE}, model, dataset, scene from verified"
     jobs = [row for row in connection.sql(query).fetchall() if None not in row]
     good = [row for row in jobs if fingerprint(*row[1:], size=10) in read[row[0]]]
-    names, types = [_FILE, *JOB_KEY], [pa.int32(), *[pa.string()] * len(JOB_KEY)]
+    names, types = [FILE, *JOB_KEY], [pa.int32(), *[pa.string()] * len(JOB_KEY)]
     columns = [pa.array([row[k] for row in good], type_) for k, type_ in enumerate(types)]
     connection.register("good", pa.table(columns, names=names))
     key = ", ".join(map(quoted, SESSION))
     return connection.sql(f"""
-        select * exclude ({_FILE}, {_FAULT}) from verified semi join good
+        select * exclude ({FILE}, {_FAULT}) from verified semi join good
         using ({", ".join(names)}) order by {key}
     """).to_arrow_table()
 
 
-def _models(found: _Files, left_out: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+def _models(found: RowFiles, left_out: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
     """The provenance of each model, from the first of its files that is read."""
     models: dict[str, dict[str, str]] = {}
     for file, schema in zip(found.files, found.schemas, strict=True):
@@ -396,182 +391,6 @@ def _models(found: _Files, left_out: Mapping[str, Sequence[str]]) -> dict[str, d
     return models
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The files of a folder whose columns are what is declared.
-
-    Attributes
-    ----------
-    files, schemas
-        What is read, and the Arrow schema of each.
-    damaged
-        What is left out, and why; grows while files are read.
-    columns
-        Every column of the files with one type.
-    """
-
-    folder: RunFolder
-    files: list[DataFile]
-    schemas: list[Any]
-    damaged: dict[str, str]
-    columns: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls,
-        folder: RunFolder,
-        where: str,
-        schema: Schema,
-        left_out: Mapping[str, Sequence[str]] | None = None,
-        only: str = "",
-    ) -> _Files:
-        """List a folder and look at the footers, or at that of the file with `only` one job."""
-        layout = folder.layout(where)
-        damaged = {f"{where}/{name}": why for name, why in layout.damaged.items()}
-        files, schemas = [], []
-        for file in layout.files():
-            lost = set((left_out or {}).get(file.path, ()))
-            jobs = tuple(j for j in file.jobs if j not in lost and only in ("", j))
-            if not jobs or (left_out and file.path in left_out and not lost):
-                continue
-            try:
-                found = _schema_of(folder, file)
-                why = wrong_types(found, schema)
-            except _UNREADABLE as error:
-                if not folder.place.exists(file.path):
-                    raise FileNotFoundError(file.path) from error
-                why = first_line(error)
-            if why:
-                damaged[file.path] = why
-            else:
-                files.append(DataFile(where, file.name, jobs, file.compacted))
-                schemas.append(found)
-        return cls(folder, files, schemas, damaged, _union(schemas, schema))
-
-    def stream(self, columns: Mapping[str, Any], *, number: bool = False) -> Any:
-        """All rows in one pass; whatever cannot be read is named and passed over.
-
-        With `number` rows have the number of their file.
-        """
-        types = pa.schema(list(columns.items()))
-        told = types.append(pa.field(_FILE, pa.int32())) if number else types
-        return pa.RecordBatchReader.from_batches(told, self._batches(types, number))
-
-    def dataset(self, columns: Mapping[str, Any]) -> Any:
-        """The rows as an Arrow data set, which can be read many times.
-
-        Files that are read whole are scanned where they lie; of others the rows are in memory.
-        """
-        from pyarrow import dataset
-
-        source, root = self.folder.place.arrow()
-        checking = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
-        parquet = dataset.ParquetFileFormat(default_fragment_scan_options=checking)
-        types = pa.schema(list(columns.items()))
-        whole = [f"{root}/{file.path}" for file in self.files if file.whole]
-        fragments = [parquet.make_fragment(path, source) for path in whole]
-        scanned = dataset.FileSystemDataset(fragments, types, parquet, source)
-        partly = [self.table(file, columns) for file in self.files if not file.whole]
-        if not partly:
-            return scanned
-        return dataset.dataset([scanned, dataset.dataset(pa.concat_tables(partly))])
-
-    def table(self, file: DataFile, columns: Mapping[str, Any]) -> Any:
-        """The rows of one file that can be read."""
-        types = pa.schema(list(columns.items()))
-        return pa.concat_tables([types.empty_table(), *self._tables(file, types)])
-
-    def _batches(self, types: Any, number: bool) -> Iterator[Any]:
-        waiting: deque[tuple[int, Future[Any]]] = deque()
-        with ThreadPoolExecutor(_READERS) as pool:
-            for k, file in enumerate(self.files):
-                if file.compacted is None:
-                    waiting.append((k, pool.submit(lambda f: [*self._tables(f, types)], file)))
-                for table in [] if file.compacted is None else self._tables(file, types):
-                    yield from (_numbered(table, k) if number else table).to_batches()
-                while len(waiting) >= (_AHEAD if k + 1 < len(self.files) else 1):
-                    at, read = waiting.popleft()
-                    for table in read.result():
-                        yield from (_numbered(table, at) if number else table).to_batches()
-
-    def _tables(self, file: DataFile, types: Any) -> Iterator[Any]:
-        """The rows of a file, a row group at a time; what is damaged is named."""
-        source, root = self.folder.place.arrow()
-        try:
-            with file_of(f"{root}/{file.path}", source) as opened:
-                if file.compacted is None:
-                    yield _columns(opened, range(opened.num_row_groups), types)
-                    return
-                wanted = set(file.jobs)
-                for k, inside in enumerate(groups_of(file.compacted, opened)):
-                    if not wanted.isdisjoint(job for job, _ in inside):
-                        yield from self._group(file, opened, k, inside, wanted, types)
-        except _UNREADABLE as error:
-            if not self.folder.place.exists(file.path):  # compacted meanwhile
-                raise FileNotFoundError(file.path) from error
-            self.damaged.setdefault(file.path, first_line(error))
-
-    def _group(
-        self,
-        file: DataFile,
-        opened: Any,
-        number: int,
-        inside: Sequence[tuple[str, int]],
-        wanted: set[str],
-        types: Any,
-    ) -> Iterator[Any]:
-        """The rows of the wanted jobs in one row group."""
-        try:
-            table = _columns(opened, [number], types)
-        except _UNREADABLE as error:
-            self.damaged.setdefault(file.path, first_line(error))
-            return
-        if all(job in wanted for job, _ in inside):
-            yield table
-            return
-        start = 0
-        for job, rows in inside:
-            if job in wanted:
-                yield table.slice(start, rows)
-            start += rows
-
-
-def _schema_of(folder: RunFolder, file: DataFile) -> Any:
-    import pyarrow.parquet as pq
-
-    if file.compacted is not None:
-        return file.compacted.schema
-    source, root = folder.place.arrow()
-    return pq.read_schema(f"{root}/{file.path}", filesystem=source)
-
-
-def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
-    """Some columns of some row groups in their declared types, checked."""
-    there = [name for name in types.names if name in file.schema_arrow.names]
-    table = file.read_row_groups(list(groups), columns=there, use_threads=False)
-    table.validate(full=True)
-    return _in_types(table, types)
-
-
-def _in_types(table: Any, types: Any) -> Any:
-    there = set(table.column_names)
-    columns = [
-        table[one.name].cast(one.type) if one.name in there else _nulls(len(table), one.type)
-        for one in types
-    ]
-    return pa.table(columns, schema=types)
-
-
-def _nulls(rows: int, type_: Any) -> Any:
-    return pa.chunked_array([pa.nulls(rows, type_)])
-
-
-def _numbered(table: Any, number: int) -> Any:
-    return table.append_column(
-        pa.field(_FILE, pa.int32()), pa.repeat(pa.scalar(number, pa.int32()), len(table))
-    )
-
-
 def _is_light(name: str, type_: Any, schema: Schema) -> bool:
     """Whether the first pass reads a column: keys and what is checked, and of sessions all
     times, prompts and measures."""
@@ -582,22 +401,6 @@ def _is_light(name: str, type_: Any, schema: Schema) -> bool:
 
 def _is_checked(name: str, schema: Schema) -> bool:
     return name in schema.key or name in CHECKED
-
-
-def _union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
-    """Every column of some files with one type: the declared one, or the first that is known."""
-    declared = {column.name: arrow_type(column.kind) for column in schema.columns}
-    found: dict[str, Any] = dict(declared)
-    for one in dict.fromkeys(s.remove_metadata() for s in schemas):
-        for name, type_ in zip(one.names, one.types, strict=True):
-            if found.get(name) is None or found[name] == pa.null():
-                found[name] = declared.get(name, _canonical(type_))
-    return {n: pa.string() if t == pa.null() else t for n, t in found.items()}
-
-
-def _canonical(type_: Any) -> Any:
-    kind = kind_of(type_)
-    return type_ if kind is None else arrow_type("number" if kind == "integer" else kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,11 +419,11 @@ class _Scores:
         return f"select {files}.*{added} from {files}{joins}"
 
 
-def _streamed(found: _Files, columns: Mapping[str, Any]) -> Any:
+def _streamed(found: RowFiles, columns: Mapping[str, Any]) -> Any:
     return found.stream(columns).read_all()
 
 
-def _scanned(found: _Files, columns: Mapping[str, Any]) -> Any:
+def _scanned(found: RowFiles, columns: Mapping[str, Any]) -> Any:
     return found.dataset(columns)
 
 
@@ -629,7 +432,7 @@ def _scores(
     folder: RunFolder,
     schema: Schema,
     known: Iterable[str],
-    read: Callable[[_Files, Mapping[str, Any]], Any],
+    read: Callable[[RowFiles, Mapping[str, Any]], Any],
     left_out: Mapping[str, Sequence[str]] | None = None,
     prefix: str = "",
     only: str = "",
@@ -644,7 +447,7 @@ def _scores(
     taken = set(known)
     for number, measure in enumerate(folder.measures()):
         column, table = measure_column(measure), f"{prefix}score_{number}"
-        found = _Files.of(folder, f"scores/{measure}", wanted, left_out, only)
+        found = RowFiles.of(folder, f"scores/{measure}", wanted, left_out, only)
         made.damaged.update(found.damaged)
         if column in taken or not found.files:
             continue

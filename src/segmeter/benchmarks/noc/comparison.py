@@ -18,8 +18,8 @@ from segmeter.benchmarks.noc.statistics import (
 )
 from segmeter.benchmarks.report_parts import P_VALUE, cost_of
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput
+from segmeter.core.plans import display_names
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.comparisons import difference, first_shares

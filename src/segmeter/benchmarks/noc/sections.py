@@ -28,7 +28,13 @@ from segmeter.benchmarks.noc.statistics import (
     seconds_until,
     touch_up_until,
 )
-from segmeter.benchmarks.report_parts import QUALITY, curve_with_band, rounds_axis, uneven
+from segmeter.benchmarks.report_parts import (
+    QUALITY,
+    column_of,
+    curve_with_band,
+    rounds_axis,
+    uneven,
+)
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
@@ -213,8 +219,7 @@ def _paper_table(
     ]
     objects, rounds = len(protocols[0].groups[0].keys), protocols[0].groups[0].rounds
     table_caption = f"{caption}; {objects} objects, {rounds} rounds"
-    heads = [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
-    return Table(name, [Column("model"), *heads], rows, table_caption)
+    return Table(name, [Column("model"), *map(column_of, shown)], rows, table_caption)
 
 
 def _time(comparisons: Sequence[Comparison], run: Results) -> Section:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import matrix_table, published_rows
+from segmeter.benchmarks.report_parts import column_of, matrix_table, published_rows
 from segmeter.benchmarks.tetris import Attacked
-from segmeter.benchmarks.tetris.statistics import AREAS, AttackedSessions
+from segmeter.benchmarks.tetris.statistics import AREAS, CARDS, AttackedSessions
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.comparisons import spearman
@@ -97,13 +97,13 @@ class Summary:
         return len(self.datasets) > 1
 
     def columns(
-        self, measures: Mapping[str, Column]
+        self, names: Sequence[str], plotted: str = ""
     ) -> dict[Column, Callable[[AttackedSessions], Cell]]:
-        """Model and data set of a group, and its statistics."""
+        """Model and data set of a group, and its statistics under their titles."""
         return {
             Column("model"): lambda group: group.model,
             **({Column("data"): lambda group: group.dataset} if self.several else {}),
-            **{column: self.tell(measure) for measure, column in measures.items()},
+            **{column_of(CARDS[n], plot=n == plotted): self.tell(n) for n in names},
         }
 
     @property
@@ -206,18 +206,11 @@ def compared_with_the_paper(summary: Summary) -> Table | None:
 
 def first_table(summary: Summary, protocol: str) -> Table:
     """Effect of the first click alone."""
-    measures = {
-        "first-min": Column("worst", "IoU, %", 1, better="higher"),
-        "first-base": Column("centre", "IoU, %", 1, better="higher"),
-        "first-max": Column("best", "IoU, %", 1, better="higher"),
-        "first-spread": Column("spread", "points", 1, better="lower", plot=True),
-        "distance-min": Column("centre to worst", "% of diagonal", 1),
-        "distance-max": Column("centre to best", "% of diagonal", 1),
-    }
+    names = ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max")
     return Table.of(
         "first-click",
         summary.of(protocol),
-        summary.columns(measures),
+        summary.columns(names, plotted="first-spread"),
         "IoU after the first click: worst, centre and best click found, and how far they lie apart",
         "Distances are from the centre click, in diagonals of the object's box.",
     )
@@ -259,17 +252,11 @@ def extremes_table(summary: Summary) -> Table | None:
 
 def people_table(summary: Summary) -> Table | None:
     """How much of the range of real people's first clicks the attack spans."""
-    measures = {
-        "people-min": Column("worst person", "IoU, %", 1),
-        "people-max": Column("best person", "IoU, %", 1),
-        "people-spread": Column("spread of people", "points", 1),
-        "first-spread": Column("spread of the attack", "points", 1),
-        "coverage": Column("people inside", "% of clicks", 1),
-        "people-distance": Column("people to centre", "% of diagonal", 1),
-    }
+    people = ("people-min", "people-max", "people-spread")
+    names = (*people, "first-spread", "coverage", "people-distance")
     clicked = [group for group in summary.of("corrected") if "coverage" in group.values]
     caption = "Real people's first clicks and the attack's range"
-    return Table.of("people", clicked, summary.columns(measures), caption) if clicked else None
+    return Table.of("people", clicked, summary.columns(names), caption) if clicked else None
 
 
 def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
-from segmeter.benchmarks.report_parts import difference_section, difference_table
+from segmeter.benchmarks.report_parts import column_of, difference_section, difference_table
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
@@ -236,7 +236,7 @@ def _equal_effort(
         shown = [*map(dice_within, BUDGETS)]
         shown += [card for goal in goals for card in (seconds_until(goal), never(goal))]
         columns = [Column("prompter"), Column("model")]
-        columns += [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
+        columns += map(column_of, shown)
         rows: list[list[Cell]] = []
         for group in members:
             values = [Value.of(numbers[group.key, s.name]) for s in shown]

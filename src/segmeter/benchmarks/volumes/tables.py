@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
+from segmeter.benchmarks.report_parts import column_of
 from segmeter.benchmarks.volumes.paper import (
     CAVEATS,
     PAPER_DATASETS,
@@ -63,7 +64,7 @@ def leaderboard(
         Column("prompter"),
         Column("model"),
         Column("paper's name"),
-        *(Column(s.title, s.unit, s.digits, better=s.better, plot=s.name == "dice") for s in shown),
+        *(column_of(s, plot=s.name == "dice") for s in shown),
     ]
     rows: list[list[Cell]] = [
         [

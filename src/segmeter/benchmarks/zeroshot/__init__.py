@@ -9,7 +9,15 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
-__all__ = ["CITATION", "NOT_REPRODUCIBLE", "OWN_RULES", "named", "told", "with_own_rules"]
+__all__ = [
+    "CITATION",
+    "NOT_REPRODUCIBLE",
+    "OWN_RULES",
+    "named",
+    "told",
+    "with_default",
+    "with_own_rules",
+]
 
 CITATION = "Kirillov et al. Segment anything. ICCV, 2023"
 
@@ -51,12 +59,16 @@ def with_own_rules(spec: Spec) -> Spec:
     """The model with Segment Anything's own rules for masks, where it has them to choose.
 
     Three masks for one point and the one it trusts most, then the single mask, its logits fed
-    back every round: `masks=zeroshot`. What was asked for stays.
+    back every round: `masks=zeroshot`.
     """
+    return with_default(spec, "masks", "zeroshot")
+
+
+def with_default(spec: Spec, option: str, value: str) -> Spec:
+    """The model with an option that it takes, unless another value was asked for."""
     try:
         taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
     except NotFound:
         return spec  # an object of the caller's own
-    if "masks" not in taken or "masks" in spec.options:
-        return spec
-    return Spec(spec.name, {**spec.options, "masks": "zeroshot"})
+    known = option in taken and option not in spec.options
+    return Spec(spec.name, {**spec.options, option: value}) if known else spec

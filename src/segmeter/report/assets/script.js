@@ -85,14 +85,18 @@ function startChooser(group) {
 }
 
 /* Volumes: plane, slice and step decide what is cut out of the voxels and drawn. */
-const PLANES = [
+const CUTS = [
   { name: "Axial", across: 2, down: 1, along: 0, edges: ["R", "L", "A", "P"] },
   { name: "Coronal", across: 2, down: 0, along: 1, edges: ["R", "L", "S", "I"] },
   { name: "Sagittal", across: 1, down: 0, along: 2, edges: ["A", "P", "S", "I"] },
 ];
 
+/* A video has one plane, seen as it is. */
+const FRAMES = [{ name: "Frame", across: 2, down: 1, along: 0, edges: [] }];
+
 function startSlices(article) {
   const data = JSON.parse(article.dataset.volume);
+  const PLANES = data.every ? FRAMES : CUTS;
   const image = document.getElementById(article.dataset.image);
   const canvas = article.querySelector("canvas");
   const slider = article.querySelector("input[type=range]");
@@ -128,8 +132,8 @@ function startSlices(article) {
   }
   /* Seen as radiologists do: front and head up, the patient's right on the left. */
   function place(p, row, column) {
-    return at[p.along] * strides[p.along]
-      + (size[p.down] - 1 - row) * strides[p.down] + (size[p.across] - 1 - column) * strides[p.across];
+    const [r, c] = data.every ? [row, column] : [size[p.down] - 1 - row, size[p.across] - 1 - column];
+    return at[p.along] * strides[p.along] + r * strides[p.down] + c * strides[p.across];
   }
   function cut(p, wide, high) {
     const small = document.createElement("canvas");
@@ -172,6 +176,7 @@ function startSlices(article) {
     pen.setLineDash([]);
   }
   function spot(p, point, sx, sy) {
+    if (data.every) return [(point[p.across] + .5) * sx, (point[p.down] + .5) * sy];
     return [(size[p.across] - .5 - point[p.across]) * sx, (size[p.down] - .5 - point[p.down]) * sy];
   }
   function mark(pen, prompt, p, sx, sy) {
@@ -191,7 +196,8 @@ function startSlices(article) {
       if (prompt.positive) { pen.moveTo(x, y - 4); pen.lineTo(x, y + 4); }
       pen.stroke();
     } else if (prompt.low && here >= prompt.low[p.along] && here <= prompt.high[p.along]) {
-      const [x1, y1] = spot(p, prompt.low, sx, sy), [x0, y0] = spot(p, prompt.high, sx, sy);
+      const ends = [spot(p, prompt.low, sx, sy), spot(p, prompt.high, sx, sy)];
+      const [[x0, y0], [x1, y1]] = data.every ? ends : ends.reverse();
       pen.strokeStyle = "#35c09a";
       pen.lineWidth = 2;
       pen.strokeRect(x0 - sx / 2, y0 - sy / 2, x1 - x0 + sx, y1 - y0 + sy);
@@ -218,7 +224,8 @@ function startSlices(article) {
     article.dataset.plane = p.name;
     article.dataset.now = String(step + 1);
     const own = data.first[p.along] + at[p.along] * data.stride[p.along];
-    where.textContent = `${p.name} slice ${own} (${at[p.along] + 1} of ${n} shown)`;
+    where.textContent = data.every ? `Frame ${own * data.every} (${at[0] + 1} of ${n} shown)`
+      : `${p.name} slice ${own} (${at[p.along] + 1} of ${n} shown)`;
     for (const button of article.querySelectorAll("[data-plane]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.plane) === plane));
     }
@@ -250,9 +257,17 @@ function startSlices(article) {
     const turns = { ArrowLeft: -1, ArrowRight: 1 };
     if (event.key in moves) move(moves[event.key]);
     else if (event.key in turns) choose(step + turns[event.key]);
-    else if ("123".includes(event.key)) { plane = Number(event.key) - 1; show(); }
+    else if (PLANES[Number(event.key) - 1]) { plane = Number(event.key) - 1; show(); }
     else return;
     event.preventDefault();
+  });
+  const play = article.querySelector("[data-play]");
+  let running = 0;
+  if (play) play.addEventListener("click", () => {
+    running = running ? clearInterval(running) || 0
+      : setInterval(() => { at[0] = (at[0] + 1) % size[0]; show(); }, 100);
+    play.setAttribute("aria-pressed", String(Boolean(running)));
+    play.textContent = running ? "Pause" : "Play";
   });
   let held = null;
   canvas.addEventListener("pointerdown", (event) => {

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.report_parts import difference_section, published_rows, summary_table
+from segmeter.benchmarks.report_parts import (
+    difference_section,
+    printed_table,
+    published_rows,
+    summary_table,
+)
 from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
@@ -12,9 +17,7 @@ from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, STATISTICS, 
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import (
     Answer,
-    Cell,
     Column,
-    Label,
     Multiples,
     Note,
     Phrase,
@@ -114,19 +117,11 @@ def _table(dataset: str, rows: Sequence[SummaryRow], images: int) -> Table:
 
 
 def _paper(dataset: str) -> Table:
-    body: list[list[Cell]] = [
-        [
-            Label(row["method"]),
-            row["year"],
-            row["zero_shot"],
-            *(float(row[name]) if row[name] else None for name in MEASURES),
-        ]
-        for row in paper_rows()
-    ]
-    numbers = [Column(name.upper(), digits=3) for name in MEASURES]
-    return Table(
+    return printed_table(
         f"{dataset}-table5",
-        [Column("method"), Column("year"), Column("zero-shot"), *numbers],
-        body,
-        caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
+        paper_rows(),
+        {"method": "method", "year": "year", "zero_shot": "zero-shot"},
+        {name: name.upper() for name in MEASURES},
+        3,
+        "As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
     )

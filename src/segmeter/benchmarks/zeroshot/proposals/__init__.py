@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import CITATION
+from segmeter.benchmarks.zeroshot import CITATION, with_default
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
-from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Column, Schema
@@ -72,7 +70,7 @@ class Proposals(Declared):
     citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
-        segmenters = tuple(_resized(spec) for spec in plan.segmenters)
+        segmenters = tuple(with_default(s, "resize", "pillow") for s in plan.segmenters)
         return replace(self.filled(replace(plan, users=())), segmenters=segmenters, rounds=1)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
@@ -98,14 +96,3 @@ class Proposals(Declared):
         from segmeter.benchmarks.zeroshot.proposals.sections import sections
 
         return sections(run)
-
-
-def _resized(spec: Spec) -> Spec:
-    """The first SAM with the image resized as Meta's own predictor does, unless told."""
-    try:
-        taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
-    except NotFound:
-        return spec  # an object of the caller's own
-    if "resize" not in taken or "resize" in spec.options:
-        return spec
-    return Spec(spec.name, {**spec.options, "resize": "pillow"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.report_parts import difference_section, published_rows
+from segmeter.benchmarks.report_parts import difference_section, printed_table, published_rows
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
 from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, recall_at
@@ -125,13 +125,6 @@ def _chart(here: Sequence[Proposed], numbers: Numbers) -> Chart:
 
 
 def _paper(dataset: str) -> Table:
-    body: list[list[Cell]] = [
-        [Label(row["method"]), *(float(row[kind]) if row[kind] else None for kind in KINDS)]
-        for row in paper_rows()
-    ]
-    return Table(
-        f"{dataset}-table6",
-        [Column("method"), *(Column(kind, digits=1) for kind in KINDS)],
-        body,
-        caption="As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",
-    )
+    caption = "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)"
+    kinds = {kind: kind for kind in KINDS}
+    return printed_table(f"{dataset}-table6", paper_rows(), {"method": "method"}, kinds, 1, caption)

@@ -1,0 +1,307 @@
+"""Report sections of videos: tables, curves, hardest moments, and sessions to play."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.report_parts import (
+    Key,
+    cost_of,
+    difference_section,
+    rows_played,
+    summary_table,
+    title,
+)
+from segmeter.benchmarks.video import VideoBenchmark
+from segmeter.benchmarks.video.statistics import seconds_of
+from segmeter.core.benchmarks import Results, Row
+from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Box, Click, Prompt, Scribble, round_from_json
+from segmeter.core.sections import (
+    Answer,
+    Axis,
+    Block,
+    Chart,
+    Column,
+    Frame,
+    Gallery,
+    Illustration,
+    Line,
+    Multiples,
+    Note,
+    Outline,
+    Points,
+    Quantity,
+    Section,
+    Slices,
+    Value,
+    phrase,
+)
+from segmeter.core.tables import Tables
+from segmeter.core.videos import FrameMasks, Video
+from segmeter.stats.statistics import cards_by_name, resampling
+
+__all__ = ["sections"]
+
+_SHOWN = ("jf", "j", "f", "jf-mean", "area", "jf@60s", "frames", "clicks", "strokes", "seconds")
+_FRAME = ("j-recall", "j-decay", "f-recall", "f-decay", "flicker", "obeyed", "ms-frame")
+_MOST_PIXELS = 5 << 19
+_MOST_FRAMES = 100
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    benchmark, lead = VideoBenchmark(), run.plan.leading_protocol
+    found = [g for g in benchmark.groups(run) if isinstance(g, Tables)]
+    leading = [g for g in found if g.protocol == lead]
+    cards = cards_by_name(benchmark.statistics(run))
+    apart = [d for d in benchmark.differences(run) if d.protocol == lead]
+    made = [
+        _results(run),
+        _curves(run, leading),
+        *difference_section(apart, cards, units="videos"),
+        _moments(run, leading),
+        _sessions(run, leading),
+    ]
+    return [section for section in made if section.blocks]
+
+
+def _results(run: Results) -> Section:
+    benchmark = VideoBenchmark()
+    cards, rows = cards_by_name(benchmark.statistics(run)), benchmark.summary(run)
+    blocks: list[Block] = [a for a in [_answer(run)] if a is not None]
+    for names, stem, caption in (
+        (_SHOWN, "video", "J&F after the last round, and what it cost"),
+        (_FRAME, "video-frames", "Frame by frame: recall, decay, flicker, clicks obeyed, time"),
+    ):
+        columns = {
+            n: Column(cards[n].title, cards[n].unit, cards[n].digits, better=cards[n].better)
+            for n in names
+        }
+        by = {Column("data"): lambda row: row.dataset, Column("user"): _user}
+        note = "95 % intervals from resampling videos."
+        blocks.append(
+            summary_table(stem, rows, columns, by=by, who="tracker", caption=caption, note=note)
+        )
+    lost = run.sql("select dataset, scene, model, error from errors order by all").to_pylist()
+    if lost:
+        first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"
+        blocks.append(Note(f"{len(lost)} jobs failed, the first: {first}", "warning"))
+    text = (
+        "J is IoU, F the boundary F of DAVIS, J&F their mean. `published` leaves out the first "
+        "and last frame and counts seconds as SAM 2 and DAVIS do; `corrected` judges all frames "
+        "but the one a semi-supervised user prompts, and counts a person's seconds."
+    )
+    return Section("Results", text, blocks)
+
+
+def _user(row: object) -> str:
+    return str(getattr(row, "user", ""))
+
+
+def _answer(run: Results) -> Answer | None:
+    """The best tracker after the last round of the first mode with several rounds."""
+    lead = run.plan.leading_protocol
+    rows = [r for r in VideoBenchmark().summary(run) if r.measure == "jf" and r.protocol == lead]
+    if not rows:
+        return None
+    user = next((r.user for r in rows if not r.user.startswith("first-frame")), rows[0].user)
+    best = max((r for r in rows if r.user == user), key=lambda r: (r.value, r.model))
+    limits = "" if np.isnan(best.low) else f"({best.low:.1f} to {best.high:.1f})"
+    shown = Quantity(f"{best.value:.1f} %", Value.of(best), limits, "jf")
+    where = f"Highest J&F on {best.dataset} with {user}: {best.model}, "
+    return Answer(phrase(where, shown, "."))
+
+
+def _curves(run: Results, leading: Sequence[Tables]) -> Section:
+    several = [g for g in leading if g.table("jf").shape[1] > 1 and _stepped(g)]
+    cost, charts = cost_of(run), []
+    for dataset, user in dict.fromkeys((g.dataset, g.user) for g in several):
+        members = [g for g in several if (g.dataset, g.user) == (dataset, user)]
+        where = f"{dataset}, {user}"
+        y = Axis("J&F, %", low=0.0, high=1.0, percent=True)
+        by_round = []
+        for g in members:
+            values = g.table("jf")
+            low, high = resampling(g).limits(values) if len(set(g.clusters)) > 1 else (None, None)
+            x = np.arange(1, values.shape[1] + 1)
+            by_round.append(Line(g.model, x, values.mean(0), low, high))
+        charts.append(Chart(where, Axis("prompted frames", low=1), y, by_round))
+        timed = [
+            Line(g.model, seconds_of(g, cost).mean(0), g.table("jf").mean(0), role="step")
+            for g in members
+        ]
+        charts.append(Chart(where, Axis("seconds per object", low=0), y, timed))
+    text = "J&F against prompted frames, with 95 % intervals, and against seconds."
+    return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
+
+
+def _stepped(group: Tables) -> bool:
+    """Whether users of the group prompt more than one frame."""
+    return bool((group.table("frames_prompted") > 1).any())
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A session with its video, rounds and masks."""
+
+    group: Tables
+    key: Key
+    scene: Video
+    truth: FrameMasks
+    rows: list[Row]
+
+    def masks(self, row: Row) -> FrameMasks:
+        return FrameMasks.decoded(row["frame_masks"], self.scene.shape)
+
+    @property
+    def name(self) -> str:
+        return f"{title(*self.key)}: {self.group.model}, {self.group.user}"
+
+
+def _shown(run: Results, group: Tables, key: Key) -> _Shown | str:
+    """A session to show, or the reason why it cannot be shown."""
+    try:
+        scene = run.scene(group.dataset, key[0])
+        target = next((t for t in scene.targets if t.id == key[1]), None)
+        rows = [r for r in rows_played(run, group, key, (group.user,)) if not r["stopped"]]
+        if not isinstance(scene, Video) or target is None or not rows:
+            return f"{key[0]}: its video or object is gone"
+        if any(row["frame_masks"] is None for row in rows):
+            return f"{key[0]}: its masks were not kept"
+        assert isinstance(target.mask, FrameMasks)
+        shown = _Shown(group, key, scene, target.mask, rows)
+        for row in rows:
+            shown.masks(row)
+        return shown
+    except (SegmeterError, ValueError) as error:
+        return f"{key[0]}: {error}"
+
+
+def _moments(run: Results, leading: Sequence[Tables]) -> Section:
+    """The frame of lowest J&F of each video after the last round, over all trackers."""
+    worst: dict[Key, tuple[float, Tables]] = {}
+    for group in leading:
+        if not group.user.startswith("first-frame"):
+            for key, value in zip(group.keys, group.table("jf")[:, -1], strict=True):
+                if key not in worst or value < worst[key][0]:
+                    worst[key] = (float(value), group)
+    images = []
+    for key, (_, group) in sorted(worst.items(), key=lambda item: item[1][0])[:6]:
+        case = _shown(run, group, key)
+        if isinstance(case, str):
+            continue
+        row = case.rows[-1]
+        values = (_numbers(row["frame_j"]) + _numbers(row["frame_f"])) / 2
+        t = int(row["frames_known"][int(values.argmin())])
+        outlines = [
+            Outline(case.masks(row).slice(t), "prediction"),
+            Outline(case.truth.slice(t), "ground_truth"),
+        ]
+        caption = f"**{case.name}**, frame {t}: J&F {100 * float(values.min()):.1f} %"
+        shown = Illustration(case.scene.frame(t), caption, caption, outlines=outlines)
+        images.append(shown)
+    text = "The worst frame of each video after the last round; ground truth dashed."
+    return Section("Hardest moments", text, [Gallery(images)] if images else [])
+
+
+def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
+    """The worst and the best video of each data set, with the users who correct."""
+    blocks: list[Block] = []
+    for dataset in dict.fromkeys(g.dataset for g in leading):
+        members = [g for g in leading if g.dataset == dataset and _stepped(g)]
+        members = members or [g for g in leading if g.dataset == dataset]
+        pairs = [
+            (float(v), g, k)
+            for g in members
+            for k, v in zip(g.keys, g.table("jf")[:, -1], strict=True)
+        ]
+        pairs.sort(key=lambda p: (p[0], p[1].key, p[2]))
+        for _, group, key in [pairs[0], pairs[-1]] if len(pairs) > 1 else pairs:
+            case = _shown(run, group, key)
+            if isinstance(case, str):
+                blocks.append(Note(f"{case}.", "warning"))
+            else:
+                blocks += [_strip(case), _playback(case)]
+    text = (
+        "J&F of each frame after each prompted frame; dots are prompted frames. Below, the video: "
+        "wheel, arrow keys or a finger go through frames, left and right through rounds."
+    )
+    return Section("Sessions", text, blocks)
+
+
+def _strip(case: _Shown) -> Chart:
+    """J&F per frame of the first and last round, with the prompted frames."""
+    marks: list[Line | Points] = []
+    for row in dict.fromkeys([0, len(case.rows) - 1]):
+        one = case.rows[row]
+        values = (_numbers(one["frame_j"]) + _numbers(one["frame_f"])) / 2
+        marks.append(Line(f"round {one['round']}", one["frames_known"], values))
+    frames = [int(row["frame"]) for row in case.rows]
+    labels = [str(row["round"]) for row in case.rows]
+    marks.append(Points("prompted", frames, [0.02] * len(frames), labels))
+    y = Axis("J&F, %", low=0.0, high=1.0, percent=True)
+    return Chart(case.name, Axis("frame", low=0, high=len(case.scene) - 1), y, marks)
+
+
+def _playback(case: _Shown) -> Slices:
+    """The video, thinned until it is small enough for a page."""
+    import cv2
+
+    length, height, width = case.scene.shape
+    every = -(-length // _MOST_FRAMES)
+    frames = range(0, length, every)
+    step = 1
+    while len(frames) * -(-height // step) * -(-width // step) > _MOST_PIXELS:
+        step += 1
+    grey = np.stack(
+        [cv2.cvtColor(case.scene.frame(t), cv2.COLOR_RGB2GRAY)[::step, ::step] for t in frames]
+    )
+
+    def thinned(masks: FrameMasks) -> Mask:
+        kept = {k: Mask.of(masks.slice(t).dense()[::step, ::step]) for k, t in enumerate(frames)}
+        return Mask.stack(kept, len(frames))
+
+    def prompts(row: Row) -> list[Prompt]:
+        scale = (1 / every, 1 / step, 1 / step)
+        return [_scaled(p, scale) for p in round_from_json(row["prompt"])] if row["prompt"] else []
+
+    shown = [
+        Frame(thinned(case.masks(row)), prompts(row), {"J&F": row["jf"]}, note=_note(row))
+        for row in case.rows
+    ]
+    key = re.sub(r"\W+", "-", f"video-{case.group.dataset}-{case.name}")
+    caption = f"Protocol {case.group.protocol}."
+    voxels: npt.NDArray[np.uint8] = grey.astype(np.uint8)
+    return Slices(
+        key, case.name, voxels, shown, thinned(case.truth), caption=caption, every_frame=every
+    )
+
+
+def _note(row: Row) -> str:
+    return f"frame {row['frame']}"
+
+
+def _scaled(prompt: Prompt, scale: tuple[float, ...]) -> Prompt:
+    def there(point: Sequence[float]) -> tuple[float, ...]:
+        t, y, x = (c * s for c, s in zip(point, scale, strict=True))
+        return (float(int(t)), y, x)
+
+    match prompt:
+        case Click(point, positive):
+            return Click(there(point), positive)
+        case Box(low, high):
+            return Box(there(low), there(high))
+        case Scribble(points, positive):
+            return Scribble(tuple(there(p) for p in points[::10]), positive)
+    return prompt
+
+
+def _numbers(text: str) -> npt.NDArray[np.float64]:
+    return np.array([float(v) for v in text.split()])

@@ -1,0 +1,155 @@
+"""Statistics of videos: J&F after the last round, over rounds, and against a person's seconds.
+
+Every object counts once; intervals resample videos. Published seconds are SAM 2's (1 s to find
+the object in a frame, 1.5 s per click, 0.1 s per frame watched), or in mode `davis` the seconds
+that the tracker took, as the DAVIS package counts them. Corrected seconds are a person's, under
+the cost model in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from segmeter.benchmarks.report_parts import cost_of
+from segmeter.core.benchmarks import Results
+from segmeter.core.tables import Tables, load_tables
+from segmeter.stats.effort import CostModel
+from segmeter.stats.intervals import Floats
+from segmeter.stats.statistics import Statistic, mean_of_known
+
+__all__ = ["DAVIS_SECONDS", "at_seconds", "davis_area", "groups", "seconds_of", "statistics"]
+
+DAVIS_SECONDS = 60.0
+_TIMEOUT = 30.0
+"""Seconds per object and interaction of the DAVIS challenge."""
+_COLUMNS = (
+    *("jf", "j", "f", "j_recall", "f_recall", "j_decay", "f_decay", "flicker", "obeyed"),
+    *("clicks", "boxes", "strokes", "masks_drawn", "frames_prompted", "frames_watched"),
+    *("objects", "frames", "seconds_predict", "seconds_encode"),
+)
+_ROUNDS_SHOWN = (1, 2, 4, 8)
+_PUBLISHED = CostModel()
+
+
+def groups(run: Results) -> list[Tables]:
+    """The run's sessions, a line per object and a column per round."""
+    return load_tables(run, _COLUMNS)
+
+
+def seconds_of(group: Tables, cost: CostModel) -> Floats:
+    """Seconds by the end of each round, `(objects, rounds)`."""
+    if group.protocol == "published":
+        if "scribble" in group.user:
+            spent = np.cumsum(np.nan_to_num(group.table("seconds_predict")), axis=1)
+            return np.asarray(spent + group.table("seconds_encode"))
+        cost = _PUBLISHED
+    return np.asarray(
+        cost.locate * group.table("frames_prompted")
+        + cost.click * group.table("clicks")
+        + cost.box * group.table("boxes")
+        + cost.scribble * group.table("strokes")
+        + cost.by_hand * group.table("masks_drawn")
+        + cost.scroll * group.table("frames_watched")
+    )
+
+
+def at_seconds(quality: Floats, seconds: Floats, when: float = DAVIS_SECONDS) -> Floats:
+    """Quality at a time, linear between rounds from 0 at the start, the last value held.
+
+    >>> at_seconds(np.array([[0.5, 1.0]]), np.array([[30.0, 90.0]])).tolist()
+    [0.75]
+    """
+    return np.array(
+        [np.interp(when, [0.0, *s], [0.0, *q]) for q, s in zip(quality, seconds, strict=True)]
+    )
+
+
+def davis_area(quality: Floats, seconds: Floats, timeout: Floats) -> Floats:
+    """Area under quality against seconds up to each object's timeout, divided by it.
+
+    >>> davis_area(np.array([[0.5, 1.0]]), np.array([[2.0, 4.0]]), np.array([8.0])).tolist()
+    [0.75]
+    """
+    found = []
+    for q, s, end in zip(quality, seconds, timeout, strict=True):
+        x = np.unique(np.clip([0.0, *s, end], 0, end))
+        found.append(np.trapezoid(np.interp(x, [0.0, *s], [0.0, *q]), x) / end)
+    return np.array(found)
+
+
+def statistics(run: Results) -> list[Statistic]:
+    """All statistics, in the order in which they are listed."""
+    cost = cost_of(run)
+
+    def seconds(group: Tables) -> Floats:
+        return seconds_of(group, cost)
+
+    def area(group: Tables) -> Floats:
+        quality = group.table("jf")
+        if group.protocol == "published" and "scribble" in group.user:
+            timeout = _TIMEOUT * quality.shape[1] * group.table("objects")[:, 0]
+            return davis_area(quality, seconds(group), timeout)
+        return np.asarray(quality.mean(axis=1))
+
+    quality = [
+        _share("jf", "J&F", _last("jf"), tested=True),
+        _share("j", "J", _last("j")),
+        _share("f", "F", _last("f")),
+        _share("j-recall", "J recall", _last("j_recall")),
+        _share("j-decay", "J decay", _last("j_decay"), better="lower"),
+        _share("f-recall", "F recall", _last("f_recall")),
+        _share("f-decay", "F decay", _last("f_decay"), better="lower"),
+        _share("jf-mean", "mean J&F over prompted frames", _mean, tested=True),
+        _share("area", "area", area),
+        _share("jf@60s", "J&F at 60 s", lambda g: at_seconds(g.table("jf"), seconds(g))),
+        *(_share(f"jf@{n}", f"J&F, {n} prompted", _at(n)) for n in _ROUNDS_SHOWN),
+        _share("flicker", "flicker", _last("flicker"), better="lower"),
+    ]
+    rest = [
+        Statistic("obeyed", "clicks obeyed", "%", 1, "higher", True, values=_last("obeyed"),
+                  interval=mean_of_known, of=Tables),
+        Statistic("frames", "prompted frames", "", 2, "lower", values=_last("frames_prompted"),
+                  of=Tables),
+        Statistic("clicks", "clicks", "", 1, "lower", values=_last("clicks"), of=Tables),
+        Statistic("strokes", "strokes", "", 1, "lower", values=_last("strokes"), of=Tables),
+        Statistic("seconds", "seconds", "s", 0, "lower", values=lambda g: seconds(g)[:, -1],
+                  of=Tables),
+        Statistic("ms-frame", "tracker's time per frame and pass", "ms", 0, "lower",
+                  values=_per_frame, of=Tables, tested="no"),
+    ]  # fmt: skip
+    return [*quality, *rest]
+
+
+def _share(
+    name: str, title: str, values: Callable[[Tables], Floats], *, better: str = "higher",
+    tested: bool = False,
+) -> Statistic:  # fmt: skip
+    return Statistic(
+        name, title, "%", 1, "lower" if better == "lower" else "higher", True, values=values,
+        of=Tables, tested="yes" if tested else "on request",
+    )  # fmt: skip
+
+
+def _last(column: str) -> Callable[[Tables], Floats]:
+    return lambda group: group.table(column)[:, -1]
+
+
+def _at(rounds: int) -> Callable[[Tables], Floats]:
+    def values(group: Tables) -> Floats:
+        table = group.table("jf")
+        return table[:, min(rounds, table.shape[1]) - 1]
+
+    return values
+
+
+def _mean(group: Tables) -> Floats:
+    """The mean over rounds; where a user stopped early the last value repeats."""
+    return np.asarray(group.table("jf").mean(axis=1))
+
+
+def _per_frame(group: Tables) -> Floats:
+    spent: Floats = np.nan_to_num(group.table("seconds_predict")).sum(axis=1)
+    passes = np.maximum(group.table("frames_prompted")[:, -1], 1)
+    return np.asarray(1000 * spent / (passes * group.table("frames")[:, 0]))

@@ -1,0 +1,275 @@
+"""Videos: scenes whose first axis is time, masks per frame, and tracks through the frames.
+
+Frames are decoded when used, the next one ahead of need; a few are kept. Masks are run lengths
+per frame, so a video of any length takes what its objects' outlines take.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from segmeter.core import rle
+from segmeter.core.capabilities import capability
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Bits, Mask
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.scenes import Header, Lazy, Pixels, Scene, Target, size_in_words
+
+__all__ = ["MOST_FRAMES", "FrameMasks", "Track", "TracksObjects", "Video", "at_frame", "by_frame"]
+
+MOST_FRAMES = 200_000
+"""Frames of one video: two hours at 25 per second."""
+_KEPT_BYTES = 128 << 20
+_MOST_DENSE = 1 << 31
+
+
+class FrameMasks(Mask):
+    """Masks of one object in the frames of a video, kept as run lengths per frame.
+
+    Attributes
+    ----------
+    counts
+        COCO's compressed run lengths by frame, of frames where the object is.
+    known
+        Frames that were annotated or predicted, in order; others are not judged.
+
+    >>> square = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> masks = FrameMasks.of_frames({1: square}, (3, 4, 4))
+    >>> masks.area, masks.slice(1) == square, masks.slice(2).area, masks.present
+    (4, True, 0, (1,))
+    """
+
+    def __init__(
+        self, shape: Sequence[int], counts: Mapping[int, str], known: Sequence[int] | None = None
+    ) -> None:
+        self.shape = tuple(int(n) for n in shape)
+        self.counts = dict(counts)
+        self.known = tuple(range(self.shape[0])) if known is None else tuple(known)
+
+    @classmethod
+    def of_frames(
+        cls, masks: Mapping[int, Mask], shape: Sequence[int], known: Sequence[int] | None = None
+    ) -> FrameMasks:
+        """Masks by frame; frames that are not named are empty."""
+        return cls(shape, {t: m.encoded() for t, m in sorted(masks.items()) if m}, known)
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Frames in which the object is."""
+        return tuple(self.counts)
+
+    def slice(self, z: int) -> Mask:
+        """The mask of one frame."""
+        text = self.counts.get(z)
+        return Mask.empty(self.shape[1:]) if text is None else Mask.decoded(text, self.shape[1:])
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    @cached_property
+    def area(self) -> int:
+        """Pixels in all frames."""
+        return sum(int(rle.unpack(text)[1::2].sum()) for text in self.counts.values())
+
+    def encoded(self) -> str:
+        """Run lengths frame by frame, `-` for a frame without the object.
+
+        >>> FrameMasks((3, 2, 2), {1: "04"}).encoded()
+        '- 04 -'
+        """
+        return " ".join(self.counts.get(t, "-") for t in range(self.shape[0]))
+
+    @classmethod
+    def decoded(cls, text: str | bytes, shape: Sequence[int]) -> FrameMasks:
+        """Masks that `encoded` wrote; each is checked when its frame is read."""
+        plain = text.decode("latin-1") if isinstance(text, bytes) else text
+        parts = plain.split(" ")
+        if len(parts) != shape[0]:
+            raise BadInput(f"{len(parts)} masks for a video of {shape[0]} frames")
+        return cls(shape, {t: part for t, part in enumerate(parts) if part != "-"})
+
+    def overlap(self, other: Mask) -> int:
+        """Number of pixels that both hold, frame by frame."""
+        self.check_frame(other)
+        return sum(self.slice(t).overlap(other.slice(t)) for t in self.counts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FrameMasks):
+            return NotImplemented
+        return self.shape == other.shape and self.counts == other.counts
+
+    def __hash__(self) -> int:
+        return hash((self.shape, tuple(self.counts.items())))
+
+    @cached_property
+    def _whole(self) -> Mask:
+        if prod(self.shape) > _MOST_DENSE:
+            raise BadInput(
+                f"a mask of {size_in_words(self.shape)} does not fit in memory; use slice(t)"
+            )
+        return Mask.stack(
+            {t: self.slice(t) for t in self.counts} or {0: self.slice(0)}, self.shape[0]
+        )
+
+    @property
+    def low(self) -> tuple[int, ...]:  # type: ignore[override]  # computed, where a mask keeps it
+        return self._whole.low
+
+    @property
+    def bits(self) -> Bits:  # type: ignore[override]  # computed, where a mask keeps it
+        return self._whole.bits
+
+
+class Video(Scene):
+    """A video `(T, H, W)` whose frames are read one by one.
+
+    Parameters
+    ----------
+    read
+        Reads one frame, uint8 `(H, W, 3)`.
+    header
+        Number and size of the frames, known without decoding them.
+
+    >>> grey = np.zeros((4, 6, 3), np.uint8)
+    >>> video = Video("mine", "1", lambda t: grey, [], header=Header("video", (2, 4, 6)))
+    >>> video.frame(1).shape
+    (4, 6, 3)
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        id: str,
+        read: Callable[[int], Pixels],
+        targets: Lazy[Sequence[Target]],
+        *,
+        header: Lazy[Header],
+        file_name: str = "",
+    ) -> None:
+        super().__init__(dataset, id, self._refuse, targets, header=header, file_name=file_name)
+        self._read_frame = read
+        self._kept: OrderedDict[int, Pixels] = OrderedDict()
+        self._ahead: dict[int, Future[Pixels]] = {}
+        self._last = -1
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def frame(self, t: int) -> Pixels:
+        """One frame; the next in the same direction is decoded meanwhile."""
+        if not 0 <= t < len(self):
+            raise BadInput(f"{self.name} has no frame {t}: it has {len(self)}")
+        if t not in self._kept:
+            ready = self._ahead.pop(t, None)
+            self._kept[t] = self._checked(t) if ready is None else ready.result()
+            step = 1 if t >= self._last else -1
+            if 0 <= t + step < len(self) and t + step not in self._kept:
+                self._ahead = {t + step: self._pool.submit(self._checked, t + step)}
+            self._drop()
+        self._last = t
+        self._kept.move_to_end(t)
+        return self._kept[t]
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix="frames")
+
+    def _drop(self) -> None:
+        most = max(2, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
+        while len(self._kept) > most:
+            self._kept.popitem(last=False)
+
+    def _checked(self, t: int) -> Pixels:
+        pixels = self._read_frame(t)
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+            raise BadInput(f"{self.name}: frame {t} is not H x W x 3 of uint8")
+        if pixels.shape[:2] != self.shape[1:]:
+            raise BadInput(
+                f"{self.name}: frame {t} is {size_in_words(pixels.shape[:2])} but the video is "
+                f"{size_in_words(self.shape[1:])}; all frames need one size"
+            )
+        return pixels
+
+    def _refuse(self) -> Pixels:
+        raise BadInput(f"{self.name} is a video; its frames are read one by one with frame(t)")
+
+
+class Track(Protocol):
+    """One object followed through a video by a tracker."""
+
+    def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
+        """Give all prompts `(y, x)` of a frame, earlier ones included; its mask.
+
+        `shown` is the mask that the frame had before its first prompt, if it had one.
+        """
+        ...
+
+    def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
+        """Masks of the frames after `start` up to `stop`, which is not included.
+
+        Runs backward where `stop` is smaller, and may be called again from any frame.
+        """
+        ...
+
+    def segment(self) -> Iterator[tuple[int, Mask]]:
+        """Masks of all frames from all prompts so far."""
+        ...
+
+
+@capability
+class TracksObjects(Protocol):
+    """An encoded video that follows objects from frame to frame."""
+
+    def begin(self) -> Track:
+        """A new track, without prompts."""
+        ...
+
+
+def at_frame(t: int, prompt: Prompt) -> Prompt:
+    """A prompt `(y, x)` of a frame as a prompt `(t, y, x)` of the video.
+
+    >>> at_frame(3, Click((4, 5)))
+    Click(point=(3, 4, 5), positive=True)
+    """
+    match prompt:
+        case Click(point, positive):
+            return Click((t, *point), positive)
+        case Box(low, high):
+            return Box((t, *low), (t, *high))
+        case Scribble(points, positive):
+            return Scribble(tuple((t, *p) for p in points), positive)
+        case MaskHint(mask):
+            return MaskHint(FrameMasks.of_frames({t: mask}, (t + 1, *mask.shape)))
+        case _:
+            raise BadInput(f"a {type(prompt).__name__.lower()} has no frame")
+
+
+def by_frame(prompts: Iterable[Prompt]) -> dict[int, list[Prompt]]:
+    """Prompts `(t, y, x)` as prompts `(y, x)` of their frames, in the order given.
+
+    >>> by_frame([Click((3, 4, 5))])
+    {3: [Click(point=(4, 5), positive=True)]}
+    """
+    found: dict[int, list[Prompt]] = {}
+    for prompt in prompts:
+        match prompt:
+            case Click((t, y, x), positive):
+                found.setdefault(round(t), []).append(Click((y, x), positive))
+            case Box((t, y0, x0), (_, y1, x1)):
+                found.setdefault(round(t), []).append(Box((y0, x0), (y1, x1)))
+            case Scribble(points, positive) if len(points[0]) == 3:
+                flat = tuple((p[1], p[2]) for p in points)
+                found.setdefault(round(points[0][0]), []).append(Scribble(flat, positive))
+            case MaskHint(FrameMasks() as masks):
+                for t in masks.present:
+                    found.setdefault(t, []).append(MaskHint(masks.slice(t)))
+            case _:
+                raise BadInput(f"{prompt!r:.60} is no prompt (t, y, x) of a video")
+    return found

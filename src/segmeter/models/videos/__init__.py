@@ -1,0 +1,1 @@
+"""Trackers: models that follow an object through the frames of a video."""

@@ -1,0 +1,467 @@
+"""Trackers that go from frame to frame: hand-over with an image model, optical flow, functions.
+
+`hand-over` prompts an image model in each frame with its mask of the frame before; `flow` moves
+the mask along the optical flow; `flow-hand-over` does both. A prompted frame is segmented by the
+image model. Each frame is encoded once for all objects, users and protocols; what followed from
+the same prompts is not computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.capabilities import OnDevice, capable
+from segmeter.core.error_regions import deepest
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.masks import Mask
+from segmeter.core.models import (
+    EncodedScene,
+    MaskPrediction,
+    Model,
+    ModelCard,
+    Prediction,
+    Request,
+    render,
+)
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.scenes import Image, Scene, Target
+from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, by_frame
+from segmeter.models.volumes.slices import EncodesTogether, ReadsTargets
+
+__all__ = [
+    "EncodedVideo",
+    "FrameStore",
+    "FunctionTracker",
+    "HandOver",
+    "as_video",
+    "masks_of",
+    "on_videos",
+]
+
+_MEMORY_MB = 2048
+_TOGETHER = 8
+_STROKE_CLICKS = 3
+Kept = TypeVar("Kept")
+Flow = npt.NDArray[np.float16]
+Asked = tuple[Prompt, ...]
+
+
+class FrameStore:
+    """Computed values of frames, up to a number of bytes; `made` counts computations.
+
+    Frames are visited in order, again and again: when memory is full the first ones stay, since
+    dropping the oldest would drop each just before it is needed. The newest is always kept.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes, self.used_bytes, self.made = budget_bytes, 0, 0
+        self._kept: dict[Any, Any] = {}
+        self._newest: tuple[Any, Any] = (None, None)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._kept or key == self._newest[0]
+
+    def get(self, key: Any, make: Callable[[], Kept]) -> Kept:
+        """The stored value of a key, made if there is none."""
+        if key not in self:
+            self.put(key, make())
+        found: Kept = self._kept[key] if key in self._kept else self._newest[1]
+        return found
+
+    def put(self, key: Any, value: Any) -> None:
+        """Store a value that was just made."""
+        size = int(getattr(value, "nbytes", 0)) or 4 << 20
+        self.made += 1
+        self._newest = (key, value)
+        if self.used_bytes + size <= self.budget_bytes:
+            self._kept[key] = value
+            self.used_bytes += size
+
+
+@capable(TracksObjects)
+class EncodedVideo:
+    """A video that a tracker follows objects in; `predict` tracks from all prompts at once."""
+
+    def __init__(self, video: Video) -> None:
+        self.video = video
+
+    def begin(self) -> Track:
+        """A new track, without prompts."""
+        raise NotImplementedError
+
+    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
+        """The object in all frames, from prompts `(t, y, x)`."""
+        made: list[Prediction] = []
+        for request in requests:
+            track = self.begin()
+            for t, prompts in sorted(by_frame(request.prompts).items()):
+                track.prompt(t, prompts)
+            made.append(MaskPrediction(masks_of(track.segment(), self.video.shape)))
+        return made
+
+
+def masks_of(frames: Iterator[tuple[int, Mask]], shape: Sequence[int]) -> FrameMasks:
+    """Masks by frame as one mask of the video."""
+    return FrameMasks(shape, dict(sorted((t, m.encoded()) for t, m in frames if m)))
+
+
+@capable(OnDevice)
+class HandOver:
+    """A tracker made from an image model.
+
+    Parameters
+    ----------
+    inner
+        The image model; segments prompted frames and, where it is handed over, all others.
+    by
+        What of the last mask prompts the next frame: `mask`, `box`, `centre`, or several as
+        `mask+box`. Empty for optical flow alone.
+    flow
+        Whether the last mask is moved along the optical flow first.
+    memory_mb
+        Memory for embeddings and flow; what does not fit is computed again.
+    """
+
+    def __init__(
+        self, inner: Model, by: str = "box", flow: bool = False, memory_mb: int = _MEMORY_MB
+    ) -> None:
+        for part in by.split("+") if by else ():
+            check_choice("by", part, ["mask", "box", "centre"])
+            kind = "click" if part == "centre" else part
+            if kind not in inner.card.abilities:
+                raise BadInput(
+                    f"model '{inner.card.name}' takes no {kind} prompts; choose another by="
+                )
+        self.inner, self.by, self.flow, self.memory_mb = inner, by, flow, memory_mb
+
+    @property
+    def card(self) -> ModelCard:
+        inner = self.inner.card
+        abilities = (inner.abilities - {"differentiable", "automatic"}) | {"video", "mask"}
+        abilities |= {"scribble"} if "click" in abilities else set()
+        how = [f"{self.by} handed over"] if self.by else []
+        how += ["optical flow"] if self.flow else []
+        summary = f"{inner.summary}, frame by frame: {' and '.join(how)}"
+        return replace(inner, summary=summary, abilities=frozenset(abilities))
+
+    @property
+    def device(self) -> Any:
+        return self.inner.device if isinstance(self.inner, OnDevice) else "cpu"
+
+    def encode(self, scene: Scene) -> HandOverVideo:
+        """Frames are encoded when the first prompt or mask reaches them."""
+        return HandOverVideo(self, as_video(scene))
+
+
+class HandOverVideo(EncodedVideo):
+    """A video whose frames are encoded when first needed.
+
+    `steps` counts masks that were carried to a next frame; those of equal prompts are shared.
+    """
+
+    def __init__(self, tracker: HandOver, video: Video) -> None:
+        super().__init__(video)
+        self.tracker = tracker
+        half = (tracker.memory_mb << 20) // (2 if tracker.by and tracker.flow else 1)
+        self.frames, self.flows = FrameStore(half), FrameStore(half)
+        self.steps = 0
+        self._answers: dict[tuple[int, tuple[Asked, ...]], Prediction] = {}
+        self._chains: dict[tuple[int, Mask, int], list[str]] = {}
+
+    def begin(self) -> HandOverTrack:
+        return HandOverTrack(self)
+
+    def prompted(
+        self, t: int, prompts: tuple[Prompt, ...], before: tuple[Asked, ...], last: Any
+    ) -> tuple[Mask, Asked, Prediction | None]:
+        """The mask of a prompted frame: a given mask as it is, else what the model predicts.
+
+        `before` are the prompts of the track's earlier predictions in this frame, and `last` is
+        the state of the latest: results depend on the track alone, not on what else was tracked.
+        """
+        given = [p for p in prompts if isinstance(p, MaskHint)]
+        if len(given) == len(prompts):
+            return given[-1].mask, (), None
+        asked = tuple(self._taken(prompts))
+        key = (t, (*before, asked))
+        if key not in self._answers:
+            (self._answers[key],) = self.encoded(t).predict([Request(asked, last)])
+        (mask,) = render(self.encoded(t), [self._answers[key]])
+        return mask, asked, self._answers[key]
+
+    def carried(self, start: int, mask: Mask, stop: int) -> Iterator[tuple[int, Mask]]:
+        """The mask of a frame carried to the frames up to `stop`; a lost object stays lost."""
+        step = 1 if stop > start else -1
+        chain = self._chains.setdefault((start, mask, step), [])
+        size = self.video.shape[1:]
+        for place, t in enumerate(range(start + step, stop, step)):
+            if place == len(chain):
+                mask = self._step(t - step, t, mask)
+                chain.append(mask.encoded())
+            else:
+                mask = Mask.decoded(chain[place], size)
+            yield t, mask
+
+    def encoded(self, t: int) -> EncodedScene:
+        """A frame as the image model sees it; a GPU encodes blocks of frames, always the same."""
+        inner = self.tracker.inner
+        if t not in self.frames and isinstance(inner, EncodesTogether) and not _on_cpu(inner):
+            start = t - t % _TOGETHER
+            block = range(start, min(start + _TOGETHER, len(self.video)))
+            made = inner.encode_together([self._image(k) for k in block])
+            for k, encoded in sorted(zip(block, made, strict=True), key=lambda pair: pair[0] == t):
+                if k not in self.frames:
+                    self.frames.put(k, encoded)
+        return self.frames.get(t, lambda: inner.encode(self._image(t)))
+
+    def _image(self, t: int) -> Image:
+        inner, targets = self.tracker.inner, []
+        if isinstance(inner, ReadsTargets) and inner.reads_targets:  # synthetic models
+            targets = [Target(x.id, x.mask.slice(t)) for x in self.video.targets]
+        video = self.video
+        return Image(video.dataset, f"{video.id} frame {t}", video.frame(t), targets)
+
+    def _taken(self, prompts: Sequence[Prompt]) -> Iterator[Prompt]:
+        """Prompts of a kind that the image model takes: a stroke may become clicks."""
+        abilities = self.tracker.inner.card.abilities
+        for prompt in prompts:
+            if isinstance(prompt, Scribble) and "scribble" not in abilities:
+                share = (np.arange(_STROKE_CLICKS) + 0.5) / _STROKE_CLICKS
+                for k in (share * len(prompt.points)).astype(int):
+                    yield Click(prompt.points[k], prompt.positive)
+            elif not isinstance(prompt, MaskHint) or "mask" in abilities:
+                yield prompt
+
+    def _step(self, source: int, t: int, mask: Mask) -> Mask:
+        """The mask of a neighbouring frame, from that of frame `source`."""
+        self.steps += 1
+        if mask and self.tracker.flow:
+            mask = _warped(mask, self.flows.get((source, t), lambda: self._flow(source, t)))
+        if not mask or not self.tracker.by:
+            return mask
+        encoded = self.encoded(t)
+        (found,) = render(encoded, encoded.predict([Request(self.hints(mask))]))
+        return found
+
+    def hints(self, mask: Mask) -> tuple[Prompt, ...]:
+        """The prompts that hand a mask over."""
+        by = (self.tracker.by or "mask").split("+")
+        high = tuple(n - 1 for n in mask.high)
+        made: dict[str, Callable[[], Prompt]] = {
+            "mask": lambda: MaskHint(mask),
+            "box": lambda: Box(mask.low, high),
+            "centre": lambda: Click(deepest(mask).point or mask.low),
+        }
+        return tuple(made[part]() for part in ("mask", "box", "centre") if mask and part in by)
+
+    def _flow(self, source: int, t: int) -> Flow:
+        """Position of each pixel of frame `t` in frame `source` (OpenCV's DIS)."""
+        import cv2
+
+        now, then = (cv2.cvtColor(self.video.frame(k), cv2.COLOR_RGB2GRAY) for k in (t, source))
+        dis = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+        start = np.zeros((*now.shape, 2), np.float32)
+        return np.asarray(dis.calc(now, then, start)).astype(np.float16)
+
+
+class HandOverTrack:
+    """An object's prompted frames; each other frame follows from the nearest of them.
+
+    State: the prompts and one mask per prompted frame.
+    """
+
+    def __init__(self, encoded: HandOverVideo) -> None:
+        self.encoded = encoded
+        self.prompts: dict[int, tuple[Prompt, ...]] = {}
+        self._masks: dict[int, Mask] = {}
+        self._asked: dict[int, tuple[Asked, ...]] = {}
+        self._states: dict[int, Any] = {}
+
+    def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
+        """A frame that had a mask is prompted with it as well, as a next frame would be."""
+        hints = self.encoded.hints(shown) if shown and frame not in self.prompts else ()
+        known = self.prompts.get(frame, ())
+        context = tuple(p for p in known if p not in prompts) or hints
+        self.prompts[frame] = (*context, *prompts)
+        before, last = self._asked.get(frame, ()), self._states.get(frame)
+        mask, asked, answer = self.encoded.prompted(frame, self.prompts[frame], before, last)
+        if answer is not None:
+            self._asked[frame], self._states[frame] = (*before, asked), answer.state
+        self._masks[frame] = mask
+        return mask
+
+    def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
+        """From the mask of the prompted frame `start`."""
+        if start not in self._masks:
+            raise BadInput(f"frame {start} was not prompted; propagation starts at one that was")
+        yield from self.encoded.carried(start, self._masks[start], stop)
+
+    def segment(self) -> Iterator[tuple[int, Mask]]:
+        """Each frame from the nearest prompted frame, the earlier of two at equal distance."""
+        frames, length = sorted(self._masks), len(self.encoded.video)
+        last = [-1, *((a + b) // 2 for a, b in pairwise(frames)), length - 1]
+        for t, (before, final) in zip(frames, pairwise(last), strict=True):
+            yield from self.propagate(t, before)
+            yield t, self._masks[t]
+            yield from self.propagate(t, final + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTracker:
+    """A function `track(frames, prompts) -> masks` as a tracker.
+
+    `frames[t]` is uint8 `(H, W, 3)` and decoded when read; `prompts` are lists of prompts
+    `(y, x)` by frame; `masks` has one bool `(H, W)` per frame.
+    """
+
+    track: Callable[[Sequence[Any], Mapping[int, list[Prompt]]], Any]
+    name: str = "track"
+
+    @property
+    def card(self) -> ModelCard:
+        summary = (self.track.__doc__ or "a function").strip().split("\n")[0]
+        return ModelCard(
+            self.name, summary, frozenset({"click", "box", "scribble", "mask", "video"})
+        )
+
+    @property
+    def wrapped(self) -> Any:
+        return self.track
+
+    def encode(self, scene: Scene) -> EncodedVideo:
+        return _FunctionVideo(self, as_video(scene))
+
+
+class _Frames(Sequence[Any]):
+    """The frames of a video as a sequence."""
+
+    def __init__(self, video: Video) -> None:
+        self._video = video
+
+    def __len__(self) -> int:
+        return len(self._video)
+
+    def __getitem__(self, t: Any) -> Any:
+        if isinstance(t, slice):
+            return [self._video.frame(k) for k in range(*t.indices(len(self)))]
+        return self._video.frame(range(len(self))[t])
+
+
+class _FunctionVideo(EncodedVideo):
+    def __init__(self, tracker: FunctionTracker, video: Video) -> None:
+        super().__init__(video)
+        self.tracker = tracker
+        self._found: dict[Any, FrameMasks] = {}
+
+    def begin(self) -> _FunctionTrack:
+        return _FunctionTrack(self)
+
+    def masks(self, prompts: Mapping[int, tuple[Prompt, ...]]) -> FrameMasks:
+        """The function's masks; called once for equal prompts."""
+        key = tuple(sorted(prompts.items()))
+        if key not in self._found:
+            given = {t: list(some) for t, some in key}
+            found = list(self.tracker.track(_Frames(self.video), given))
+            shape, name = self.video.shape, self.tracker.name
+            if len(found) != shape[0] or any(np.shape(m) != shape[1:] for m in found):
+                raise BadInput(
+                    f"'{name}' must return one mask of {shape[1:]} per frame, {shape[0]}"
+                )
+            frames = {t: Mask.of(np.asarray(m)) for t, m in enumerate(found)}
+            self._found[key] = FrameMasks.of_frames(frames, shape)
+        return self._found[key]
+
+
+class _FunctionTrack:
+    def __init__(self, encoded: _FunctionVideo) -> None:
+        self.encoded = encoded
+        self.prompts: dict[int, tuple[Prompt, ...]] = {}
+
+    def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
+        self.prompts[frame] = tuple(prompts)
+        return self.encoded.masks(self.prompts).slice(frame)
+
+    def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
+        step = 1 if stop > start else -1
+        masks = self.encoded.masks(self.prompts)
+        return ((t, masks.slice(t)) for t in range(start + step, stop, step))
+
+    def segment(self) -> Iterator[tuple[int, Mask]]:
+        masks = self.encoded.masks(self.prompts)
+        return ((t, masks.slice(t)) for t in range(masks.shape[0]))
+
+
+def _made(model: str, weights: str | None, device: str | None) -> Model:
+    given = {} if device is None else {"device": device}
+    made: Model = catalogue.models.make(model, weights=weights, **given)
+    return made
+
+
+@catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
+def _hand_over(
+    model: str,
+    by: str = "box",
+    weights: str | None = None,
+    device: str | None = None,
+    memory_mb: int = _MEMORY_MB,
+) -> HandOver:
+    return HandOver(_made(model, weights, device), by, memory_mb=memory_mb)
+
+
+@catalogue.models.add("flow", summary="tracker: optical flow carries the mask to the next frame")
+def _flow(
+    model: str = "grabcut",
+    weights: str | None = None,
+    device: str | None = None,
+    memory_mb: int = _MEMORY_MB,
+) -> HandOver:
+    return HandOver(_made(model, weights, device), "", flow=True, memory_mb=memory_mb)
+
+
+@catalogue.models.add("flow-hand-over", summary="tracker: optical flow, then an image model")
+def _flow_hand_over(
+    model: str,
+    by: str = "box",
+    weights: str | None = None,
+    device: str | None = None,
+    memory_mb: int = _MEMORY_MB,
+) -> HandOver:
+    return HandOver(_made(model, weights, device), by, flow=True, memory_mb=memory_mb)
+
+
+def on_videos(model: Model) -> Model:
+    """A tracker: the model itself, or hand-over with an image model."""
+    if "video" in model.card.abilities:
+        return model
+    by = next((b for b in ("box", "mask", "click") if b in model.card.abilities), "box")
+    return HandOver(model, "centre" if by == "click" else by)
+
+
+def as_video(scene: Scene) -> Video:
+    if not isinstance(scene, Video):
+        raise BadInput(f"{scene.name} is {scene.header.kind} data; trackers need videos")
+    return scene
+
+
+def _warped(mask: Mask, flow: Flow) -> Mask:
+    """A mask moved along the optical flow."""
+    import cv2
+
+    rows, columns = np.indices(flow.shape[:2], dtype=np.float32)
+    where = flow.astype(np.float32)
+    dense = mask.dense().astype(np.float32)
+    moved = cv2.remap(dense, columns + where[..., 0], rows + where[..., 1], cv2.INTER_LINEAR)
+    return Mask.of(moved > 0.5)
+
+
+def _on_cpu(model: Model) -> bool:
+    from segmeter.models.volumes.slicewise import _on_gpu
+
+    return not (isinstance(model, OnDevice) and _on_gpu(str(model.device)))

@@ -1,0 +1,218 @@
+"""Row files: the files of a run folder as Arrow tables, in declared types, checked when read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from segmeter.core.errors import BadInput
+from segmeter.core.rows import Schema
+from segmeter.store.compacted_files import file_of, groups_of
+from segmeter.store.folder import RunFolder
+from segmeter.store.job_files import BAD_FILE, arrow_type, first_line, kind_of, wrong_types
+from segmeter.store.layout import DataFile
+
+__all__ = ["FILE", "RowFiles", "in_types", "numbered", "union"]
+
+FILE = "file_"
+"""The column with the number of the file that a row comes from."""
+
+_UNREADABLE = (BadInput, *BAD_FILE)
+_AHEAD, _READERS = 16, 2  # files that are read before they are needed
+
+
+@dataclass(frozen=True, slots=True)
+class RowFiles:
+    """The files of a folder whose columns are what is declared.
+
+    Attributes
+    ----------
+    files, schemas
+        What is read, and the Arrow schema of each.
+    damaged
+        What is left out, and why; grows while files are read.
+    columns
+        Every column of the files with one type.
+    """
+
+    folder: RunFolder
+    files: list[DataFile]
+    schemas: list[Any]
+    damaged: dict[str, str]
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        folder: RunFolder,
+        where: str,
+        schema: Schema,
+        left_out: Mapping[str, Sequence[str]] | None = None,
+        only: str = "",
+    ) -> RowFiles:
+        """List a folder and look at the footers, or at that of the file with `only` one job."""
+        layout = folder.layout(where)
+        damaged = {f"{where}/{name}": why for name, why in layout.damaged.items()}
+        files, schemas = [], []
+        for file in layout.files():
+            lost = set((left_out or {}).get(file.path, ()))
+            jobs = tuple(j for j in file.jobs if j not in lost and only in ("", j))
+            if not jobs or (left_out and file.path in left_out and not lost):
+                continue
+            try:
+                found = _schema_of(folder, file)
+                why = wrong_types(found, schema)
+            except _UNREADABLE as error:
+                if not folder.place.exists(file.path):
+                    raise FileNotFoundError(file.path) from error
+                why = first_line(error)
+            if why:
+                damaged[file.path] = why
+            else:
+                files.append(DataFile(where, file.name, jobs, file.compacted))
+                schemas.append(found)
+        return cls(folder, files, schemas, damaged, union(schemas, schema))
+
+    def stream(self, columns: Mapping[str, Any], *, number: bool = False) -> Any:
+        """All rows in one pass; whatever cannot be read is named and passed over.
+
+        With `number` rows have the number of their file.
+        """
+        types = pa.schema(list(columns.items()))
+        told = types.append(pa.field(FILE, pa.int32())) if number else types
+        return pa.RecordBatchReader.from_batches(told, self._batches(types, number))
+
+    def dataset(self, columns: Mapping[str, Any]) -> Any:
+        """The rows as an Arrow data set, which can be read many times.
+
+        Files that are read whole are scanned where they lie; of others the rows are in memory.
+        """
+        from pyarrow import dataset
+
+        source, root = self.folder.place.arrow()
+        checking = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+        parquet = dataset.ParquetFileFormat(default_fragment_scan_options=checking)
+        types = pa.schema(list(columns.items()))
+        whole = [f"{root}/{file.path}" for file in self.files if file.whole]
+        fragments = [parquet.make_fragment(path, source) for path in whole]
+        scanned = dataset.FileSystemDataset(fragments, types, parquet, source)
+        partly = [self.table(file, columns) for file in self.files if not file.whole]
+        if not partly:
+            return scanned
+        return dataset.dataset([scanned, dataset.dataset(pa.concat_tables(partly))])
+
+    def table(self, file: DataFile, columns: Mapping[str, Any]) -> Any:
+        """The rows of one file that can be read."""
+        types = pa.schema(list(columns.items()))
+        return pa.concat_tables([types.empty_table(), *self._tables(file, types)])
+
+    def _batches(self, types: Any, number: bool) -> Iterator[Any]:
+        waiting: deque[tuple[int, Future[Any]]] = deque()
+        with ThreadPoolExecutor(_READERS) as pool:
+            for k, file in enumerate(self.files):
+                if file.compacted is None:
+                    waiting.append((k, pool.submit(lambda f: [*self._tables(f, types)], file)))
+                for table in [] if file.compacted is None else self._tables(file, types):
+                    yield from (numbered(table, k) if number else table).to_batches()
+                while len(waiting) >= (_AHEAD if k + 1 < len(self.files) else 1):
+                    at, read = waiting.popleft()
+                    for table in read.result():
+                        yield from (numbered(table, at) if number else table).to_batches()
+
+    def _tables(self, file: DataFile, types: Any) -> Iterator[Any]:
+        """The rows of a file, a row group at a time; what is damaged is named."""
+        source, root = self.folder.place.arrow()
+        try:
+            with file_of(f"{root}/{file.path}", source) as opened:
+                if file.compacted is None:
+                    yield _columns(opened, range(opened.num_row_groups), types)
+                    return
+                wanted = set(file.jobs)
+                for k, inside in enumerate(groups_of(file.compacted, opened)):
+                    if not wanted.isdisjoint(job for job, _ in inside):
+                        yield from self._group(file, opened, k, inside, wanted, types)
+        except _UNREADABLE as error:
+            if not self.folder.place.exists(file.path):  # compacted meanwhile
+                raise FileNotFoundError(file.path) from error
+            self.damaged.setdefault(file.path, first_line(error))
+
+    def _group(
+        self,
+        file: DataFile,
+        opened: Any,
+        number: int,
+        inside: Sequence[tuple[str, int]],
+        wanted: set[str],
+        types: Any,
+    ) -> Iterator[Any]:
+        """The rows of the wanted jobs in one row group."""
+        try:
+            table = _columns(opened, [number], types)
+        except _UNREADABLE as error:
+            self.damaged.setdefault(file.path, first_line(error))
+            return
+        if all(job in wanted for job, _ in inside):
+            yield table
+            return
+        start = 0
+        for job, rows in inside:
+            if job in wanted:
+                yield table.slice(start, rows)
+            start += rows
+
+
+def _schema_of(folder: RunFolder, file: DataFile) -> Any:
+    import pyarrow.parquet as pq
+
+    if file.compacted is not None:
+        return file.compacted.schema
+    source, root = folder.place.arrow()
+    return pq.read_schema(f"{root}/{file.path}", filesystem=source)
+
+
+def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
+    """Some columns of some row groups in their declared types, checked."""
+    there = [name for name in types.names if name in file.schema_arrow.names]
+    table = file.read_row_groups(list(groups), columns=there, use_threads=False)
+    table.validate(full=True)
+    return in_types(table, types)
+
+
+def in_types(table: Any, types: Any) -> Any:
+    there = set(table.column_names)
+    columns = [
+        table[one.name].cast(one.type) if one.name in there else _nulls(len(table), one.type)
+        for one in types
+    ]
+    return pa.table(columns, schema=types)
+
+
+def _nulls(rows: int, type_: Any) -> Any:
+    return pa.chunked_array([pa.nulls(rows, type_)])
+
+
+def numbered(table: Any, number: int) -> Any:
+    return table.append_column(
+        pa.field(FILE, pa.int32()), pa.repeat(pa.scalar(number, pa.int32()), len(table))
+    )
+
+
+def union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
+    """Every column of some files with one type: the declared one, or the first that is known."""
+    declared = {column.name: arrow_type(column.kind) for column in schema.columns}
+    found: dict[str, Any] = dict(declared)
+    for one in dict.fromkeys(s.remove_metadata() for s in schemas):
+        for name, type_ in zip(one.names, one.types, strict=True):
+            if found.get(name) is None or found[name] == pa.null():
+                found[name] = declared.get(name, _canonical(type_))
+    return {n: pa.string() if t == pa.null() else t for n, t in found.items()}
+
+
+def _canonical(type_: Any) -> Any:
+    kind = kind_of(type_)
+    return type_ if kind is None else arrow_type("number" if kind == "integer" else kind)

@@ -1,0 +1,1 @@
+"""Users of videos: which frame they prompt, and with what."""

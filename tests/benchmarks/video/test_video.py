@@ -1,0 +1,243 @@
+"""The benchmark on videos: modes, users, statistics, report, resuming."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from segmeter.benchmarks.video import VideoBenchmark
+from segmeter.benchmarks.video.simulation import simulate_video
+from segmeter.benchmarks.video.statistics import at_seconds, davis_area
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import round_from_json
+from segmeter.core.videos import FrameMasks
+from segmeter.models.drawn import Disc
+from segmeter.models.videos.frame_trackers import HandOver
+from segmeter.store import Run
+
+from ...cli.conftest import type_here
+
+RUN = ("--tracker", "flow?model=disc", "--tracker", "hand-over?model=disc", "--workers", "0",
+       "--rounds", "3")  # fmt: skip
+QUERY = """select * exclude (seconds_encode, seconds_predict, seconds_user)
+from rows order by all"""
+
+
+def planned(*users: str, **more: Any) -> Plan:
+    specs = tuple(Spec.parse(user) for user in users)
+    asked = Plan("video", (Spec("flow"),), (Spec("mini-video"),), users=specs, rounds=3, **more)
+    return VideoBenchmark().plan(asked)
+
+
+def mini() -> Any:
+    return catalogue.datasets.make("mini-video").load("blackswan")
+
+
+def rows_of(*users: str, protocol: str = "corrected") -> list[dict[str, Any]]:
+    tracker = HandOver(Disc(radius=20), "box")
+    return simulate_video(tracker, mini(), planned(*users, protocols=(protocol,)))
+
+
+def test_semi_prompts_the_first_frame_once() -> None:
+    mask, box, clicks = rows_of(
+        "first-frame?prompt=mask", "first-frame?prompt=box", "first-frame?clicks=5"
+    )
+    assert (mask["frame"], mask["masks_drawn"], mask["kinds"]) == (0, 1, "mask")
+    assert (box["boxes"], clicks["clicks"]) == (1, 5)
+    assert FrameMasks.decoded(mask["frame_masks"], (12, 240, 427)).slice(0) == (
+        mini().targets[0].mask.slice(0)
+    )
+
+
+def test_offline_prompts_the_frame_of_lowest_iou() -> None:
+    rows = rows_of("worst-frame")
+    assert [row["clicks"] for row in rows] == [3, 6, 9]
+    assert rows[0]["frame"] == 0
+    for before, after in itertools.pairwise(rows):
+        j = [float(v) for v in before["frame_j"].split()]
+        assert after["frame"] == int(np.argmin(j))
+    assert [row["frames_watched"] for row in rows] == [12, 24, 36]
+
+
+def test_online_goes_forward_and_leaves_earlier_frames_alone() -> None:
+    rows = rows_of("first-bad-frame")
+    for before, after in itertools.pairwise(rows):
+        j, t = [float(v) for v in before["frame_j"].split()], after["frame"]
+        assert t == next(k for k in range(before["frame"] + 1, 12) if j[k] < 0.75)
+        masks = [row["frame_masks"].split(" ") for row in (before, after)]
+        assert masks[0][:t] == masks[1][:t]
+    assert [row["frames_watched"] for row in rows] == [12, 12, 12]
+
+
+def test_davis_uses_each_frame_once_unless_published() -> None:
+    corrected = rows_of("scribble-robot")
+    assert len({row["frame"] for row in corrected}) == 3
+    sizes = [mini().targets[0].mask.slice(t).area for t in range(12)]
+    assert corrected[0]["frame"] == int(np.argmax(sizes))
+    assert corrected[0]["strokes"] >= 1
+    assert len(round_from_json(corrected[0]["prompt"])) == corrected[0]["strokes"]
+
+
+def test_a_persons_scribble_comes_first(tmp_path: Path) -> None:
+    stroke = {"path": [[0.5, 0.4], [0.55, 0.5]], "object_id": 1}
+    file = tmp_path / "blackswan.json"
+    file.write_text(json.dumps({"scribbles": [[], [], [stroke]]}))
+    rows = rows_of(f"replayed-scribbles?path={tmp_path}")
+    assert (rows[0]["frame"], rows[0]["strokes"]) == (2, 1)
+    assert rows[1]["frame"] != 2
+
+
+def test_users_stop_when_nothing_is_wrong() -> None:
+    rows = simulate_video(
+        catalogue.models.make("hand-over?model=oracle"), mini(), planned("first-bad-frame")
+    )
+    corrected = [row for row in rows if row["protocol"] == "corrected"]
+    assert [row["stopped"] for row in corrected] == [False, True, True]
+    assert [row["jf"] for row in corrected] == [corrected[0]["jf"]] * 3
+
+
+def test_protocols_judge_other_frames() -> None:
+    (published,), (corrected,) = (
+        rows_of("first-frame?clicks=3", protocol=p) for p in ("published", "corrected")
+    )
+    assert published["frame_masks"] == corrected["frame_masks"]
+    j = np.array([float(v) for v in corrected["frame_j"].split()])
+    assert published["j"] == pytest.approx(j[1:-1].mean(), abs=1e-4)
+    assert corrected["j"] == pytest.approx(j[1:].mean(), abs=1e-4)
+
+
+def test_time_curves_start_at_nothing() -> None:
+    quality, seconds = np.array([[0.4, 0.8]]), np.array([[20.0, 100.0]])
+    assert at_seconds(quality, seconds)[0] == pytest.approx(0.6)
+    assert at_seconds(quality, seconds / 10)[0] == pytest.approx(0.8)
+    expected = (0.5 * 20 * 0.4 + 80 * 0.6 + 100 * 0.8) / 200
+    assert davis_area(quality, seconds, np.array([200.0]))[0] == pytest.approx(expected)
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(BadInput, match="mode"):
+        VideoBenchmark().plan(Plan("video", (), (), options={"modes": "sideways"}))
+    with pytest.raises(BadInput, match="needs videos"):
+        simulate_video(Disc(), catalogue.datasets.make("mini").load("moon"), planned())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("video") / "run"
+    done = type_here("run", "video", *RUN, "-d", "mini-video", "-o", place)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def test_a_run_resumes_to_equal_rows_with_other_workers(place: Path, tmp_path: Path) -> None:
+    before = Run.open(place).sql(QUERY).to_pylist()
+    assert len(before) == 2 * 2 * (5 + 3 * 3)
+    lost = sorted((place / "jobs").rglob("*.parquet"))[:1] or sorted(place.rglob("*.parquet"))[:1]
+    for file in lost:
+        file.unlink()
+    done = type_here("run", "video", *RUN[:-4], "--rounds", "3", "--workers", "2",
+                     "-d", "mini-video", "-o", place)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert Run.open(place).sql(QUERY).to_pylist() == before
+
+
+def test_its_numbers_have_names_and_directions(place: Path) -> None:
+    run = Run.open(place)
+    rows = {(r.user, r.protocol, r.measure) for r in run.summary()}
+    for name in ("jf", "j-decay", "area", "jf@60s", "jf@8", "flicker", "seconds", "ms-frame"):
+        assert ("scribble-robot", "corrected", name) in rows
+    found = {d.measure for d in run.benchmark.differences(run)}
+    assert found == {"jf", "jf-mean"}
+
+
+def test_its_report_plays_the_video(place: Path, tmp_path: Path) -> None:
+    from segmeter.report.writing import write_report
+
+    write_report(Run.open(place), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data-play") >= 2
+    assert "Hardest moments" in page
+    assert len(page) < 6_000_000
+
+
+def test_bad_videos_fail_alone(tmp_path: Path) -> None:
+    from ...datasets.videos.test_videos import davis
+
+    root = davis(tmp_path / "DAVIS")
+    for folder in ("JPEGImages", "Annotations"):
+        source = root / folder / "480p" / "swan"
+        (root / folder / "480p" / "torn").mkdir()
+        for file in source.iterdir():
+            (root / folder / "480p" / "torn" / file.name).write_bytes(file.read_bytes())
+    torn = root / "JPEGImages" / "480p" / "torn" / "00002.jpg"
+    torn.write_bytes(torn.read_bytes()[:-40])
+    line = ("run", "video", *RUN[2:], "-d", root, "-o", tmp_path / "run", "--modes", "semi")
+    done = type_here(*line)
+    assert done.returncode == 1
+    run = Run.open(tmp_path / "run")
+    assert {row["scene"] for row in run.sql("select scene from rows").to_pylist()} == {"swan"}
+    (error,) = run.sql("select error from errors").to_pylist()
+    assert "00002.jpg' is not a whole image" in error["error"]
+
+
+def test_masks_of_another_program_are_scored(golden: Path, real_data: Path) -> None:
+    data = f"videos?path={real_data / 'davis2016'}&sequences=car-shadow"
+    scene = catalogue.datasets.make(data).load("car-shadow")
+    tracker = catalogue.models.make(f"recorded-masks?path={golden / 'video' / 'osvos'}")
+    plan = planned("first-frame?prompt=mask", protocols=("published",))
+    (row,) = simulate_video(tracker, scene, plan)
+    expected = json.loads((golden / "video" / "jf.json").read_text())["sequences"]["car-shadow"]
+    assert row["j"] == pytest.approx(expected["J"][0], abs=1e-9)
+    assert row["f"] == pytest.approx(expected["F"][0], abs=1e-9)
+
+
+def test_masks_are_exported(place: Path, tmp_path: Path) -> None:
+    from segmeter.report.mask_files import export_masks
+
+    run = Run.open(place)
+    (row,) = [
+        r
+        for r in run.job_rows("flow?model=disc", "mini-video", "blackswan")
+        if (r["user"], r["protocol"], r["round"]) == ("worst-frame", "corrected", 3)
+    ]
+    masks = FrameMasks.decoded(row["frame_masks"], (12, 240, 427))
+    written = export_masks(run, tmp_path / "davis")
+    (folder,) = {
+        f.path for f in written
+        if {"flow_model=disc", "worst-frame", "corrected"} <= set(f.path.parts)
+    }  # fmt: skip
+    for t in (0, 7):
+        values = np.asarray(Image.open(folder / f"{t:05d}.png"))
+        assert (values == masks.slice(t).dense()).all()
+    listed = export_masks(run, tmp_path / "list", "coco-vid")
+    file = next(f.path for f in listed if "flow" in str(f.path))
+    content = json.loads(file.read_text())
+    assert content["videos"][0]["length"] == len(content["annotations"][0]["segmentations"]) == 12
+    for kind in ("gif", "mp4"):
+        made = export_masks(run, tmp_path / kind, kind)[0].path
+        assert made.stat().st_size > 10_000
+    with pytest.raises(BadInput, match="videos are written as davis"):
+        export_masks(run, tmp_path, "nifti")
+
+
+def test_check_reads_every_frame(tmp_path: Path) -> None:
+    from ...datasets.videos.test_videos import davis
+
+    root = davis(tmp_path / "DAVIS")
+    done = type_here("check", root)
+    assert done.returncode == 0, done.stderr
+    assert "swan: 6 frames of 32 x 24; object 1 in 6 of 6 annotated frames" in done.stdout
+    torn = root / "JPEGImages" / "480p" / "swan" / "00004.jpg"
+    torn.write_bytes(torn.read_bytes()[:-40])
+    done = type_here("check", root)
+    assert done.returncode == 1
+    assert "00004.jpg' is not a whole image" in done.stdout

@@ -1,0 +1,124 @@
+"""The trackers with memory give the masks of transformers' own loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from segmeter.core import catalogue  # noqa: E402
+from segmeter.core.errors import BadWeights  # noqa: E402
+from segmeter.core.masks import Mask  # noqa: E402
+from segmeter.core.prompts import Click, MaskHint  # noqa: E402
+from segmeter.models.videos.memory_trackers import MemoryTracker, MemoryVideo  # noqa: E402
+
+PROMPTS = {2: [Click((100, 200)), Click((30, 40), False)], 6: [Click((120, 210))]}
+
+
+@pytest.fixture(scope="module")
+def encoded() -> MemoryVideo:
+    """A tiny random SAM 2 with memory, whose object score never blanks a mask."""
+    side = 64
+    backbone = {
+        "model_type": "sam2_hiera_det_model",
+        "image_size": [side, side],
+        "hidden_size": 16,
+        "blocks_per_stage": [1, 2, 3, 1],
+        "embed_dim_per_stage": [16, 32, 64, 128],
+        "num_attention_heads_per_stage": [1, 1, 2, 4],
+        "window_size_per_stage": [4, 4, 4, 2],
+        "global_attention_blocks": [4],
+        "window_positional_embedding_background_size": [4, 4],
+    }
+    config = transformers.Sam2VideoConfig(
+        vision_config={
+            "backbone_config": backbone,
+            "backbone_channel_list": [128, 64, 32, 16],
+            "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+        },
+        prompt_encoder_config={"image_size": side, "patch_size": 16},
+        image_size=side,
+        memory_attention_num_layers=1,
+        memory_attention_feed_forward_hidden_size=64,
+        memory_attention_rope_feat_sizes=[4, 4],
+    )
+    torch.manual_seed(3)
+    network = transformers.Sam2VideoModel(config).eval().requires_grad_(False)
+    for name, tensor in network.named_parameters():
+        if "pred_obj_score_head" in name:
+            tensor.zero_().add_(1.0 if name.endswith("bias") else 0.0)
+        else:
+            tensor.add_(0.05 * torch.randn(tensor.shape))
+    video = catalogue.datasets.make("mini-video").load("blackswan")
+    return MemoryTracker("sam2-video", network=network, device="cpu").encode(video)
+
+
+def their_session(encoded: MemoryVideo) -> Any:
+    from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoInferenceSession
+
+    length, height, width = encoded.video.shape
+    frames = torch.stack([encoded.pixels(t) for t in range(length)])
+    session = Sam2VideoInferenceSession(frames, height, width, dtype=torch.float32)
+    session.obj_id_to_idx(1)
+    return session
+
+
+def their_prompt(encoded: MemoryVideo, session: Any, t: int) -> Any:
+    """As the processor adds points, which needs torchvision."""
+    _, height, width = encoded.video.shape
+    points = [[(c.point[1] + 0.5) * 64 / width, (c.point[0] + 0.5) * 64 / height]
+              for c in PROMPTS[t]]  # fmt: skip
+    given = {
+        "point_coords": torch.tensor([[points]]),
+        "point_labels": torch.tensor([[[int(c.positive) for c in PROMPTS[t]]]], dtype=torch.int32),
+    }
+    session.add_point_inputs(0, t, given)
+    session.obj_with_new_inputs = [1]
+    return shown(encoded, encoded.network(session, frame_idx=t))
+
+
+def shown(encoded: MemoryVideo, output: Any) -> Mask:
+    high = torch.nn.functional.interpolate(
+        output.pred_masks, encoded.video.shape[1:], mode="bilinear", align_corners=False
+    )
+    return Mask.of((high[0, 0] > 0).numpy())
+
+
+def test_masks_are_those_of_transformers_loop(encoded: MemoryVideo) -> None:
+    """Two prompted frames, forward, backward, and forward again from the middle."""
+    session, track, before = their_session(encoded), encoded.begin(), encoded.frames.made
+    for t, prompts in PROMPTS.items():
+        assert track.prompt(t, prompts) == their_prompt(encoded, session, t)
+    loop = encoded.network.propagate_in_video_iterator
+    theirs = {o.frame_idx: shown(encoded, o) for o in loop(session, start_frame_idx=2)}
+    theirs |= {o.frame_idx: shown(encoded, o) for o in loop(session, 2, reverse=True)}
+    ours = dict(track.segment())
+    assert ours == theirs
+    assert sum(bool(mask) for mask in ours.values()) >= 6
+    again = {o.frame_idx: shown(encoded, o) for o in loop(session, start_frame_idx=8)}
+    assert dict(track.propagate(7, 12)) == again
+    assert encoded.frames.made - before <= 12
+
+
+def test_frames_are_encoded_once_for_all_tracks(encoded: MemoryVideo) -> None:
+    for _ in range(2):
+        track = encoded.begin()
+        track.prompt(0, [Click((100, 200))])
+        list(track.propagate(0, 4))
+    assert encoded.frames.made <= 12
+
+
+def test_a_given_mask_is_taken(encoded: MemoryVideo) -> None:
+    given = encoded.video.targets[0].mask.slice(0)
+    found = encoded.begin().prompt(0, [MaskHint(given)])
+    assert found.overlap(given) / (found | given).area > 0.5
+
+
+def test_weights_without_memory_are_refused_in_one_sentence(real_weights: Path) -> None:
+    with pytest.raises(BadWeights, match=r"has no memory .* use hand-over") as error:
+        catalogue.models.make("sam2-video", weights=str(real_weights / "sam2-hiera-tiny"))
+    assert str(error.value).count(". ") == 0
