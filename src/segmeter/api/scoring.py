@@ -42,7 +42,7 @@ def score(
 
     Examples
     --------
-    >>> import cv2, numpy as np, tempfile
+    >>> import cv2, numpy as np, segmeter, tempfile
     >>> from pathlib import Path
     >>> place = Path(tempfile.mkdtemp())
     >>> for name, width in (("truth", 10), ("network", 5)):
