@@ -199,8 +199,8 @@ def test_a_mask_hint_counts_until_there_is_a_memory() -> None:
     assert float(fresh[0, -1, -1]) == -10.0
 
 
-def test_words_are_refused_in_a_sentence() -> None:
-    with pytest.raises(BadInput, match="read no words"):
+def test_text_is_refused_in_a_sentence() -> None:
+    with pytest.raises(BadInput, match="take no text"):
         encode(second=True).predict([Request((Text("cup"),))])
 
 
