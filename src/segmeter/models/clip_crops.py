@@ -125,7 +125,7 @@ class ClipRanking:
         import transformers
 
         try:
-            network = transformers.CLIPModel.from_pretrained(
+            network: Any = transformers.CLIPModel.from_pretrained(
                 self.folder, local_files_only=True, use_safetensors=True
             )
             tokens = transformers.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
