@@ -151,7 +151,9 @@ def interrupted(
 
 
 def doubled_rows(run: str) -> int:
-    """How many rows share the key of another."""
+    """How many rows share the key of another; none where a killed merge has copied no job yet."""
+    if not RunFolder(run).place.files("jobs"):
+        return 0
     key = 'model, dataset, scene, target, "user", protocol, round'
     (found,) = (
         Run.open(run)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from segmeter.api.checking import check
     from segmeter.api.click_files import simulate_clicks
     from segmeter.api.click_maps import click_map
+    from segmeter.api.documentation_cards import make_card
     from segmeter.api.embeddings import embed_masks
     from segmeter.api.fetching import fetch, list_weights
     from segmeter.api.listing import (
@@ -103,6 +104,7 @@ _HOMES = {
     "list_weights": "api.fetching",
     "load_dataset": "api.loading",
     "load_model": "api.loading",
+    "make_card": "api.documentation_cards",
     "measure": "core.measures",
     "measure_files": "api.measuring",
     "measures": "",
@@ -167,6 +169,7 @@ __all__ = [
     "list_weights",
     "load_dataset",
     "load_model",
+    "make_card",
     "measure",
     "measure_files",
     "measures",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.by_group.breakdown import differences_by_group, in_words
+from segmeter.benchmarks.by_group.breakdown import differences_by_group
 from segmeter.benchmarks.by_group.target_groups import Key, TargetGroups, said_of_targets
 from segmeter.cli.compare import compare
 from segmeter.core.catalogue import Spec
@@ -71,7 +71,7 @@ def test_one_group_of_all_targets_is_the_whole(run: Run, tmp_path: Path) -> None
 def test_a_sentence_says_who_by_how_much_and_how_sure(run: Run) -> None:
     found = differences_by_group(run.benchmark, run, "size")
     for g in found:
-        told = in_words(g)
+        told = g.sentence()
         assert told.startswith(f"size {g.group}, ")
         assert ("not significant" in told) != g.difference.significant
         assert f"Holm over {g.comparisons} comparisons" in told

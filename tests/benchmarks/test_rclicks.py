@@ -606,7 +606,7 @@ def test_clicks_on_absent_images_can_be_left_out(clicks: Path, tmp_path: Path) -
     path = tmp_path / "clicks.csv"
     path.write_text(clicks.read_text() + "drawn,elsewhere,,,first,elsewhere,pc,1,1,9,9\n")
     plan = replace(PLAN, segmenters=PLAN.segmenters[:1], limit=1, rounds=1)
-    with pytest.raises(BadInput, match="absent=skip"):
+    with pytest.raises(BadInput, match="--absent skip"):
         run_plan(_with(plan, clicks=str(path)), tmp_path / "run", workers=0)
     tally = run_plan(_with(plan, clicks=str(path), absent="skip"), tmp_path / "run", workers=0)
     assert tally.done == 1

@@ -118,7 +118,7 @@ def test_unreadable_images_are_one_sentence_each(typed: Typed, photo: Path) -> N
     broken.write_bytes(photo.read_bytes()[:-20])
     text.write_text("no image")
     for path, sentence in (
-        (broken, "breaks off before its end"),
+        (broken, "is not a whole image"),
         (text, "is not a whole image"),
         (folder, "holds no images"),
         (photo.parent / "missing.png", "no file"),

@@ -76,6 +76,9 @@ WORDS: dict[str, list[str]] = {
     "study withdraw": ["RUN/plan.json", "code"],
     "table": ["RUN", "--format", "html"],
     "clicks train": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
+    "card annotation": ["RUN", "-o", "OUT"],
+    "card dataset": ["RUN", "-o", "OUT"],
+    "card model": ["disc", "-o", "OUT", "--run", "RUN"],
     "embeddings": ["-m", "colours", "-d", "RUN", "-o", "OUT/masks.npz"],
     "train decoder": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
 }

@@ -17,7 +17,7 @@ from segmeter.core.prompts import (
     MaskHint,
     Prompt,
     Scribble,
-    Words,
+    Text,
     check_inside,
     from_json,
     round_from_json,
@@ -31,7 +31,7 @@ prompts = (
     st.builds(Click, points, st.booleans())
     | st.builds(Box, points, points)
     | st.builds(Scribble, st.lists(points, max_size=5).map(tuple), st.booleans())
-    | st.builds(Words, st.text(max_size=20))
+    | st.builds(Text, st.text(max_size=20))
     | st.just(MaskHint(Mask.box((9, 9), (1, 2), (4, 5))))
 )
 
@@ -70,7 +70,7 @@ def test_a_prompt_that_cannot_be_of_the_scene_is_refused(prompt: Any, said: str)
 
 def test_prompts_inside_are_taken_and_boxes_may_reach_past_the_edge() -> None:
     image = Image("mine", "1", np.zeros((8, 10, 3), np.uint8), [])
-    check_inside([Click((np.float32(7.4), 9)), Box((-3, 0), (9, 20)), Words("cat")], image)
+    check_inside([Click((np.float32(7.4), 9)), Box((-3, 0), (9, 20)), Text("cat")], image)
 
 
 @pytest.mark.parametrize(

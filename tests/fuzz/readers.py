@@ -20,6 +20,7 @@ from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.videos import FrameMasks
+from segmeter.datasets.recorded_prompts import read_prompts
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
@@ -91,6 +92,19 @@ def _prompts() -> list[bytes]:
 
 def _read_prompts(path: Path) -> None:
     round_from_json(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def _prompt_tables() -> list[bytes]:
+    lines = ["scene,target,round,prompt"]
+    for number, raw in enumerate(_prompts()[:2], 1):
+        quoted = raw.decode().replace('"', '""')
+        lines.append(f'a,1,{number},"{quoted}"')
+    return ["\n".join(lines).encode()]
+
+
+def _read_prompt_table(path: Path) -> None:
+    read_prompts.cache_clear()
+    read_prompts(path)
 
 
 def _volume_masks() -> list[bytes]:
@@ -528,6 +542,7 @@ READERS: dict[str, Reader] = {
     "recorded-masks": Reader(_label_png, lambda path: read_label_png(path, (12, 16)), "a.png"),
     "video-masks": Reader(_video_masks, _read_video_masks, "a.txt", text_changed),
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
+    "prompt-table": Reader(_prompt_tables, _read_prompt_table, "a.csv", text_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),
     "checkpoints": Reader(_checkpoints, _read_weights, "a.pth", needs="torch"),
     "model-folders": Reader(

@@ -133,5 +133,5 @@ def test_a_wrong_log_is_refused_in_a_sentence(tmp_path: Path, text: str, said: s
     (tmp_path / "log").write_text(text)
     with pytest.raises(BadInput, match=said):
         read_log(tmp_path / "log")
-    with pytest.raises(NotFound, match="no log at"):
+    with pytest.raises(NotFound, match="no file"):
         read_log(tmp_path / "other")

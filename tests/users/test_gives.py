@@ -11,8 +11,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 from segmeter.models.drawn import Disc
 
-# The replay needs a file of clicks, and gives nothing else.
-NAMES = sorted(entry.name for entry in catalogue.users if entry.name != "replay")
+# These need a file of clicks or prompts.
+REPLAYS = ("replay", "recorded-prompts")
+NAMES = sorted(entry.name for entry in catalogue.users if entry.name not in REPLAYS)
 
 
 def drawn(volume: bool) -> Scene:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
-from segmeter.core.prompts import Click
+from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Image, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
@@ -75,3 +77,44 @@ def test_after_one_click_the_person_is_content(clicks: str) -> None:
         seen.scene, seen.target, seen.mask, (Click((1, 1)),), "corrected", seen.encoded
     )
     assert user.next(after, generator(0)) is None
+
+
+def test_recorded_prompts_of_any_kind_are_replayed_round_by_round(tmp_path: Path) -> None:
+    import segmeter
+
+    table = tmp_path / "prompts.csv"
+    table.write_text(
+        "scene,target,annotator,round,prompt\n"
+        'a,,,1,"{""box"": [[2, 2], [9, 9]]}"\n'
+        'a,,,2,"{""click"": [5, 5], ""positive"": true}"\n'
+    )
+    user = catalogue.users.make(Spec("recorded-prompts", {"file": str(table)}))
+    assert user.gives == {"box"}
+    assert user.gives_later == {"click"}
+    pixels = np.zeros((12, 12, 3), np.uint8)
+    target = segmeter.Target("1", Mask.box((12, 12), (2, 2), (10, 10)))
+    scene = segmeter.Image("mine", "a", pixels, [target])
+    seen = [
+        user.next(
+            segmeter.Observation(scene, target, target.mask, (), "corrected", None, None, k), None
+        )
+        for k in (1, 2, 3)
+    ]
+    assert seen == [(Box((2, 2), (9, 9)),), (Click((5, 5), True),), None]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("a,1,nonsense", "line 2: prompt 'nonsense' cannot be read"),
+        ('a,0,"{""box"": [[2, 2], [9, 9]]}"', "rounds count from 1, not 0"),
+    ],
+)
+def test_a_wrong_line_of_recorded_prompts_is_named(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
+    from segmeter.datasets.recorded_prompts import read_prompts
+
+    (tmp_path / "a.csv").write_text(f"scene,round,prompt\n{line}\n")
+    with pytest.raises(BadInput, match=sentence):
+        read_prompts(tmp_path / "a.csv")

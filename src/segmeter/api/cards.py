@@ -45,7 +45,7 @@ def _described(registry: Registry[Any], name: str, places: Roots) -> Any:
 def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:
     """Options that may follow the name; of a benchmark, those of `segmeter run BENCHMARK`."""
     declared = getattr(entry.make, "options", None)
-    if isinstance(declared, tuple):  # users have a property of that name
+    if isinstance(declared, tuple):
         return {o.name: {"default": o.default if o.default != "" else None}
                 for o in declared if o.help}  # fmt: skip
     return {

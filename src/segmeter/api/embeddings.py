@@ -170,7 +170,7 @@ def _thumbnail(scene: Scene, mask: Any, side: int = 72) -> npt.NDArray[np.uint8]
 
     rows, columns = embedding_crop(mask)
     pixels, inside = scene.pixels[rows, columns], mask.dense()[rows, columns]
-    shown = np.where(inside[..., None], pixels, pixels // 3)
+    shown = np.where(inside[..., None], pixels, pixels // 2)
     scale = side / max(shown.shape[:2])
     size = [max(1, round(n * scale)) for n in shown.shape[:2]]
     small = cv2.resize(shown, (size[1], size[0]), interpolation=cv2.INTER_AREA)

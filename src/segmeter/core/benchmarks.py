@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One number with its doubt."""
+    """One number with its confidence interval; `nan` where there is no interval."""
 
     model: str
     dataset: str
@@ -49,6 +49,11 @@ class SummaryRow:
     low: float
     high: float
     targets: int
+
+    def __post_init__(self) -> None:
+        for name in ("value", "low", "high"):
+            if math.isnan(getattr(self, name)):  # one object, so that equal rows compare equal
+                object.__setattr__(self, name, math.nan)
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -208,8 +208,10 @@ def _one_prediction_per_request(trial: _Trial) -> Iterator[str]:
         yield f"{len(requests)} requests returned {len(predictions)} predictions"
     if len(trial.encoded.predict([])) != 0:
         yield "an empty list of requests returned a prediction"
-    for prediction in predictions:
-        yield from _prediction(prediction, trial.scene)
+    for request, prediction in zip(requests, predictions, strict=False):
+        named = any(isinstance(prompt, Text) for prompt in request.prompts)
+        if not named or len(prediction.scores):  # nothing may be there that a phrase names
+            yield from _prediction(prediction, trial.scene)
 
 
 def _prediction(prediction: Prediction, scene: Scene) -> Iterator[str]:

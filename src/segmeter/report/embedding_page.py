@@ -31,8 +31,9 @@ h2 {{ font-size: 1.05rem; margin: 1.5rem 0 .5rem; }}
 .bar {{ position: sticky; top: 0; background: #fff; padding: .6rem 0; border-bottom: 1px solid #ccc;
   display: flex; gap: 1rem; align-items: center; flex-wrap: wrap; z-index: 1; }}
 .bar input[type=range] {{ width: min(22rem, 90vw); }}
-.grid {{ display: flex; flex-wrap: wrap; gap: .5rem; margin-top: .8rem; }}
-button.object {{ border: 3px solid transparent; padding: 0; background: none; width: 78px;
+.grid {{ display: flex; flex-wrap: wrap; align-items: flex-start; gap: .5rem; margin-top: .8rem; }}
+button.object {{ border: 3px solid transparent; min-height: 108px; padding: 0;
+  background: none; width: 78px;
   text-align: left; cursor: pointer; font: 11px/1.25 system-ui, sans-serif; color: inherit; }}
 button.object img {{ width: 72px; height: 72px; display: block; }}
 button.object.above {{ border-color: #0060b0; }}
@@ -75,7 +76,7 @@ function draw() {{
   order.sort((a, b) => cosine(query, b) - cosine(query, a) || a - b);
   const first = card(query, null);
   first.classList.add("query");
-  grid.replaceChildren(first, ...order.slice(0, 300).map(i => card(i, cosine(query, i))));
+  grid.replaceChildren(first, ...order.slice(0, 96).map(i => card(i, cosine(query, i))));
   mark();
 }}
 function mark() {{

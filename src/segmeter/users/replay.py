@@ -1,4 +1,4 @@
-"""The replay user: repeats clicks that real people made."""
+"""The replay users: repeat clicks, or prompts of any kind, that real people gave."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
 from segmeter.core.errors import BadInput
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Click, Prompt, Prompts, kind_of
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks
+from segmeter.datasets.recorded_prompts import read_prompts
 
-__all__ = ["NAMES", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
+__all__ = ["NAMES", "RecordedUser", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -64,6 +66,53 @@ class ReplayUser:
             point = file.points[place][0].astype(np.float64)
         y, x = np.clip(point, 0, np.array(shape) - 1)
         return Click((float(y), float(x)), True)
+
+
+@catalogue.users.add(
+    "recorded-prompts", summary="repeats recorded clicks, boxes and strokes (file=TABLE)"
+)
+@dataclass(frozen=True, slots=True)
+@capable(GivesLater, GivesPrompts)
+class RecordedUser:
+    """Gives the prompts of a table, round by round, then accepts the mask.
+
+    `file` is a table as `datasets.recorded_prompts` documents; `annotator` chooses one of several
+    people. A line without a data set, target or annotator is for all.
+    """
+
+    file: str
+    annotator: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"recorded-prompts-{self.annotator}" if self.annotator else "recorded-prompts"
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return self._kinds(first=True)
+
+    @property
+    def gives_later(self) -> frozenset[str]:
+        return self._kinds(first=False)
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        sessions = read_prompts(Path(self.file))
+        scene, target = observation.scene, observation.target.id
+        for dataset in (scene.dataset, ""):
+            for name in (target, ""):
+                key = (dataset, scene.id, name, self.annotator)
+                if key in sessions:
+                    return sessions[key].get(observation.round)
+        return None
+
+    def _kinds(self, *, first: bool) -> frozenset[str]:
+        return frozenset(
+            kind_of(prompt)
+            for rounds in read_prompts(Path(self.file)).values()
+            for turn, prompts in rounds.items()
+            if (turn == 1) is first
+            for prompt in prompts
+        )
 
 
 def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:

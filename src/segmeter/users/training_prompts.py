@@ -62,7 +62,7 @@ class TrainingPrompts:
         in SAM 2.
     """
 
-    gives: ClassVar[frozenset[str]] = frozenset({"box", "click"})
+    gives: ClassVar[frozenset[str]] = frozenset({"box"})
     box: str = "sam"
     boxes: float = 0.5
     from_object: float = 0.0

@@ -21,7 +21,7 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
-from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words  # noqa: E402
+from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
@@ -199,9 +199,9 @@ def test_a_mask_hint_counts_until_there_is_a_memory() -> None:
     assert float(fresh[0, -1, -1]) == -10.0
 
 
-def test_words_are_refused_in_a_sentence() -> None:
-    with pytest.raises(BadInput, match="read no words"):
-        encode(second=True).predict([Request((Words("cup"),))])
+def test_text_is_refused_in_a_sentence() -> None:
+    with pytest.raises(BadInput, match="take no text"):
+        encode(second=True).predict([Request((Text("cup"),))])
 
 
 @settings(max_examples=8, deadline=None)

@@ -138,8 +138,8 @@ def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
         places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
     made, titles = [], display_names(run.plan.datasets)
-    order = [str(spec) for spec in run.plan.datasets]
-    for (dataset, user), members in sorted(places.items(), key=lambda p: order.index(p[0][0])):
+    order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
+    for (dataset, user), members in sorted(places.items(), key=lambda p: order.get(p[0][0], 0)):
         where = titles.get(dataset, dataset)
         made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
     return made

@@ -1,0 +1,97 @@
+"""Cards: every question, facts from data and runs, kept answers, and metadata that hubs read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.api.documentation_cards import QUESTIONS, Card
+from segmeter.core.errors import BadInput
+
+
+def test_every_question_of_the_supplement_is_asked(golden: Path) -> None:
+    listed = json.loads((golden / "words" / "cards.json").read_text())
+    kinds = {"Data set card": "dataset", "Annotation card": "annotation", "Model card": "model"}
+    asked = [
+        (kind, section, number)
+        for kind, sections in QUESTIONS.items()
+        for section, topics in sections.items()
+        for number in range(1, len(topics) + 1)
+    ]
+    wanted = [(kinds[e["card"]], e["section"], e["number"]) for e in listed]
+    assert sorted(asked) == sorted(wanted)
+    for entry in listed:
+        topic = QUESTIONS[kinds[entry["card"]]][entry["section"]][entry["number"] - 1]
+        assert entry["topic"].endswith(topic)
+
+
+def test_a_data_set_card_counts_what_is_there(tmp_path: Path) -> None:
+    for folder in ("images", "masks"):
+        (tmp_path / folder).mkdir()
+    import cv2
+
+    labels = np.zeros((40, 60), np.uint8)
+    labels[5:15, 5:25], labels[20:35, 30:50] = 1, 2
+    cv2.imwrite(str(tmp_path / "images" / "a.png"), np.zeros((40, 60, 3), np.uint8))
+    cv2.imwrite(str(tmp_path / "masks" / "a.png"), labels)
+    card = segmeter.make_card("dataset", str(tmp_path))
+    assert card.filled["Composition", 2].startswith("1 image and 2 masks (2.0 per image")
+    assert "60 x 40" in card.filled["Composition", 2]
+    assert card.filled["Composition", 8].startswith("0 masks repeat")
+    assert "TODO(author)" in card.to_markdown()
+
+
+def test_answers_of_people_are_kept_when_a_card_is_made_again(tmp_path: Path) -> None:
+    card = segmeter.make_card("dataset", "mini")
+    card.write(tmp_path)
+    content = json.loads((tmp_path / "card.json").read_text())
+    assert len(content["questions"]) == 55
+    content["questions"][0]["answer"] = "To teach."
+    (tmp_path / "card.json").write_text(json.dumps(content))
+    again = segmeter.make_card("dataset", "mini", earlier=tmp_path / "card.json")
+    again.write(tmp_path)
+    assert again.open_questions == card.open_questions - 1
+    assert "To teach." in (tmp_path / "README.md").read_text()
+    assert json.loads((tmp_path / "card.json").read_text())["questions"][0]["answer"] == "To teach."
+    with pytest.raises(BadInput, match="is a dataset card, not a model card"):
+        segmeter.make_card("model", "disc", earlier=tmp_path / "card.json")
+    (tmp_path / "card.json").write_text("{")
+    with pytest.raises(BadInput, match="cannot be read as a card"):
+        segmeter.make_card("dataset", "mini", earlier=tmp_path / "card.json")
+
+
+@pytest.fixture(scope="module")
+def model_card(tmp_path_factory: pytest.TempPathFactory) -> Card:
+    out = tmp_path_factory.mktemp("card") / "run"
+    segmeter.evaluate(["oracle", "disc"], "mini", out=out, rounds=2, limit=2)
+    return segmeter.make_card("model", "disc", runs=[out])
+
+
+def test_a_model_card_reports_the_results_of_runs_with_intervals(model_card: Card) -> None:
+    results: Any = model_card.metadata["model-index"][0]["results"]
+    assert {entry["dataset"]["name"] for entry in results} == {"mini"}
+    metric = results[0]["metrics"][0]
+    assert metric["args"]["low"] <= metric["value"] <= metric["args"]["high"]
+    assert "mini" in model_card.filled["Evaluation data", 1]
+    assert "cores" in model_card.filled["Factors", 2]
+
+
+def test_hugging_face_reads_the_model_index(model_card: Card) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    read = hub.ModelCard(model_card.to_markdown())
+    found = read.data.eval_results
+    assert found
+    assert {result.dataset_name for result in found} == {"mini"}
+    assert read.data.to_dict()["model-index"][0]["name"] == "disc"
+
+
+def test_an_annotation_card_leaves_its_questions_to_people() -> None:
+    card = segmeter.make_card("annotation", "mini")
+    assert card.open_questions == 21
+    with pytest.raises(BadInput, match="no card 'modle'"):
+        segmeter.make_card("modle", "disc")  # type: ignore[arg-type]
