@@ -121,8 +121,8 @@ def researcher() -> str:
 def _without_waiting(table: str) -> str:
     """A Markdown table whose third column, hours of waiting for this machine, is dots."""
     lines = [line.split("|") for line in table.splitlines()]
-    for cells in lines[2:]:
-        if len(cells) > 4:
+    for cells in lines:
+        if len(cells) > 4 and "waiting" not in cells[3] and "---" not in cells[3]:
             cells[3] = " · "
     return "\n".join("|".join(cells) for cells in lines)
 
