@@ -11,9 +11,13 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 from segmeter.models.drawn import Disc
 
-# These need a file of clicks or prompts.
+# These need a file of clicks or prompts; users of videos have tests of their own.
 REPLAYS = ("replay", "recorded-prompts")
-NAMES = sorted(entry.name for entry in catalogue.users if entry.name not in REPLAYS)
+NAMES = sorted(
+    entry.name
+    for entry in catalogue.users
+    if entry.name not in REPLAYS and ".videos." not in entry.source
+)
 
 
 def drawn(volume: bool) -> Scene:
