@@ -33,7 +33,7 @@ def test_without_weights_it_plays_what_needs_none(monkeypatch: pytest.MonkeyPatc
 def test_other_demos_there_are_none(typed: Any) -> None:
     code, _, err = typed("demo", "films")
     assert code == 2
-    assert "no demo 'films'; it is images or volumes" in err
+    assert "no demo 'films'; it is images, volumes or video" in err
 
 
 def test_networks_come_first_where_their_weights_are(monkeypatch: pytest.MonkeyPatch) -> None:

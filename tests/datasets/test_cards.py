@@ -17,7 +17,7 @@ from segmeter.datasets.volumes.volume_folder import SETS
 from segmeter.datasets.zeroshot.suite import SUITE
 
 NAMES = [entry.name for entry in catalogue.datasets if not required(entry)]
-WITHIN = {"mini", "mini-volumes", "drawn"}
+WITHIN = {"mini", "mini-volumes", "mini-video", "drawn"}
 VOLUMES = {published.card.name for published in SETS}
 ELSEWHERE = {
     "sbd",

@@ -1,4 +1,4 @@
-"""Every model on the shelf keeps the promises the instrument relies on."""
+"""Every registered model keeps the rules that runs rely on."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.scenes import Scene
 from segmeter.models.conformance import check, drawn_scene
 from segmeter.models.drawn import Disc, DiscEncodedScene
+from segmeter.models.videos.frame_trackers import FunctionTracker
 
 SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
@@ -45,7 +46,7 @@ class _Faulty:
 
     @property
     def card(self) -> ModelCard:
-        abilities = {"click", "words"} if self.fault == "abilities" else {"click", "box"}
+        abilities = {"click", "text"} if self.fault == "abilities" else {"click", "box"}
         return ModelCard("faulty", "", frozenset(abilities))
 
     def encode(self, scene: Scene) -> Any:
@@ -87,7 +88,7 @@ class _FaultyEncodedScene:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ("abilities", "said to take 'words' prompts"),
+        ("abilities", "said to take 'text' prompts"),
         ("pixels", "changes the scene's pixels"),
         ("size", "a mask has size"),
         ("state", "do not always give the same prediction"),
@@ -150,3 +151,11 @@ def test_an_ability_nobody_knows_is_named() -> None:
     odd = ModelCard("odd", "", frozenset({"telepathy"}))
     object.__setattr__(model, "card", odd)
     assert any("telepathy" in fault for fault in check(model))
+
+
+def test_a_tracker_that_leaves_out_frames_is_named() -> None:
+    def first_only(frames: Sequence[Any], prompts: object) -> list[Any]:
+        return [np.zeros(frames[0].shape[:2], bool)]
+
+    (fault,) = check(FunctionTracker(first_only))
+    assert "frame" in fault

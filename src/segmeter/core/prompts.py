@@ -214,7 +214,7 @@ def kind_of(prompt: Prompt) -> str:
     """The kind of a prompt, as rows and cost models name it.
 
     >>> kind_of(Click((3, 4))), kind_of(Text("a dog"))
-    ("click", "text")
+    ('click', 'text')
     """
     match prompt:
         case Click():

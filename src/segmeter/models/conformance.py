@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,11 +29,12 @@ from segmeter.core.models import (
 )
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
+from segmeter.core.videos import TracksObjects, Video
 
 __all__ = ["check"]
 
 PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "text"})
-OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})
+OTHER_ABILITIES = frozenset({"automatic", "differentiable", "video", "volume"})
 
 ROUNDING = 1e-3
 """Fraction of pixels that may change with batching: sums are taken in another order, and pixels
@@ -45,6 +46,8 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
     faults = list(_parts(model))
     if faults:
         return faults
+    if "video" in model.card.abilities:
+        return _tracking_faults(model)
     if scene is None:
         scene = drawn_volume() if "volume" in model.card.abilities else drawn_scene()
     try:
@@ -63,6 +66,24 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         except Exception as error:  # noqa: BLE001  as above
             faults.append(f"predict(requests) raises {_said(error)}")
     return list(dict.fromkeys(faults))
+
+
+def _tracking_faults(model: Model) -> list[str]:
+    """Rules that a tracker breaks on four equal frames, of which it is given the first object."""
+    still = drawn_scene()
+    header = Header("video", (4, *still.shape))
+    video = Video("drawn", "ellipse", lambda t: still.pixels, [], header=header)
+    height, width = still.shape
+    try:
+        track = cast("TracksObjects", model.encode(video)).begin()
+        masks = {0: track.prompt(0, [Click((height / 2, width / 2))])}
+        masks |= dict(track.segment())
+    except Exception as error:  # noqa: BLE001  a user's model may raise anything
+        return [f"tracking raises {_said(error)}"]
+    if sorted(masks) != list(range(len(video))):
+        return [f"segment() gives masks of frames {sorted(masks)} of a video of {len(video)}"]
+    sizes = {mask.shape for mask in masks.values()}
+    return [] if sizes == {still.shape} else [f"masks have the sizes {sizes}, not {still.shape}"]
 
 
 def _said(error: Exception) -> str:

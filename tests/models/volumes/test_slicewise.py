@@ -140,7 +140,7 @@ def test_prompts_lie_in_the_slices_they_cross():
 
 def test_words_and_slices_that_are_not_there_are_refused():
     encoded = Slicewise(Disc()).encode(volume())
-    with pytest.raises(BadInput, match="words does not lie in slices"):
+    with pytest.raises(BadInput, match="a text does not lie in slices"):
         encoded.predict([Request((Text("liver"),))])
     with pytest.raises(BadInput, match="has no slice 6: it has 6"):
         encoded.predict([Request((Click((6, 1, 1)),))])
