@@ -19,7 +19,7 @@ from segmeter.benchmarks.report_parts import (
 )
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
-from segmeter.core.benchmarks import Results, Row
+from segmeter.core.benchmarks import Difference, Results, Row
 from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, round_from_json
@@ -74,7 +74,10 @@ def sections(run: Results) -> list[Section]:
 
 def _results(run: Results) -> Section:
     benchmark = VideoBenchmark()
-    cards, rows = cards_by_name(benchmark.statistics(run)), benchmark.summary(run)
+    cards, users = cards_by_name(benchmark.statistics(run)), [str(u) for u in run.plan.users]
+    rows = sorted(  # trackers of one mode next to each other
+        benchmark.summary(run), key=lambda r: users.index(r.user) if r.user in users else 0
+    )
     blocks: list[Block] = [a for a in [_answer(run)] if a is not None]
     for names, stem, caption in (
         (_SHOWN, "video", "J&F after the last round, and what it cost"),
@@ -84,7 +87,8 @@ def _results(run: Results) -> Section:
             n: Column(cards[n].title, cards[n].unit, cards[n].digits, better=cards[n].better)
             for n in names
         }
-        by = {Column("data"): lambda row: row.dataset, Column("user"): _user}
+        by = {Column("data"): _dataset} if len(run.plan.datasets) > 1 else {}
+        by[Column("user")] = _user
         note = "95 % intervals from resampling videos."
         blocks.append(
             summary_table(stem, rows, columns, by=by, who="tracker", caption=caption, note=note)
@@ -101,22 +105,47 @@ def _results(run: Results) -> Section:
     return Section("Results", text, blocks)
 
 
+def _dataset(row: object) -> str:
+    return str(getattr(row, "dataset", ""))
+
+
 def _user(row: object) -> str:
     return str(getattr(row, "user", ""))
 
 
 def _answer(run: Results) -> Answer | None:
-    """The best tracker after the last round of the first mode with several rounds."""
-    lead = run.plan.leading_protocol
-    rows = [r for r in VideoBenchmark().summary(run) if r.measure == "jf" and r.protocol == lead]
+    """The best tracker of the first mode with several rounds, and whether that is significant."""
+    benchmark, lead = VideoBenchmark(), run.plan.leading_protocol
+    rows = [r for r in benchmark.summary(run) if r.measure == "jf" and r.protocol == lead]
     if not rows:
         return None
     user = next((r.user for r in rows if not r.user.startswith("first-frame")), rows[0].user)
     best = max((r for r in rows if r.user == user), key=lambda r: (r.value, r.model))
     limits = "" if np.isnan(best.low) else f"({best.low:.1f} to {best.high:.1f})"
     shown = Quantity(f"{best.value:.1f} %", Value.of(best), limits, "jf")
-    where = f"Highest J&F on {best.dataset} with {user}: {best.model}, "
-    return Answer(phrase(where, shown, "."))
+    pairs = [
+        d
+        for d in benchmark.differences(run)
+        if (d.measure, d.protocol, d.dataset, d.user) == ("jf", lead, best.dataset, user)
+        and best.model in (d.first, d.second)
+    ]
+    where = f"Highest J&F on {best.dataset} with {user}: **{best.model}**, "
+    failed = run.sql("select count(distinct (dataset, scene)) as n from errors").to_pylist()[0]["n"]
+    lost = f" {failed} videos failed and are in no number." if failed else ""
+    return Answer(phrase(where, shown, f"{_lead(best.model, pairs)}.{lost}"))
+
+
+def _lead(best: str, pairs: Sequence[Difference]) -> str:
+    """Of which other trackers the best one is significantly ahead."""
+    others = {d.second if d.first == best else d.first: d.significant for d in pairs}
+    if not others:
+        return ""
+    sure = [name for name, significant in others.items() if significant]
+    if len(sure) == len(others):
+        return ", significantly ahead of every other"
+    if not sure:
+        return ", but its lead is not significant"
+    return f", significantly ahead of {' and '.join(sure)} only"
 
 
 def _curves(run: Results, leading: Sequence[Tables]) -> Section:
