@@ -291,6 +291,22 @@ def test_a_run_of_which_nothing_was_finished_points_to_no_report(
     assert list((out / "errors").iterdir())
 
 
+def test_the_reason_is_the_last_line_that_a_terminal_shows(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    words = ("run", "noc", "-m", f"{file}:Broken", "-d", "drawn", "--limit", 1, "--workers", 0)
+    both = subprocess.run(
+        [*SEGMETER, *map(str, words), "-o", str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert both.returncode == 1
+    assert "the image is out of focus" in both.stdout.strip().splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
