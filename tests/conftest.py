@@ -23,6 +23,8 @@ EXCUSES = (
     "no PostgreSQL here",
     "needs a TeX",
     "timm",
+    "missing is the package nnInteractive",  # pulls torchvision and gigabytes of CUDA
+    "missing is the package 'nnInteractive'",
     "this version of transformers has no",
 )
 
