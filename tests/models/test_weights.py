@@ -233,3 +233,16 @@ def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, sto
     inside = {"model": {"a": torch.ones(1)}, "epoch": 3}
     torch.save(inside, found)
     assert weights.named_tensors(found, "model") == inside["model"]
+
+
+@pytest.mark.parametrize("layers", ["1e999", "[1]", '"many"'])
+def test_a_config_with_an_impossible_number_of_blocks_is_refused(
+    layers: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "sam-vit-b"
+    folder.mkdir()
+    text = f'{{"model_type": "sam", "vision_config": {{"num_hidden_layers": {layers}}}}}'
+    (folder / "config.json").write_text(text)
+    (folder / "model.safetensors").write_bytes(b"")
+    with pytest.raises(BadWeights, match="is not a model's config"):
+        catalogue.models.make("sam-vit-b", weights=str(tmp_path))

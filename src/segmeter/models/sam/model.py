@@ -303,7 +303,14 @@ def _check_config(path: Path, kind: Kind) -> None:
     try:
         config = json.loads(file.read_text())
         found, blocks = config["model_type"], _blocks(config.get("vision_config") or {})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
     if found not in list(_CONFIGS[kind.family]):  # a list: what was found may be unhashable
         raise BadWeights(
