@@ -11,8 +11,6 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.runtime.remote_files import Roots
 
-__all__ = ["facts_of"]
-
 
 def facts_of(registry: Registry[Any], name: str, places: Roots) -> dict[str, Any]:
     """Name, summary, options, and whatever its card says; what is not here says why.

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from segmeter.datasets.recorded_clicks import Clicks, Key
     from segmeter.measures.clicks import Sides
 
-__all__ = [
-    "clicked_datasets",
-    "compare_clicks",
-    "simulate_clicks",
-    "warn_of_samples",
-    "warn_of_skipped",
-]
+__all__ = ["simulate_clicks", "warn_of_skipped"]
 
 Tell = Callable[[str], None]
 _MAPS = ("uniform", "distance", "prior")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from segmeter.core.masks import Mask
     from segmeter.stats.costs import FittedCosts
 
-__all__ = ["cost_facts", "cost_lines", "fit_clicks", "fit_costs", "fit_published_clicks"]
+__all__ = ["cost_lines"]
 
 Tell = Callable[[str], None]
 # Name of the table, data set, and the file that has masks of all targets without images.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from segmeter.clickability.training.samples import TrainingSample
     from segmeter.clickability.training.training_loop import Recipe
 
-__all__ = ["TrainedClicks", "train_clicks"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainedClicks:

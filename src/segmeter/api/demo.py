@@ -13,7 +13,7 @@ from typing import Any
 from segmeter.api.runs import Run
 from segmeter.core.errors import NotFound, SegmeterError, check_choice
 
-__all__ = ["available_model", "demo"]
+__all__ = ["available_model"]
 
 _NETWORKS = ("sam2-hiera-tiny", "mobile-sam")
 _CLASSICAL = ("grabcut", "random-walker")

@@ -20,7 +20,7 @@ from segmeter.api.runs import open_run
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.wording import counted
 
-__all__ = ["QUESTIONS", "Card", "make_card"]
+__all__ = ["make_card"]
 
 Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"

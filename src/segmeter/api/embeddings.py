@@ -15,7 +15,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Scene
 from segmeter.stats.retrieval import cosines
 
-__all__ = ["MaskEmbeddings", "embed_masks"]
+__all__ = ["embed_masks"]
 
 Floats = npt.NDArray[np.float64]
 _NEIGHBOURS = 5

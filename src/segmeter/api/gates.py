@@ -16,7 +16,7 @@ from segmeter.core.plans import display_names
 if TYPE_CHECKING:
     from segmeter.api.runs import Run
 
-__all__ = ["Gate", "GateLine", "differences_markdown", "judge"]
+__all__ = ["differences_markdown"]
 
 _CONDITION = re.compile(r"(\S+) (worse|may be worse)(?: by ([0-9.]+))?")
 

@@ -25,13 +25,11 @@ __all__ = [
     "Dataset",
     "as_model",
     "dataset_spec",
-    "is_own_data",
     "load_dataset",
     "load_model",
     "parsed_options",
     "protocol_names",
     "roots_of",
-    "scene_of",
 ]
 
 Array = npt.NDArray[Any]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from segmeter.measures.proposals import ProposalCurve
 
-__all__ = ["Measured", "check_figure", "measure_files"]
+__all__ = ["Measured", "measure_files"]
 
 KINDS = ("partition", "object", "proposals")
 _REGION = ("iou", "dice", "precision", "recall")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from segmeter.benchmarks.seism.pairs import PairScores
     from segmeter.measures.meta import Densities
 
-__all__ = ["MetaMeasures", "meta_measures"]
+__all__ = ["meta_measures"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sessions import Session
 
-__all__ = ["Predictor", "as_clicks"]
+__all__ = ["Predictor"]
 
 
 class Predictor:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from segmeter.engine import Tally
     from segmeter.report.browse_server import BrowseServer
 
-__all__ = ["Run", "data_roots", "open_run"]
+__all__ = ["Run", "open_run"]
 
 _COST_KEYS = {"time": "hours", "waiting": "waiting_hours", "saved": "saved_percent"}
 _LANGUAGES = {"md": "markdown", "tex": "latex"}

@@ -14,8 +14,6 @@ from segmeter.datasets.zeroshot.suite import SUITE
 if TYPE_CHECKING:
     from segmeter.api.runs import Run
 
-__all__ = ["ZERO_SHOT", "zero_shot"]
-
 # Benchmarks and the data sets that the paper reports (Kirillov et al., 2023).
 ZERO_SHOT: dict[str, tuple[str, ...]] = {
     "points": tuple(kind.name for kind in SUITE),

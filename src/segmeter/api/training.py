@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segmeter.training.decoder_training import DecoderSettings, Progress
     from segmeter.training.noc_changes import NocChange
 
-__all__ = ["DecoderTraining", "split_scenes", "train_decoder"]
+__all__ = ["DecoderTraining", "train_decoder"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.core.sessions import Judge
 from segmeter.stats.statistics import Statistic, cards_by_name, differences_of, summary_of
 
-__all__ = ["Declared", "Numbers", "once_per_run"]
-
 T = TypeVar("T")
 Numbers = dict[tuple[tuple[str, str, str, str], str], SummaryRow]
 """Rows of a summary by their group and the name of the statistic."""

@@ -28,8 +28,6 @@ from segmeter.measures.instances import (
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Better, Statistic, cards_by_name, percentiles, resampling
 
-__all__ = ["MASK_ROWS", "Masks"]
-
 _PER_IMAGE: Mapping[str, tuple[str, Better]] = {
     "msa": ("mean segmentation accuracy", "higher"),
     "pq": ("PQ", "higher"),

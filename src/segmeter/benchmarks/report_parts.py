@@ -30,33 +30,6 @@ from segmeter.core.sections import (
 from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Resampling
 
-__all__ = [
-    "DATA",
-    "NO_MASKS",
-    "P_VALUE",
-    "QUALITY",
-    "By",
-    "Case",
-    "Key",
-    "case_at_hand",
-    "cases_at_hand",
-    "column_of",
-    "cost_of",
-    "curve_with_band",
-    "difference_section",
-    "difference_table",
-    "frame_of",
-    "headline_sections",
-    "matrix_table",
-    "printed_table",
-    "published_rows",
-    "rounds_axis",
-    "rows_played",
-    "summary_table",
-    "title",
-    "uneven",
-]
-
 P_VALUE = Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
 

@@ -39,8 +39,6 @@ from segmeter.stats.calibration import reliability, risk_coverage
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
-__all__ = ["followed_sentence", "response_sections"]
-
 _CARDS = cards_by_name(STATISTICS)
 _FOLLOWS = tuple(name for name in _CARDS if not name.startswith(("score-", "rice-", "obeyed-")))
 _SCORES = tuple(name for name in _CARDS if name.startswith("score-"))

@@ -29,8 +29,6 @@ from segmeter.stats.calibration import (
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
 
-__all__ = ["FIRST", "GOAL", "SPANS", "STATISTICS", "Responses", "response_groups"]
-
 GOAL = 0.9
 """IoU at which a mask is good enough, for AUROC."""
 

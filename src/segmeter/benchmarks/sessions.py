@@ -25,17 +25,7 @@ from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.obedience import Response, responses
 
-__all__ = [
-    "kernel_threads",
-    "mask_of",
-    "prompt_of",
-    "response_columns",
-    "rows_of",
-    "simulate_all",
-    "simulate_scene",
-    "target_columns",
-    "timed_encode",
-]
+__all__ = ["rows_of", "timed_encode"]
 
 
 def simulate_scene(

@@ -6,8 +6,6 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Application", "Command", "Group", "panel_of"]
-
 _PANELS = {
     "Start here": ("demo", "list", "doctor", "fetch", "check", "models", "train"),
     "Evaluate and compare": ("run", "report", "compare", "score", "browse", "leaderboard"),

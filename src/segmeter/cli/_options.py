@@ -8,34 +8,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-__all__ = [
-    "AsJson",
-    "By",
-    "Cost",
-    "CostFile",
-    "Data",
-    "FigureFile",
-    "GoalChoice",
-    "GroupsFile",
-    "ImageSets",
-    "Limit",
-    "MasksShown",
-    "Models",
-    "NewFolder",
-    "OneDataset",
-    "OneModel",
-    "OneProtocol",
-    "Processes",
-    "ProtocolChoice",
-    "RunAddress",
-    "Runs",
-    "Seed",
-    "Threads",
-    "Trust",
-    "Weights",
-    "names_of",
-]
-
 
 def names_of(kind: str) -> Callable[[str], list[str]]:
     """Completes names of one kind."""

@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 
     from segmeter.api.progress import Bar
 
-__all__ = [
-    "VOLUME",
-    "differences_json",
-    "print_json",
-    "print_rows",
-    "print_summary",
-    "print_table",
-    "progress_bar",
-    "rows_json",
-    "say",
-    "say_answer",
-    "speak_plainly",
-]
-
 _WIDTH = 5  # statistics that fit
 _LONG = 18  # characters of a model's name that fit next to them
 

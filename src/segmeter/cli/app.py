@@ -21,9 +21,6 @@ from segmeter.api import contacts_only, printable
 from segmeter.cli._help import Application, Command, Group, panel_of
 from segmeter.cli._printing import VOLUME, speak_plainly
 
-__all__ = ["Exit", "app", "command_group", "commands", "run_app"]
-
-
 _ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "--debug")
 
 

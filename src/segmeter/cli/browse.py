@@ -11,8 +11,6 @@ import segmeter
 from segmeter.cli._options import Data, RunAddress
 from segmeter.cli.app import Exit, app
 
-__all__ = ["browse"]
-
 Port = Annotated[
     int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
 ]

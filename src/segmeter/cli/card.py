@@ -11,8 +11,6 @@ import segmeter
 from segmeter.cli._options import Data, NewFolder, Weights
 from segmeter.cli.app import Exit, command_group
 
-__all__ = ["group"]
-
 group = command_group("card", "Cards of data sets, models and annotations.")
 
 Subject = Annotated[str, typer.Argument(help="Name of the data set or model, or a folder.")]

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from segmeter.api.checking import Check
     from segmeter.api.data_checks import Findings
 
-__all__ = ["check"]
-
 _NAMED = 20  # faults and volumes that are printed one by one
 
 Segmenter = Annotated[

@@ -7,8 +7,6 @@ from segmeter.api import printable
 from segmeter.cli._options import Runs
 from segmeter.cli.app import Exit, app
 
-__all__ = ["cite"]
-
 
 @app.command()
 def cite(runs: Runs) -> int:

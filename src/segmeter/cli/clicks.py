@@ -33,8 +33,6 @@ from segmeter.cli._options import (
 from segmeter.cli._printing import print_json, print_table, say
 from segmeter.cli.app import Exit, command_group
 
-__all__ = ["compare", "costs", "fit", "map_clicks", "simulate", "train"]
-
 group = command_group(
     "clicks",
     "Maps of click quality, simulated clicks, models of where people click, what clicks cost.",

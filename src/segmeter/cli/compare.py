@@ -24,8 +24,6 @@ from segmeter.cli._options import (
 from segmeter.cli._printing import differences_json, print_json, rows_json
 from segmeter.cli.app import Exit, app
 
-__all__ = ["compare"]
-
 FailIf = Annotated[
     list[str] | None,
     typer.Option(

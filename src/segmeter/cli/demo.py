@@ -12,8 +12,6 @@ from segmeter.cli._options import Weights
 from segmeter.cli._printing import print_summary, progress_bar, say, say_answer
 from segmeter.cli.app import Exit, app
 
-__all__ = ["demo"]
-
 What = Annotated[
     str, typer.Argument(help="images, volumes or video; all ship inside.", show_default=True)
 ]

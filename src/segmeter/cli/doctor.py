@@ -15,8 +15,6 @@ from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-__all__ = ["doctor"]
-
 _KERNELS = {
     "compiled": "compiled",
     "plain": "plain Python (same values, slower): install with a C++ compiler",

@@ -11,8 +11,6 @@ import segmeter
 from segmeter.cli._options import Data, Limit, OneDataset, OneModel, Weights
 from segmeter.cli.app import Exit, app
 
-__all__ = ["embeddings"]
-
 
 @app.command()
 def embeddings(

@@ -13,8 +13,6 @@ from segmeter.cli._options import AsJson, Data, RunAddress
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-__all__ = ["export"]
-
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the masks.")]
 Format = Annotated[
     str | None,

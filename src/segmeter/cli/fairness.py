@@ -13,8 +13,6 @@ from segmeter.cli._options import AsJson, Data, OneDataset
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, command_group
 
-__all__ = ["people", "places"]
-
 group = command_group("fairness", "Groups of people and places for `--groups`.")
 
 BoxTable = Annotated[Path, typer.Option("--miap", help="MIAP's table of boxes (CSV).")]

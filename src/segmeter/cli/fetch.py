@@ -16,8 +16,6 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-__all__ = ["fetch"]
-
 ModelName = Annotated[str | None, typer.Argument(help="Model whose weights to fetch.")]
 Folder = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for them; your cache by default.")

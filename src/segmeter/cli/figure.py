@@ -11,8 +11,6 @@ import segmeter
 from segmeter.cli._options import OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 
-__all__ = ["figure"]
-
 FigureOut = Annotated[
     Path, typer.Option("--out", "-o", help="Figure to write: .pdf, .svg or .png.")
 ]

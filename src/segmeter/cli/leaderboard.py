@@ -11,8 +11,6 @@ import segmeter
 from segmeter.cli._options import Cost, GoalChoice, Runs
 from segmeter.cli.app import Exit, app
 
-__all__ = ["leaderboard"]
-
 Out = Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")]
 
 

@@ -14,8 +14,6 @@ from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-__all__ = ["list_names"]
-
 KindName = Annotated[
     str | None,
     typer.Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),

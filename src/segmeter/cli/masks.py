@@ -14,8 +14,6 @@ from segmeter.cli._options import AsJson, NewFolder, OneModel, OneProtocol, Thre
 from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
 
-__all__ = ["masks"]
-
 Images = Annotated[list[Path], typer.Argument(help="Images, or folders of images.")]
 Points = Annotated[int, typer.Option("--points", help="Points on a side of the grid.")]
 Crops = Annotated[int, typer.Option("--crops", help="Layers of crops to search besides the image.")]

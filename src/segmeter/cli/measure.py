@@ -18,8 +18,6 @@ from segmeter.cli.app import Exit, app
 if TYPE_CHECKING:
     from segmeter.api.measuring import Measured
 
-__all__ = ["measure"]
-
 _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls them
 # How many proposals the table shows; the JSON has all numbers.
 _SHOWN = (10, 50, 100, 500, 1000, 100_000)

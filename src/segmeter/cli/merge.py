@@ -12,8 +12,6 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
 
-__all__ = ["merge"]
-
 Merged = Annotated[str, typer.Argument(help="Folder or address of the merged run.")]
 Parts = Annotated[list[str], typer.Argument(help="Runs of one plan, two or more.")]
 

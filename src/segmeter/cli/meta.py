@@ -13,8 +13,6 @@ from segmeter.cli._options import AsJson, Data, FigureFile, Processes, ProtocolC
 from segmeter.cli._printing import print_json, print_table
 from segmeter.cli.app import Exit, app
 
-__all__ = ["meta"]
-
 OneDataset = Annotated[
     str, typer.Option("--dataset", "-d", help="Data set that people cut into regions.")
 ]

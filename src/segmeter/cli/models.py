@@ -12,8 +12,6 @@ from segmeter.cli._options import AsJson, Data, Trust, Weights
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, command_group
 
-__all__ = ["parity", "serve"]
-
 group = command_group("models", "Compare two models, or serve one over HTTP.")
 
 

@@ -23,8 +23,6 @@ from segmeter.cli._options import (
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import Exit, app
 
-__all__ = ["report"]
-
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
 Out = Annotated[

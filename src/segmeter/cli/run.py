@@ -30,8 +30,6 @@ from segmeter.cli._options import (
 from segmeter.cli._printing import print_json, print_summary, progress_bar, say
 from segmeter.cli.app import Exit, command_group
 
-__all__ = ["run", "zero_shot"]
-
 _SUITE = "zero-shot"
 _RULES = "Rules of the benchmark"
 _WORK = "Resuming, sharing, speed"

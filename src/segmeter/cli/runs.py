@@ -15,8 +15,6 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json, print_rows, say
 from segmeter.cli.app import Exit, app
 
-__all__ = ["runs"]
-
 
 @app.command()
 def runs(

@@ -13,8 +13,6 @@ from segmeter.cli._options import AsJson, Data, Trust, names_of
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-__all__ = ["score"]
-
 Places = Annotated[
     list[str],
     typer.Argument(

@@ -19,8 +19,6 @@ from segmeter.cli.app import Exit, command_group
 if TYPE_CHECKING:
     from segmeter.study.running import RunningStudy
 
-__all__ = ["study_app"]
-
 study_app = command_group(
     "study", "Studies with real people: where they click, how they rate masks, how they segment."
 )

@@ -12,8 +12,6 @@ from segmeter.api import printable
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 
-__all__ = ["table"]
-
 Kind = Annotated[str, typer.Option("--format", help="latex (tex), markdown (md), csv or html.")]
 Columns = Annotated[str, typer.Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
 ModelOrder = Annotated[

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from segmeter.api.training import DecoderTraining
 
-__all__ = ["decoder", "group"]
-
 group = command_group("train", "Train with simulated annotators.")
 
 _TRAINING = "Training"

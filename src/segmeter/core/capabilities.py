@@ -46,13 +46,10 @@ __all__ = [
     "ScoresSingleClicks",
     "Sweeps",
     "SweptByRegions",
-    "Team",
     "WithWeights",
     "capability",
     "capable",
-    "forgets_prompts",
     "prompts_given_by",
-    "team_of",
 ]
 
 

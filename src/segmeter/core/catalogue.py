@@ -25,24 +25,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.received import check_opened, check_python
 from segmeter.core.user_files import module_of, objects_in
 
-__all__ = [
-    "ENGINE_OPTIONS",
-    "EXTRAS",
-    "OPTIONS_ARE",
-    "Entry",
-    "Registry",
-    "Spec",
-    "adapted_model",
-    "benchmarks",
-    "datasets",
-    "detectors",
-    "measures",
-    "methods",
-    "models",
-    "required",
-    "short",
-    "users",
-]
+__all__ = ["Entry", "Registry", "Spec", "required", "short"]
 
 T = TypeVar("T")
 ENGINE_OPTIONS = frozenset({"data", "weights"})

@@ -11,7 +11,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 
-__all__ = ["Connectivity", "components", "largest_component", "parts"]
+__all__ = ["components", "largest_component"]
 
 Connectivity = Literal[4, 8, 6, 18, 26]
 """Neighbours of a pixel (4, 8) or a voxel (6, 18, 26)."""

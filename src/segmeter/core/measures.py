@@ -15,7 +15,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["MaskMeasure", "Measure", "Stream", "mask_measure", "measure"]
+__all__ = ["Measure", "mask_measure", "measure"]
 
 Better = Literal["higher", "lower"]
 Given = ParamSpec("Given")

@@ -33,7 +33,6 @@ __all__ = [
     "in_protocol",
     "keeps_state",
     "render",
-    "start_predict",
 ]
 
 ProtocolName = Literal["published", "corrected"]

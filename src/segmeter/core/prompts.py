@@ -30,7 +30,6 @@ __all__ = [
     "Text",
     "as_prompts",
     "check_inside",
-    "from_json",
     "kind_of",
     "round_from_json",
     "round_to_json",

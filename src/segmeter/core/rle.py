@@ -10,18 +10,6 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 
-__all__ = [
-    "MOST_PIXELS",
-    "check_size",
-    "of_bits",
-    "of_box",
-    "pack",
-    "to_bits",
-    "to_box",
-    "unpack",
-    "whole_numbers",
-]
-
 Counts = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.bool_]
 MOST_PIXELS = 1 << 28

@@ -14,12 +14,10 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
 __all__ = [
-    "Affine",
     "Dataset",
     "DatasetCard",
     "Header",
     "Image",
-    "Lazy",
     "Pixels",
     "Scene",
     "Target",

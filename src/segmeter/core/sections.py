@@ -42,7 +42,6 @@ __all__ = [
     "Slices",
     "Table",
     "Value",
-    "WithLimits",
     "phrase",
 ]
 

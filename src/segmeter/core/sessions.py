@@ -31,7 +31,7 @@ from segmeter.core.models import (
 from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 
-__all__ = ["Judge", "Round", "Scores", "Session", "begin_round", "mapped"]
+__all__ = ["Judge", "Round", "Scores", "Session"]
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

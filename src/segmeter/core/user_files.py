@@ -12,8 +12,6 @@ from types import ModuleType
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint
 
-__all__ = ["module_of", "objects_in"]
-
 _neighbours: dict[str, dict[str, Path]] = {}  # of each module made here: what it imported
 
 

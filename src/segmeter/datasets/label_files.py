@@ -21,7 +21,7 @@ from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
-__all__ = ["LabelFolder", "PredictedLabels", "Predictions"]
+__all__ = ["LabelFolder", "Predictions"]
 
 Labels = npt.NDArray[Any]
 

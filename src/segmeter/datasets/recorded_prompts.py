@@ -16,7 +16,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.prompts import Prompt, round_from_json
 
-__all__ = ["RecordedPrompts", "read_prompts"]
+__all__ = ["read_prompts"]
 
 Session = tuple[str, str, str, str]
 """Data set, scene, target, annotator; empty where the table does not name one."""

@@ -17,15 +17,7 @@ from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all, usabl
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.places import Address, Place
 
-__all__ = [
-    "AHEAD",
-    "Executor",
-    "ExecutorSpec",
-    "Inline",
-    "Local",
-    "executor_named",
-    "executor_names",
-]
+__all__ = ["executor_names"]
 
 _GROUP = "segmeter.executors"
 AHEAD = 2  # jobs at a worker: one being done, one whose image is being read

@@ -28,18 +28,7 @@ from segmeter.store.job_files import provenance_of
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.run import declared_rows
 
-__all__ = [
-    "Built",
-    "Objects",
-    "Outcome",
-    "Worker",
-    "jobs_of",
-    "lacking_users",
-    "rows_schema",
-    "source_of",
-    "users_left",
-    "users_text",
-]
+__all__ = ["Objects", "Outcome"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 

@@ -27,8 +27,6 @@ from segmeter.engine.jobs import Built, Outcome, Worker
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.places import Place
 
-__all__ = ["RayExecutor", "Workplace"]
-
 _LOSSES = 3  # actors that may die at a job before it is the job's fault
 _PER_GPU = 2  # actors: one finds clicks while the other's network works
 

@@ -20,8 +20,6 @@ from segmeter.store.job_files import provenance_of, wrong_types
 from segmeter.store.layout import Layout
 from segmeter.store.scanning import CHECKED, JOB_ROWS, faults_of
 
-__all__ = ["FinishedBefore", "Prints", "finished_before", "segmenter_prints"]
-
 Prints = Mapping[str, Callable[[], dict[str, str]]]
 """By subject: what its weights and source are now, asked for only where something is compared."""
 

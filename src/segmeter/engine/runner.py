@@ -24,8 +24,6 @@ from segmeter.store.compaction import LOOSE, compact, drop, drop_copies, extract
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.places import Address, Place
 
-__all__ = ["Tally", "default_workers", "run_plan"]
-
 _TRIES = 2
 
 

@@ -25,8 +25,6 @@ from segmeter.core.users import User
 from segmeter.engine.jobs import Built
 from segmeter.runtime.redaction import refuse_credentials
 
-__all__ = ["check_received", "complete", "wider_plan"]
-
 
 def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, dict[str, Dataset]]:
     """A request with the benchmark's own settings filled in, and its data sets.

@@ -25,16 +25,7 @@ from segmeter.measures.outlines import Grid, Outline, mask_outline, outline
 from segmeter.measures.references import REFERENCES
 from segmeter.measures.tables import Labels
 
-__all__ = [
-    "BoundaryCounts",
-    "boundary_counts",
-    "boundary_f",
-    "boundary_f_contour",
-    "count_boundaries",
-    "morphological_f",
-    "object_boundary_f",
-    "outlines",
-]
+__all__ = ["BoundaryCounts", "boundary_counts", "count_boundaries", "morphological_f", "outlines"]
 
 GroundTruths = Labels | Sequence[Labels]
 

@@ -20,15 +20,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.measures.instances import matched_iou
 from segmeter.measures.surfaces import surface_distances
 
-__all__ = [
-    "LesionScores",
-    "TextScores",
-    "area_over_steps",
-    "challenge_labels",
-    "lesion_scores",
-    "step_scores",
-    "text_scores",
-]
+__all__ = ["area_over_steps", "challenge_labels", "step_scores"]
 
 Labels = npt.NDArray[np.integer]
 TOLERANCE_MM = 2.0

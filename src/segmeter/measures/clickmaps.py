@@ -14,17 +14,7 @@ from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 from segmeter.measures.references import REFERENCES
 
-__all__ = [
-    "MapScores",
-    "SampleScores",
-    "ceiling",
-    "compare",
-    "compare_devices",
-    "compare_samples",
-    "draws",
-    "nss",
-    "pde",
-]
+__all__ = ["MapScores", "SampleScores", "ceiling", "compare", "compare_devices", "compare_samples"]
 
 
 Map = npt.NDArray[np.floating]

@@ -18,16 +18,7 @@ from segmeter.core.measures import measure
 from segmeter.kernels import compiled
 from segmeter.measures.references import REFERENCES
 
-__all__ = [
-    "KolmogorovSmirnov",
-    "Sides",
-    "as_points",
-    "energy",
-    "ks",
-    "ks_2d",
-    "pl1",
-    "wasserstein",
-]
+__all__ = ["Sides"]
 
 Floats = npt.NDArray[np.float64]
 Sides = tuple[float, float]

@@ -26,12 +26,10 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 
 __all__ = [
-    "THRESHOLDS",
     "PairScore",
     "Truths",
     "best_annotator",
     "concept_scores",
-    "evaluate_coco",
     "overlaps",
     "score_pair",
     "sums_of",

@@ -16,19 +16,6 @@ from scipy import ndimage
 from segmeter.core.masks import Mask
 from segmeter.core.measures import measure
 
-__all__ = [
-    "AddedPath",
-    "AddedVoxels",
-    "TouchUp",
-    "added_path",
-    "added_path_mm",
-    "added_voxels",
-    "iou_lost",
-    "polygons",
-    "touch_up",
-    "touch_up_operations",
-]
-
 _VAASSEN = (
     "Vaassen et al. Evaluation of measures for assessing time-saving of automatic organ-at-risk "
     "segmentation. phiRO 13, 2020"

@@ -27,7 +27,7 @@ from segmeter.core.errors import BadInput, suggestion
 from segmeter.measures.boundaries import BoundaryCounts
 from segmeter.measures.objects_and_parts import harmonic, harmonics
 
-__all__ = ["Curve", "MeanScores", "Point", "PooledCounts", "Rule", "Sweep", "summarize"]
+__all__ = ["Curve", "MeanScores", "Point", "PooledCounts", "summarize"]
 
 Rule = Literal["seism", "bench", "edges"]
 Real = npt.NDArray[np.float64]

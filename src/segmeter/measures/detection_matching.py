@@ -22,15 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "RECALLS",
-    "THRESHOLDS",
-    "Cell",
-    "Matched",
-    "match",
-    "precision_and_recall",
-    "resampled_precision",
-]
+__all__ = ["Cell"]
 
 Real = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -25,18 +25,7 @@ import numpy as np
 from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.models import PROTOCOLS, ProtocolName
 
-__all__ = [
-    "Detections",
-    "GroundTruth",
-    "Kind",
-    "average_recall",
-    "check_detections",
-    "coco_scores",
-    "lvis_scores",
-    "of_frequency",
-    "one_object",
-    "size_ranges",
-]
+__all__ = ["Kind", "check_detections", "coco_scores", "lvis_scores", "size_ranges"]
 
 GroundTruth = Mapping[str, Any]
 Detections = Sequence[Mapping[str, Any]]

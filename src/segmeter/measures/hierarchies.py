@@ -30,7 +30,7 @@ from segmeter.measures.tables import (
     regions,
 )
 
-__all__ = ["Hierarchy", "check_contour_size", "partition_at", "sweep"]
+__all__ = ["Hierarchy", "partition_at"]
 
 Numbers = npt.NDArray[np.int32]
 

@@ -15,16 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 
-__all__ = [
-    "PanopticQuality",
-    "SplitsAndMerges",
-    "matched_iou",
-    "mean_segmentation_accuracy",
-    "panoptic_quality",
-    "segmentation_accuracy",
-    "split_and_merge_information",
-    "splits_and_merges",
-]
+__all__ = ["mean_segmentation_accuracy", "panoptic_quality", "splits_and_merges"]
 
 Labels = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]

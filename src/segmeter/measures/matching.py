@@ -37,9 +37,6 @@ from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 from segmeter.measures.outlines import Outline
 
-__all__ = ["MAX_DIST", "match", "tolerance_px"]
-
-
 MAX_DIST = 0.0075
 """Usual tolerance as a share of the diagonal: 4.34 pixels for 321 x 481."""
 

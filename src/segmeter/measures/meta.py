@@ -36,7 +36,6 @@ from segmeter.measures.tables import Real
 __all__ = [
     "Densities",
     "Discrimination",
-    "HumanDiscrimination",
     "Sweep",
     "against_baselines",
     "against_swapped",

@@ -17,16 +17,7 @@ from scipy import ndimage
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 
-__all__ = [
-    "HURT",
-    "ObservedRound",
-    "Response",
-    "Setback",
-    "observe",
-    "responses",
-    "rice",
-    "setbacks",
-]
+__all__ = ["HURT", "Response", "responses", "setbacks"]
 
 HURT = 0.01
 """A round hurts when it lowers IoU by more than this: one IoU point."""

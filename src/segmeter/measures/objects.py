@@ -16,7 +16,7 @@ from segmeter.core.measures import measure
 from segmeter.kernels import compiled
 from segmeter.measures.references import REFERENCES
 
-__all__ = ["band", "band_reach", "boundary_iou", "dice", "iou", "precision", "recall"]
+__all__ = ["band_reach", "boundary_iou", "dice", "iou"]
 
 
 @measure("iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["jaccard1912"])

@@ -26,15 +26,7 @@ import numpy.typing as npt
 from segmeter.core.errors import check_choice
 from segmeter.measures.tables import Comparison, Real, Table, Whole
 
-__all__ = [
-    "FopProtocol",
-    "OpCounts",
-    "RegionClass",
-    "count_objects_and_parts",
-    "harmonic",
-    "harmonics",
-    "region_classes",
-]
+__all__ = ["harmonics"]
 
 FopProtocol = Literal["published", "paper"]
 Flags = npt.NDArray[np.bool_]

@@ -18,16 +18,7 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 from segmeter.measures.tables import Labels, check_labels
 
-__all__ = [
-    "Grid",
-    "Outline",
-    "contour_grid",
-    "mask_outline",
-    "outline",
-    "pixel_grid",
-    "plain_thin",
-    "thin",
-]
+__all__ = ["Grid", "Outline", "outline"]
 
 
 # Neighbours x1..x8, counter-clockwise from east, as (dy, dx).

@@ -39,25 +39,7 @@ from segmeter.measures.objects_and_parts import (
 from segmeter.measures.references import REFERENCES
 from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Table, compare
 
-__all__ = [
-    "FORMULAS",
-    "achievable_accuracy",
-    "bidirectional_consistency",
-    "bipartite_matching",
-    "covering_of_ground_truth",
-    "covering_of_prediction",
-    "directional_hamming",
-    "global_consistency",
-    "local_consistency",
-    "normalised_voi",
-    "objects_and_parts",
-    "pair_f",
-    "rand_index",
-    "scores",
-    "scores_of",
-    "van_dongen",
-    "variation_of_information",
-]
+__all__ = ["FORMULAS", "scores", "scores_of"]
 
 Formula = Callable[[Comparison], float]
 FORMULAS: dict[str, Formula] = {}

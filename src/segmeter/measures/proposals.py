@@ -32,21 +32,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.tables import Real, Whole
 
-__all__ = [
-    "NUMBERS",
-    "RECALL_LEVELS",
-    "THRESHOLDS",
-    "Judged",
-    "ProposalCurve",
-    "Quality",
-    "Recalled",
-    "average_recall_of",
-    "curve",
-    "judge",
-    "overlaps_of",
-    "recalled",
-    "shuffled",
-]
+__all__ = ["ProposalCurve", "Recalled", "average_recall_of", "curve", "judge", "recalled"]
 
 
 Quality = Callable[[Mask, Mask], float]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["REFERENCES"]
-
 REFERENCES = {
     "jaccard1912": "P. Jaccard, The distribution of the flora in the alpine zone, "
     "New Phytologist 11, 1912",

@@ -32,15 +32,7 @@ from segmeter.core.measures import Measure, measure
 from segmeter.kernels import compiled
 from segmeter.measures.references import REFERENCES
 
-__all__ = [
-    "SurfaceDistances",
-    "corner_areas",
-    "hd95",
-    "mean_surface_distance",
-    "nsd",
-    "surface_distances",
-    "voxel_surface_distances",
-]
+__all__ = ["surface_distances", "voxel_surface_distances"]
 
 
 Floats = npt.NDArray[np.float64]

@@ -35,17 +35,7 @@ from segmeter.measures.outlines import Grid, Outline, outline, thin
 from segmeter.measures.partitions import FORMULAS
 from segmeter.measures.tables import Comparison, Labels
 
-__all__ = [
-    "THRESHOLDS",
-    "AtBest",
-    "RegionCounts",
-    "RegionSummary",
-    "contour_strengths",
-    "region_counts",
-    "region_summary",
-    "sweep_edge_map",
-    "sweep_partitions",
-]
+__all__ = ["THRESHOLDS", "contour_strengths", "region_counts", "sweep_edge_map"]
 
 
 THRESHOLDS: Real = np.arange(1, 100) / 100

@@ -18,16 +18,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 
-__all__ = [
-    "Comparison",
-    "GroundTruths",
-    "Labels",
-    "Regions",
-    "Table",
-    "check_labels",
-    "compare",
-    "regions",
-]
+__all__ = ["Comparison", "Regions", "compare", "regions"]
 
 
 Labels = npt.NDArray[Any]

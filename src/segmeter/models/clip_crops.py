@@ -20,8 +20,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Pixels
 from segmeter.models.weights import DAMAGED
 
-__all__ = ["ClipRanking", "masked_crop", "patches_inside"]
-
 Floats = npt.NDArray[np.float32]
 _MEAN = (0.48145466, 0.4578275, 0.40821073)
 _DEVIATION = (0.26862954, 0.26130258, 0.27577711)

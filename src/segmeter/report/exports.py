@@ -17,17 +17,7 @@ from segmeter.report.wording import amount, cell_text, spread
 from segmeter.store import Run
 from segmeter.store.scanning import quoted
 
-__all__ = [
-    "WRITERS",
-    "Language",
-    "exported",
-    "formats",
-    "harmless",
-    "objects_csv",
-    "to_csv",
-    "to_latex",
-    "to_markdown",
-]
+__all__ = ["harmless"]
 
 Format = Literal["csv", "md", "tex"]
 Language = Literal["latex", "markdown", "csv", "html"]

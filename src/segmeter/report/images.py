@@ -17,18 +17,7 @@ from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
 from segmeter.report.elements import data_address, element, path
 
-__all__ = [
-    "Album",
-    "Window",
-    "colour_of",
-    "image_svg",
-    "outline_path",
-    "outline_svg",
-    "overlay",
-    "prompt_svg",
-    "scene_svg",
-    "window_of",
-]
+__all__ = ["overlay"]
 
 _LONGEST = 640
 _QUALITY = 72

@@ -29,7 +29,7 @@ from segmeter.report.video_masks import VIDEO_FORMATS, export_videos
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["FORMATS", "MaskFile", "export_masks", "masks_of", "rounds_of", "write_case"]
+__all__ = ["FORMATS", "export_masks", "masks_of", "rounds_of"]
 
 CASE_FORMATS = {"nifti-labels": ".nii.gz", "dicom-seg": ".dcm"}
 """Formats with one file per case, and how their names end."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.core.masks import Mask
 from segmeter.store.local import write_file
 
-__all__ = ["LISTS", "ListedMask", "MaskList", "brush_rle", "png_bytes", "write_list"]
+__all__ = ["LISTS"]
 
 _WORD = 8
 _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take

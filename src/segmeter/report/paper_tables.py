@@ -20,7 +20,7 @@ from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language
 from segmeter.store import Run
 
-__all__ = ["TableChoice", "best_of", "paper_table", "table_text"]
+__all__ = ["TableChoice", "table_text"]
 
 Place = tuple[str, str, str, str]
 

@@ -12,20 +12,6 @@ from segmeter.core.sections import Axis, Numbers
 from segmeter.report.elements import element, path
 from segmeter.report.wording import amount
 
-__all__ = [
-    "BOLD",
-    "Palette",
-    "Place",
-    "PlotFrame",
-    "Scale",
-    "Style",
-    "fitted",
-    "placed",
-    "round_ticks",
-    "shortened",
-    "text_width",
-]
-
 _LETTER = 6.3  # mean width of a letter of 12 px system type
 BOLD = 1.12  # how much wider a bold one is
 

@@ -11,8 +11,6 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.plans import Plan, display_names
 from segmeter.core.sections import Column, Note, Section, Table
 
-__all__ = ["missing", "provenance"]
-
 _FEW = 6
 _LIBRARIES = (
     "segmeter",

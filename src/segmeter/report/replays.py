@@ -13,8 +13,6 @@ from segmeter.report.elements import element, number, path
 from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
 from segmeter.report.wording import amount
 
-__all__ = ["ReplayView", "replay_view"]
-
 _WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
 
 

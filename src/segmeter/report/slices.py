@@ -27,8 +27,6 @@ from segmeter.report.elements import data_address
 from segmeter.report.images import Album, image_svg
 from segmeter.report.wording import amount
 
-__all__ = ["SlicesView", "Stack", "slices_view"]
-
 _MARGIN = 24
 _MOST_VOXELS = 3 << 20
 _QUALITY = 80

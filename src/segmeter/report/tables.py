@@ -14,8 +14,6 @@ from segmeter.report.elements import element
 from segmeter.report.plot_frames import Palette, Scale, Style, fitted
 from segmeter.report.wording import amount, spread
 
-__all__ = ["CellView", "HeadView", "TableView", "table_view"]
-
 _STRIP = 120
 _PAGE_PX = 1090  # what a screen of 1280 leaves for a table
 _CARD_LINES = 96  # a few turns of a phone's page

@@ -19,8 +19,6 @@ from segmeter.core.videos import FrameMasks, Video
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["VIDEO_FORMATS", "Exported", "export_videos"]
-
 VIDEO_FORMATS = ("davis", "coco-vid", "gif", "mp4")
 _KEY = ("dataset", "scene", "model", "user", "protocol")
 _SESSION = 'partition by dataset, scene, model, "user", protocol, target'

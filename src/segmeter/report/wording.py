@@ -9,8 +9,6 @@ from markupsafe import Markup, escape
 
 from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
-__all__ = ["amount", "cell_text", "marked", "paragraphs", "protocol_note", "spread", "told"]
-
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 protocol_note = {

@@ -21,7 +21,7 @@ from segmeter.report.provenance import missing, provenance
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["Kind", "answer_of", "page_of", "sections_of", "write_report", "write_sections"]
+__all__ = ["answer_of", "page_of", "sections_of", "write_sections"]
 
 Kind = Literal["html", "csv", "md", "tex"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["has_credentials", "keep_secret", "redacted", "refuse_credentials"]
+__all__ = ["keep_secret", "redacted", "refuse_credentials"]
 
 _BLOT = "***"
 # `ftp://user:password@host`; a password may hold what it should not, such as a slash.

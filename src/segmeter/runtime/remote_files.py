@@ -22,7 +22,7 @@ from segmeter.core.received import may_contact
 from segmeter.core.seeds import fingerprint
 from segmeter.runtime.redaction import redacted
 
-__all__ = ["Roots", "as_typed", "cache_folder", "copy_folder", "is_address", "local_folder"]
+__all__ = ["Roots", "as_typed", "cache_folder", "is_address", "local_folder"]
 
 
 def cache_folder(*names: str) -> Path:

@@ -14,7 +14,7 @@ from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Interval
 from segmeter.stats.mixed_effects import fit_mixed
 
-__all__ = ["Reliability", "alpha_interval", "intraclass", "krippendorff_alpha", "pilot_sd"]
+__all__ = ["alpha_interval", "intraclass", "pilot_sd"]
 
 Level = Literal["nominal", "ordinal", "interval"]
 

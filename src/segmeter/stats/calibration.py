@@ -13,17 +13,7 @@ import numpy as np
 
 from segmeter.stats.intervals import Floats
 
-__all__ = [
-    "Bin",
-    "ScoreErrors",
-    "Stopping",
-    "area_under_roc",
-    "calibration_error",
-    "reliability",
-    "risk_coverage",
-    "score_errors",
-    "stop_at",
-]
+__all__ = ["area_under_roc", "calibration_error", "reliability", "risk_coverage", "score_errors"]
 
 
 @dataclass(frozen=True, slots=True)

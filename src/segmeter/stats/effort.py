@@ -24,11 +24,9 @@ from segmeter.stats.intervals import Floats
 __all__ = [
     "CostModel",
     "area_to",
-    "best_so_far",
     "effort_to",
     "never_reached",
     "quality_at",
-    "seconds_after",
     "seconds_to",
     "seconds_with_touch_up",
     "waiting_to",

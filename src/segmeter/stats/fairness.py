@@ -29,8 +29,6 @@ __all__ = [
     "group_differences",
     "group_means",
     "group_shares",
-    "normal_interval",
-    "permutation_test",
 ]
 
 _NORMAL_95 = 1.96

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats
 
-__all__ = ["MixedModel", "fit_mixed"]
-
 _LARGEST_LOG, _SMALLEST_LOG = 12.0, -16.0
 
 

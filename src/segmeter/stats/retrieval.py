@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["Retrieval", "cosines", "knn_accuracy", "pair_auroc", "retrieval"]
+__all__ = ["cosines"]
 
 Ints = npt.NDArray[np.int64]
 

@@ -26,7 +26,6 @@ __all__ = [
     "comparisons",
     "count_interval",
     "differences_of",
-    "mean_interval",
     "mean_of_known",
     "percentile_interval",
     "percentiles",

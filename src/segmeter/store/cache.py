@@ -22,7 +22,7 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.local import write_file
 from segmeter.store.scanning import Contents
 
-__all__ = ["cached_contents", "cached_lines", "cached_table", "state_of"]
+__all__ = ["cached_table"]
 
 Line = TypeVar("Line")
 _CONTENT = 2  # raise it when sessions or statistics of one version change

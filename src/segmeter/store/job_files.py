@@ -15,20 +15,7 @@ import pyarrow.parquet as pq
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Kind, Schema
 
-__all__ = [
-    "BAD_FILE",
-    "JOB_FILE_NAME",
-    "WRITTEN",
-    "arrow_type",
-    "decode",
-    "encode",
-    "encode_table",
-    "first_line",
-    "kind_of",
-    "provenance_of",
-    "written_at",
-    "wrong_types",
-]
+__all__ = ["encode", "provenance_of", "wrong_types"]
 
 JOB_FILE_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
 """Job files are named by their jobs; other files in the folder are ignored."""

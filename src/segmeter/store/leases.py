@@ -24,8 +24,6 @@ from segmeter.core.errors import RunConflict, SegmeterError
 if TYPE_CHECKING:
     from segmeter.store.places import Place
 
-__all__ = ["LEASE", "Lease", "file_lease"]
-
 LEASE = "lease.json"
 _SECONDS = 120.0
 _SHORT = 4096  # bytes; a lease is never longer

@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, RunConflict
 from segmeter.store.leases import Lease, file_lease
 from segmeter.store.places import DiskFull, RunGone, StoredFile
 
-__all__ = ["LocalPlace", "write_file"]
+__all__ = ["write_file"]
 
 try:
     import fcntl

@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.runtime.remote_files import is_address
 from segmeter.store.leases import Lease
 
-__all__ = ["Address", "DiskFull", "Place", "RunGone", "StoredFile", "place_of"]
+__all__ = ["Address", "DiskFull", "Place", "RunGone"]
 
 Address = str | os.PathLike[str]
 """A path, or an address such as `memory://x`."""

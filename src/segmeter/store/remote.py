@@ -13,8 +13,6 @@ from segmeter.runtime.redaction import keep_secret, redacted
 from segmeter.store.leases import Lease, file_lease
 from segmeter.store.places import DiskFull, StoredFile
 
-__all__ = ["RemotePlace"]
-
 # They have no folders to make; asked to make one, some would make a bucket.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "r2"}
 

@@ -17,8 +17,6 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import BAD_FILE, arrow_type, first_line, kind_of, wrong_types
 from segmeter.store.layout import DataFile
 
-__all__ = ["FILE", "RowFiles", "in_types", "numbered", "union"]
-
 FILE = "file_"
 """The column with the number of the file that a row comes from."""
 

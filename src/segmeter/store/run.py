@@ -50,7 +50,7 @@ from segmeter.store.several_runs import Source, joined_plan, label_models
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Run", "Target", "declared_rows"]
+__all__ = ["declared_rows"]
 
 T = TypeVar("T")
 ViewName = Literal["sessions", "rows"]

@@ -46,22 +46,7 @@ from segmeter.store.row_files import FILE, RowFiles, in_types, numbered, union
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "CHECKED",
-    "JOB_ROWS",
-    "SESSION",
-    "Contents",
-    "database",
-    "error_rows",
-    "faults_of",
-    "has_sessions",
-    "job_table",
-    "quoted",
-    "read_contents",
-    "rows_query",
-    "sessions_query",
-    "verify_files",
-]
+__all__ = ["CHECKED", "JOB_ROWS", "faults_of", "quoted"]
 
 SESSION = SESSION_KEY[:-1]
 """The columns that identify a session."""

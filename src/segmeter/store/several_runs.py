@@ -13,8 +13,6 @@ from segmeter.core.plans import Plan
 from segmeter.store.folder import RunFolder
 from segmeter.store.scanning import SESSION, Contents, database, quoted
 
-__all__ = ["Source", "joined_plan", "label_models"]
-
 _SAME_MODEL = ("fingerprint", "source")
 
 

@@ -19,16 +19,6 @@ from segmeter.core.seeds import generator
 from segmeter.study import database as db
 from segmeter.study.plan import Plan
 
-__all__ = [
-    "Candidate",
-    "assign",
-    "choose",
-    "choose_condition",
-    "latin_square",
-    "offer",
-    "unproven_batches",
-]
-
 Person = sa.RowMapping | Mapping[str, Any]
 
 

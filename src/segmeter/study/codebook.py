@@ -9,8 +9,6 @@ from segmeter.core.errors import SegmeterError
 from segmeter.study.plan import Plan
 from segmeter.study.questionnaires import questions_of
 
-__all__ = ["MEANINGS", "codebook_rows"]
-
 MEANINGS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "agreement": ("", "correlation of a rater's scores with those of others on the same masks"),

@@ -17,8 +17,6 @@ from segmeter.study.progress import heat_image, heat_targets, is_shown, progress
 from segmeter.study.records import Refused
 from segmeter.study.site import Here, Site, image_response
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/conduct")
 _CLEAN = r"^[^\x00]*$"
 Field = Annotated[str, Form(max_length=200, pattern=_CLEAN)]

@@ -18,26 +18,7 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, NotFound
 
-__all__ = [
-    "METADATA",
-    "PENDING",
-    "Database",
-    "answers",
-    "backup",
-    "batches",
-    "cells",
-    "copy_study",
-    "invitations",
-    "latest_answers",
-    "open_engine",
-    "people",
-    "plans",
-    "responses",
-    "settle",
-    "study",
-    "tasks",
-    "trials",
-]
+__all__ = ["Database", "backup", "copy_study", "open_engine"]
 
 METADATA = sa.MetaData()
 VERSION = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["FILES", "write_files"]
+__all__ = ["write_files"]
 
 FILES = ("Dockerfile", "compose.yaml", "Caddyfile", "segmeter-study.service", "nginx.conf")
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", re.IGNORECASE)

@@ -14,18 +14,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click
 
-__all__ = [
-    "SCREENS",
-    "VIEWS",
-    "Prompted",
-    "centre_of",
-    "encoded",
-    "shrunk",
-    "shrunk_mask",
-    "text_screen",
-    "zoom_window",
-]
-
 Pixels = npt.NDArray[np.uint8]
 Prompted = Click | Box
 

@@ -24,18 +24,7 @@ from segmeter.study.records import steps_of
 from segmeter.study.screening import excluded_people, screen_people
 from segmeter.study.stimuli import Stimuli
 
-__all__ = [
-    "click_rows",
-    "csv_text",
-    "export",
-    "full_stem",
-    "participant_columns",
-    "participant_rows",
-    "rating_rows",
-    "response_rows",
-    "step_rows",
-    "trial_rows",
-]
+__all__ = ["csv_text", "export", "participant_columns", "participant_rows"]
 
 Rows = list[dict[str, Any]]
 RATING_COLUMNS = (

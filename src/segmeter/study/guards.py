@@ -19,19 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from segmeter.study.records import Refused
 
-__all__ = [
-    "HEADERS",
-    "Gate",
-    "Limiter",
-    "Limits",
-    "Shield",
-    "address_of",
-    "same_site",
-    "same_text",
-    "signed",
-    "signed_by",
-]
-
 _LARGEST_BODY = 64 << 10
 _UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 HEADERS = {

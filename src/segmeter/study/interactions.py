@@ -40,7 +40,7 @@ from segmeter.study.screening import excluded_people
 from segmeter.study.segmenting import MEASURES
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
-__all__ = ["Interaction", "Simulated", "fit_costs", "interactions", "simulate_users", "write_run"]
+__all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
 
 
 @dataclass(frozen=True, slots=True)

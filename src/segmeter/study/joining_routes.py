@@ -16,8 +16,6 @@ from segmeter.study.recruiting import platform_ids, return_link
 from segmeter.study.running import OPEN
 from segmeter.study.site import Here, Site
 
-__all__ = ["router"]
-
 router = APIRouter()
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Field = Annotated[str, Form(max_length=100, pattern=r"^[^\x00]*$")]

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Answer", "ClickAnswer", "DeviceChoice", "FinalAnswer", "RatingAnswer", "Step"]
-
 Nonce = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
 Milliseconds = Annotated[float, Field(ge=0, le=86_400_000, allow_inf_nan=False)]
 Side = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]

@@ -12,8 +12,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["BUILT_IN", "Mode", "Screen", "Show"]
-
 Show = Literal["image", "text", "cutout", "shifted", "silhouette", "highlight", "overlay"]
 _Seconds = Annotated[float, Field(strict=True, ge=0.05, le=120, allow_inf_nan=False)]
 

@@ -27,15 +27,6 @@ from segmeter.study import database as db
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import listening, study_app
 
-__all__ = [
-    "Answering",
-    "SimulatedPerson",
-    "answers_of",
-    "crowd",
-    "draw_clicks",
-    "fill_with_people",
-]
-
 Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 """From what a browser learns about a trial to the fields of an answer."""
 _AT_ONCE = 4

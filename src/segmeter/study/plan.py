@@ -22,22 +22,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.seeds import fingerprint
 from segmeter.study.modes import BUILT_IN, Mode, Screen
 
-__all__ = [
-    "ANSWER_FLAGS",
-    "CONSENT_SECTIONS",
-    "KINDS",
-    "PERSON_FLAGS",
-    "Masks",
-    "Plan",
-    "Question",
-    "Recruiting",
-    "Reference",
-    "Texts",
-    "Validity",
-    "near",
-    "parse_plan",
-    "read_plan",
-]
+__all__ = ["KINDS", "read_plan"]
 
 Kind = Literal["clicks", "clicks-round2", "rate", "interact"]
 KINDS: tuple[str, ...] = get_args(Kind)

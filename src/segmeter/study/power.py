@@ -11,7 +11,7 @@ from segmeter.core.seeds import generator
 from segmeter.stats.ratings import Ratings, fit_ratings
 from segmeter.study.plan import Plan
 
-__all__ = ["ASSUMED", "Power", "Spread", "power_of", "simulated_answers"]
+__all__ = ["ASSUMED", "power_of"]
 
 
 @dataclass(frozen=True, slots=True)

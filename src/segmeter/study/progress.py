@@ -15,8 +15,6 @@ from segmeter.study import database as db
 from segmeter.study.drawing import encoded
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["Progress", "heat_image", "heat_targets", "is_shown", "progress"]
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -7,8 +7,6 @@ from typing import Any
 
 from segmeter.study.plan import Plan, Question
 
-__all__ = ["questions_of", "read_answers"]
-
 _LONGEST_TEXT = 4000
 _TLX = {
     "mental": (

@@ -18,33 +18,6 @@ from segmeter.study.stimuli import Stimuli
 from segmeter.study.tasks import Task, cells_of, tasks_of
 from segmeter.study.validity import answer_flags, conclude
 
-__all__ = [
-    "Refused",
-    "Row",
-    "begin_or_resume",
-    "close",
-    "first_open",
-    "hashed",
-    "invitation",
-    "last_answer",
-    "late_batches",
-    "left",
-    "open_batch",
-    "own_batch",
-    "own_trial",
-    "return_late",
-    "revalidate",
-    "server_ms_since_last",
-    "show_again",
-    "steps_of",
-    "store_answer",
-    "store_step",
-    "stored",
-    "trials_of",
-    "update_batch",
-    "update_person",
-]
-
 Row = sa.RowMapping
 
 

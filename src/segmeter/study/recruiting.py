@@ -8,8 +8,6 @@ from urllib.parse import quote
 
 from segmeter.study.plan import Recruiting
 
-__all__ = ["platform_ids", "return_link"]
-
 _PARAMETERS = {
     "none": (),
     "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),

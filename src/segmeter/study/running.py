@@ -22,7 +22,7 @@ from segmeter.study.records import Refused, Row, hashed
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import answer_flags
 
-__all__ = ["OPEN", "RunningStudy"]
+__all__ = ["RunningStudy"]
 
 OPEN = "open"
 """The token of a study that anybody may join."""

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from segmeter.study.plan import Plan
 
-__all__ = ["Screened", "excluded_people", "screen_people"]
-
 Rows = Sequence[Mapping[str, Any]]
 _LEAST_ANSWERS = 5
 _LEAST_RATINGS = 10

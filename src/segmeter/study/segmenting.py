@@ -32,8 +32,6 @@ from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of,
 from segmeter.study.running import RunningStudy
 from segmeter.study.validity import CLOCK_SLACK_MS
 
-__all__ = ["MEASURES", "Segmenting", "run_lengths", "scene_point"]
-
 MEASURES = ("iou", "boundary-iou")
 _KEPT_SCENES_ENCODED, _KEPT_SESSIONS = 64, 200
 _AHEAD = 2

@@ -32,7 +32,7 @@ from segmeter.study.stimuli import Stimuli
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["default_url", "listening", "open_study", "serve", "settings", "study_app"]
+__all__ = ["default_url", "open_study"]
 
 _STATIC = Path(__file__).parent / "static"
 # What participants read for a refusal; anything else is a fault.

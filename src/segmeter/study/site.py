@@ -21,8 +21,6 @@ from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
 from segmeter.study.wording import read_words
 
-__all__ = ["COOKIE", "Here", "Pages", "Site", "image_response", "prose"]
-
 COOKIE = "segmeter_session"
 _THIRTY_DAYS = 30 * 24 * 3600
 _LINK = re.compile(r"\[([^\]]{1,200})\]\((https?://[^\s()]{1,500}|mailto:[^\s()]{1,200})\)")

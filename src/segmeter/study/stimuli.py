@@ -28,7 +28,7 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Masks, Plan, near
 
-__all__ = ["MaskFolder", "RunMasks", "Shown", "Stimuli", "dataset_spec"]
+__all__ = ["Stimuli"]
 
 Made = TypeVar("Made")
 _KEPT_BYTES = 256 << 20

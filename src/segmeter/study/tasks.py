@@ -13,8 +13,6 @@ from segmeter.core.seeds import generator
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["Task", "cells_of", "tasks_of"]
-
 _Wanted = tuple[str, str, str, str, str]
 
 

@@ -20,8 +20,6 @@ from segmeter.core.masks import Mask
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["CLOCK_SLACK_MS", "Conclusion", "answer_flags", "conclude", "counts", "distance_to"]
-
 Flags = dict[str, Any]
 Task = Mapping[str, Any] | sa.RowMapping
 CLOCK_SLACK_MS = 1500.0

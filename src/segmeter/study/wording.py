@@ -11,7 +11,7 @@ from pathlib import Path
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.study.plan import Plan
 
-__all__ = ["Words", "read_words"]
+__all__ = ["read_words"]
 
 Words = Mapping[str, str]
 

@@ -19,8 +19,6 @@ from segmeter.study.recruiting import return_link
 from segmeter.study.running import RunningStudy
 from segmeter.study.site import COOKIE, Here, Site, image_response
 
-__all__ = ["router"]
-
 router = APIRouter()
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _PAGES = {"rate": "rate.html", "interact": "interact.html"}

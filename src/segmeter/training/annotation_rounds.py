@@ -29,8 +29,6 @@ from segmeter.models.sam._frames import Frame
 from segmeter.models.sam._prompts import chosen_of, fed_back, of_equal_size
 from segmeter.training.mask_losses import ScoreLoss, step_loss
 
-__all__ = ["AnnotatedObject", "RoundLosses", "round_losses", "schedule"]
-
 MOST_SHARE = 0.9
 """Objects that cover more of their image are not trained on, as in the paper."""
 

@@ -37,7 +37,7 @@ from segmeter.training.annotation_rounds import MOST_SHARE, AnnotatedObject, rou
 from segmeter.training.mask_losses import ScoreLoss
 from segmeter.training.noc_changes import click_counts
 
-__all__ = ["DecoderSettings", "Progress", "Trained", "encoded_scenes", "train"]
+__all__ = ["DecoderSettings", "Progress", "encoded_scenes", "train"]
 
 WEIGHTS, _STATE, _HISTORY = "model.safetensors", "state.pt", "history.json"
 Encoded = list[tuple[Scene, SamEncodedScene]]

@@ -19,8 +19,6 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput, check_choice
 
-__all__ = ["ScoreLoss", "StepLoss", "dice_loss", "focal_loss", "score_errors", "step_loss"]
-
 ScoreLoss = Literal["sam", "sam2"]
 FOCAL_WEIGHT = 20.0
 

@@ -14,7 +14,7 @@ from segmeter.core.users import User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
 
-__all__ = ["ClickCounts", "NocChange", "click_counts", "noc_change"]
+__all__ = ["NocChange", "click_counts", "noc_change"]
 
 ClickCounts = Mapping[tuple[str, str], int]
 """Clicks per object, by scene and target."""

@@ -18,7 +18,7 @@ from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks
 from segmeter.datasets.recorded_prompts import read_prompts
 
-__all__ = ["NAMES", "RecordedUser", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
+__all__ = ["NAMES", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
 
 Ints = npt.NDArray[np.int64]
 

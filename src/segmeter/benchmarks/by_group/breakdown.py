@@ -32,7 +32,7 @@ from segmeter.stats.fairness import (
 )
 from segmeter.stats.intervals import Floats
 
-__all__ = ["breakdown", "differences_by_group", "splits"]
+__all__ = ["breakdown", "differences_by_group"]
 
 _MOST_COMPARED = 12
 _METHOD = (

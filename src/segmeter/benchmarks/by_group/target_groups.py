@@ -14,8 +14,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.datasets.groups import Groups, read_groups
 
-__all__ = ["Key", "TargetGroups", "known_of_groups", "said_of_targets", "shape_group"]
-
 DERIVED = ("size", "shape", "boundary")
 """Attributes that are derived rather than stored in rows."""
 

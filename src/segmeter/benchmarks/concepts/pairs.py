@@ -19,8 +19,6 @@ from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.measures.concepts import Truths
 
-__all__ = ["Kind", "Pair", "digest_of", "pairs_of", "read_phrases"]
-
 Kind = Literal["positive", "negative", "hard negative"]
 
 

@@ -28,8 +28,6 @@ from segmeter.stats.statistics import cards_by_name
 if TYPE_CHECKING:
     from segmeter.benchmarks.concepts import Concepts
 
-__all__ = ["sections"]
-
 _SHOWN = 6
 _RULE = (
     "A pair is an image with a phrase; it is negative where nothing of that name is there. cgF1 is "

@@ -37,8 +37,6 @@ from segmeter.stats.statistics import (
     share_of_known,
 )
 
-__all__ = ["STATISTICS", "Answered", "ConceptPairs", "groups"]
-
 _FOUND = 0.5
 
 

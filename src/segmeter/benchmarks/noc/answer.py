@@ -14,8 +14,6 @@ from segmeter.core.sections import Answer, Phrase, Quantity, phrase
 from segmeter.core.wording import counted, signed
 from segmeter.stats.goals import Goals, area_under, rounds_to
 
-__all__ = ["answer"]
-
 
 def answer(comparison: Comparison, many: bool) -> Answer:
     """The sentence a reader came for."""

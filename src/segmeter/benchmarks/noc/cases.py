@@ -24,8 +24,6 @@ from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, 
 from segmeter.core.wording import counted
 from segmeter.stats.goals import Goal, area_under, first_round
 
-__all__ = ["cases_of", "hardest", "replays"]
-
 _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
 
 

@@ -28,18 +28,6 @@ from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
-__all__ = [
-    "HARDEST",
-    "TIED",
-    "Comparison",
-    "comparison_table",
-    "comparisons",
-    "comparisons_in",
-    "drawn_by_hand",
-    "leaderboard",
-    "project_section",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

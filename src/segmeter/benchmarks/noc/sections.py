@@ -58,8 +58,6 @@ from segmeter.stats.goals import Goals, first_round, success
 from segmeter.stats.intervals import Floats, share_interval
 from segmeter.stats.statistics import Statistic, percentiles, resampling
 
-__all__ = ["sections"]
-
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""

@@ -25,22 +25,6 @@ from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reac
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, count_interval
 
-__all__ = [
-    "ROUNDS",
-    "ClickSessions",
-    "area",
-    "clicks_to",
-    "ended_at",
-    "goals_of",
-    "groups",
-    "measures_of",
-    "never_reached",
-    "quality_after",
-    "seconds_until",
-    "statistics",
-    "statistics_for",
-]
-
 ROUNDS = (1, 2, 3, 5, 10, 20)
 
 # Columns of rows that are no measure, among them those of earlier versions.

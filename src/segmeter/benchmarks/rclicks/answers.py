@@ -23,8 +23,6 @@ from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 from segmeter.stats.statistics import cards_by_name
 
-__all__ = ["conclusions", "pairwise_result"]
-
 _SIGNIFICANT = 0.05
 FEWEST_IMAGES = 6  # fewer say something of themselves, not of a data set
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.

@@ -23,8 +23,6 @@ from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.nulls import Null, null_of, permuted_within
 
-__all__ = ["EFFECTS", "Effect", "excess_of", "interval_of", "nulls", "value_of"]
-
 Kind = Literal["mean", "ratio", "log", "sum", "spread"]
 Relabelled = Literal["groups", "base", "draws", "none"]
 Terms = Callable[[Floats], Floats | tuple[Floats, Floats]]

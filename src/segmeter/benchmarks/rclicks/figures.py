@@ -45,16 +45,6 @@ from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
 from segmeter.users.clicking_group import ClickingGroup
 
-__all__ = [
-    "FirstClickNoise",
-    "correlations",
-    "curves",
-    "hard_targets",
-    "maps_and_groups",
-    "ranked_by_noise",
-    "scatter",
-]
-
 
 def curves(found: Sequence[Findings]) -> Multiples:
     """Mean IoU after each round with G1, G10 and Base, a chart per model and data set."""

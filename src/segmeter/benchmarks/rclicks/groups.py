@@ -25,17 +25,6 @@ from segmeter.stats.nulls import Null
 from segmeter.stats.statistics import resampling
 from segmeter.stats.variance_components import Components, components
 
-__all__ = [
-    "EffectEstimate",
-    "Findings",
-    "FirstClicks",
-    "GroupCurves",
-    "findings",
-    "findings_of",
-    "first_clicks",
-    "group_curves",
-]
-
 GOAL = 0.9
 BASE = "centre-click"
 _GROUP = re.compile(r"clicking-group-(\d+)(?:-draw-(\d+))?")

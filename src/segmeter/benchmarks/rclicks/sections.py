@@ -27,8 +27,6 @@ from segmeter.stats.intervals import Interval
 from segmeter.stats.nulls import Null
 from segmeter.stats.variance_components import Components
 
-__all__ = ["sections"]
-
 Got = Callable[[Findings], Interval | None]
 
 

@@ -18,8 +18,6 @@ from segmeter.core.users import User
 from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded
 
-__all__ = ["simulate_people", "simulated_sessions_of", "singles_of"]
-
 
 def simulate_people(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of a scene: whole sessions, and first clicks that go no further."""

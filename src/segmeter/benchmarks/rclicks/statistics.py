@@ -12,8 +12,6 @@ from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.nulls import Null
 from segmeter.stats.statistics import Better, Statistic, cards_by_name
 
-__all__ = ["CARDS", "STATISTICS", "effect_title"]
-
 _UNITS = {"noc": "clicks", "auc": "%", "nof": "objects"}
 _NAMES = {"noc": "clicks", "auc": "IoU AuC", "nof": "failures"}
 _WHAT = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}

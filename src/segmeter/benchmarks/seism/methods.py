@@ -13,8 +13,6 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
 
-__all__ = ["PEOPLE", "People", "ResultsFolder"]
-
 PEOPLE = "people"
 Kind = Literal["regions", "edges"]
 

@@ -19,15 +19,7 @@ from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.partitions import scores_of
 from segmeter.measures.tables import Regions, compare, regions
 
-__all__ = [
-    "BOUNDARY",
-    "Annotated",
-    "PairScores",
-    "human_pairs",
-    "in_parallel",
-    "partners",
-    "turned",
-]
+__all__ = ["BOUNDARY", "PairScores", "human_pairs"]
 
 Labels = npt.NDArray[np.int32]
 Scores = dict[str, float]

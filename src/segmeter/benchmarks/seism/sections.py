@@ -32,8 +32,6 @@ from segmeter.core.sections import (
 from segmeter.measures.curves import Curve, Point
 from segmeter.stats.statistics import cards_by_name
 
-__all__ = ["precision_recall_chart", "sections"]
-
 _NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
 _CARDS = cards_by_name(STATISTICS)
 _PROTOCOLS = (

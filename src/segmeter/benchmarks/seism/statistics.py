@@ -25,8 +25,6 @@ from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Statistic, percentiles, resampling
 
-__all__ = ["STATISTICS", "MethodTables", "groups", "human_points"]
-
 _RESAMPLES = 1000
 _COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 _REGION = ("pop", "rop", "fop", "covered", "coverable", "best_covered", "pri", "voi")

@@ -22,8 +22,6 @@ from segmeter.measures.partitions import scores_of
 from segmeter.measures.sweeps import THRESHOLDS, region_counts, sweep_edge_map
 from segmeter.measures.tables import Comparison, Regions, compare, regions
 
-__all__ = ["GroundTruths", "Level", "levels_of", "results_of", "rows_of"]
-
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
 _REGION_COUNTS = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
 

@@ -27,7 +27,7 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
 from segmeter.users.boxes import jitter_reach, tight_box
 
-__all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
+__all__ = ["shift_map"]
 
 STEPS = 11
 

@@ -29,7 +29,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
 
-__all__ = ["enlarged", "fragile", "heat_image", "heat_maps", "replays", "shift_maps"]
+__all__ = ["heat_image"]
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
 _SAID = {"min": "worst clicks", "max": "best clicks"}

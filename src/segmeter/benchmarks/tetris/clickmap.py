@@ -18,7 +18,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, boundary_iou, iou
 
-__all__ = ["MapStatistics", "ScoreMap", "click_map", "score_prompts", "single_click_scores"]
+__all__ = ["ScoreMap", "click_map"]
 
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 64

@@ -44,8 +44,6 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.statistics import resampling
 
-__all__ = ["box_sections", "sections"]
-
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 

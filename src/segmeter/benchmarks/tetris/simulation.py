@@ -38,8 +38,6 @@ from segmeter.core.users import Observation, User
 from segmeter.users.adversary import Adversary, attempts_of, search
 from segmeter.users.gradient_attack import Attempt, Direction
 
-__all__ = ["AttackRecorder", "map_of", "simulate_scene", "simulated_sessions"]
-
 BASE = "centre-click"
 
 

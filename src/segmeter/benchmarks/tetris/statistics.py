@@ -23,17 +23,6 @@ from segmeter.stats.statistics import (
     share_of_known,
 )
 
-__all__ = [
-    "AREAS",
-    "CARDS",
-    "STATISTICS",
-    "AttackedSessions",
-    "attacks_of",
-    "from_curves",
-    "groups",
-    "roles_of",
-]
-
 Floats = npt.NDArray[np.float64]
 Key = tuple[str, str]
 Roles = Mapping[str, str]

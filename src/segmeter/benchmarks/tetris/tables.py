@@ -14,21 +14,6 @@ from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.comparisons import spearman
 
-__all__ = [
-    "PAPER_ROUNDS",
-    "TARGETS",
-    "Summary",
-    "area_table",
-    "as_in_the_paper",
-    "compared_with_the_paper",
-    "dataset_matrix",
-    "extremes_table",
-    "first_table",
-    "metric_matrix",
-    "paper_rows",
-    "people_table",
-]
-
 _ROLES = ("min", "base", "max", "d")
 _TITLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
 

@@ -14,8 +14,6 @@ from segmeter.measures.boundaries import morphological_f
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Floats
 
-__all__ = ["FrameJudge", "FrameScores", "decay", "judged_frames"]
-
 
 @dataclass(frozen=True, slots=True)
 class FrameScores:

@@ -47,8 +47,6 @@ from segmeter.core.tables import Tables
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.stats.statistics import cards_by_name, resampling
 
-__all__ = ["sections"]
-
 _SHOWN = ("jf", "j", "f", "jf-mean", "area", "jf@60s", "frames", "clicks", "strokes", "seconds")
 _FRAME = ("j-recall", "j-decay", "f-recall", "f-decay", "flicker", "obeyed", "ms-frame")
 _MOST_PIXELS = 5 << 19

@@ -38,8 +38,6 @@ from segmeter.users.videos.frame_users import (
     label_strokes,
 )
 
-__all__ = ["simulate_video"]
-
 _COUNTED = {"click": "clicks", "box": "boxes", "scribble": "strokes", "mask": "masks_drawn"}
 
 

@@ -19,8 +19,6 @@ from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, mean_of_known
 
-__all__ = ["DAVIS_SECONDS", "at_seconds", "davis_area", "groups", "seconds_of", "statistics"]
-
 DAVIS_SECONDS = 60.0
 _TIMEOUT = 30.0
 """Seconds per object and interaction of the DAVIS challenge."""

@@ -18,8 +18,6 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Frame, Note, Slices, Table
 from segmeter.models.volumes.preparation import prepared
 
-__all__ = ["failures", "grey_values", "lost_prompts", "sessions_to_scroll"]
-
 _LISTED, _SHOWN = 15, 3
 
 

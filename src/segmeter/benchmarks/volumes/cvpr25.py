@@ -19,8 +19,6 @@ from segmeter.core.seeds import fingerprint, seeded
 from segmeter.measures.challenges import area_over_steps, challenge_labels, step_scores
 from segmeter.users.volumes.volume_clicks import challenge_box, middle_click
 
-__all__ = ["COLUMNS", "STEPS", "CaseResult", "class_boxes", "run_case"]
-
 STEPS = 6
 SECONDS_PER_CLASS = 90
 """Limit of the challenge for a whole case, per class."""

@@ -19,16 +19,6 @@ from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 from segmeter.users.volumes.intrabench_slice_prompters import BoxInterpolation
 
-__all__ = [
-    "fits",
-    "fitting",
-    "left_out",
-    "needs",
-    "repeats",
-    "sees_slices",
-    "takes_none",
-]
-
 
 def needs(user: User) -> frozenset[str]:
     """Every kind of prompt that a user may give."""

@@ -18,18 +18,6 @@ from segmeter.benchmarks.report_parts import published_rows
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
-__all__ = [
-    "CAVEATS",
-    "PAPER_DATASETS",
-    "TITLES",
-    "DatasetDice",
-    "PaperRow",
-    "corrected_row",
-    "paper_rows",
-    "published_row",
-    "table_of",
-]
-
 PAPER_DATASETS = tuple(f"D{i}" for i in range(1, 9))
 TITLES = {
     2: "Prompts in every slice (Table 2)",

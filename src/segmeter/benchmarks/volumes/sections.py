@@ -56,8 +56,6 @@ from segmeter.core.sections import (
 from segmeter.stats.intervals import Resampling
 from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
-__all__ = ["against_best", "recommendation", "sections"]
-
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""

@@ -28,8 +28,6 @@ from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
-__all__ = ["case_dice", "published_case_dice", "published_entries", "simulate_volume"]
-
 
 def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once, then simulate every target with every user that fits, in every protocol."""

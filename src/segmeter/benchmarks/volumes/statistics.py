@@ -29,22 +29,6 @@ from segmeter.stats.goals import Goal
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
 
-__all__ = [
-    "BUDGETS",
-    "FEWEST",
-    "FEWEST_PAIRS",
-    "VolumeSessions",
-    "dice_within",
-    "effort_until",
-    "goals_of",
-    "groups",
-    "never",
-    "per_case",
-    "prompters",
-    "seconds_until",
-    "statistics",
-]
-
 BUDGETS = (5, 10, 20, 50)
 GOALS = (80.0, 90.0)
 FEWEST = 5

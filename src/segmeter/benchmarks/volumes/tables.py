@@ -30,16 +30,6 @@ from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Valu
 from segmeter.core.wording import counted
 from segmeter.stats.statistics import Statistic
 
-__all__ = [
-    "by_organ",
-    "few",
-    "instances",
-    "leaderboard",
-    "paper_tables",
-    "typed",
-    "units_of",
-]
-
 
 def leaderboard(
     groups: Sequence[VolumeSessions],

@@ -15,8 +15,6 @@ from segmeter.core.videos import Video
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.videos.video_folder import Files, read_sequence
 
-__all__ = ["MiniVideo"]
-
 _DATA = Path(__file__).with_name("mini_video")
 _SCENES = ("blackswan",)
 

@@ -12,8 +12,6 @@ from segmeter.core.scenes import Pixels
 from segmeter.core.videos import MOST_FRAMES
 from segmeter.datasets.image_files import MOST_PIXELS
 
-__all__ = ["VIDEO_SUFFIXES", "VideoFile"]
-
 VIDEO_SUFFIXES = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
 _BLOCK = 16
 

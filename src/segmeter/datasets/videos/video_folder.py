@@ -30,8 +30,6 @@ from segmeter.datasets.image_files import image_size, read_rgb, read_values
 from segmeter.datasets.places import digest, images_in, known
 from segmeter.datasets.videos.video_files import VIDEO_SUFFIXES, VideoFile
 
-__all__ = ["Files", "VideoFolder", "holds_videos", "read_sequence"]
-
 _FRAMES = ("JPEGImages", "JPEGImages_24fps", "frames", "Frames")
 _MASKS = ("Annotations", "Annotations_6fps", "masks", "Masks")
 _SIZES = ("480p", "1080p", "Full-Resolution")

@@ -35,15 +35,7 @@ from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, by_frame
 from segmeter.models.volumes.slices import EncodesTogether, ReadsTargets
 
-__all__ = [
-    "EncodedVideo",
-    "FrameStore",
-    "FunctionTracker",
-    "HandOver",
-    "as_video",
-    "masks_of",
-    "on_videos",
-]
+__all__ = ["on_videos"]
 
 _MEMORY_MB = 2048
 _TOGETHER = 8

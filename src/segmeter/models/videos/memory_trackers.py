@@ -27,8 +27,6 @@ from segmeter.models.videos.frame_trackers import EncodedVideo, FrameStore, as_v
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MemoryTracker", "MemoryVideo"]
-
 _MEMORY_MB = 2048
 _STROKE_POINTS = 8
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

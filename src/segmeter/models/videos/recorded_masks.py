@@ -22,8 +22,6 @@ from segmeter.core.scenes import Scene
 from segmeter.core.videos import Video
 from segmeter.models.videos.frame_trackers import EncodedVideo, as_video
 
-__all__ = ["RecordedMasks", "read_label_png"]
-
 
 @catalogue.models.add("recorded-masks", summary="tracker: PNG masks that another program wrote")
 class RecordedMasks:

@@ -41,8 +41,6 @@ from segmeter.study.plan import Plan
 from segmeter.study.screening import excluded_people
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["centre_distances", "click_sections"]
-
 _SHOWN = 12
 _PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 

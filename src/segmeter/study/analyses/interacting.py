@@ -26,8 +26,6 @@ from segmeter.stats.intervals import Resampling
 from segmeter.study.interactions import Interaction, Simulated, fit_costs
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["interact_sections", "paired_differences"]
-
 _AFTER = (1, 3, 5)
 _SHOWN = 8
 

@@ -39,8 +39,6 @@ from segmeter.stats.ratings import (
 from segmeter.study.exports import rating_rows
 from segmeter.study.plan import Plan
 
-__all__ = ["Comparison", "compare_models", "rating_sections", "ratings_of"]
-
 Rating = Mapping[str, Any]
 _CHECK = 3  # a tester's score so far away marks a mask
 

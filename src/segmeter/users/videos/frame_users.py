@@ -25,16 +25,7 @@ from segmeter.core.users import Observation
 from segmeter.core.videos import FrameMasks, at_frame, by_frame
 from segmeter.users.videos.robot_strokes import KERNEL, robot_strokes
 
-__all__ = [
-    "FirstBadFrame",
-    "FirstFrame",
-    "ReplayedScribbles",
-    "ScribbleRobot",
-    "VideoObservation",
-    "WorstFrame",
-    "frame_click",
-    "label_strokes",
-]
+__all__ = ["ReplayedScribbles", "VideoObservation", "label_strokes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Bits
 
-__all__ = ["KERNEL", "robot_strokes"]
-
 KERNEL = 0.2
 _LARGEST_RADIUS = 16.0
 _FEWEST_NODES = 4

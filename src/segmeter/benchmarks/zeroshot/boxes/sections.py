@@ -22,8 +22,6 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.statistics import cards_by_name
 
-__all__ = ["sections"]
-
 _AP = {
     "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "small", "ap-medium": "medium",
     "ap-large": "large", "ap-rare": "rare", "ap-common": "common", "ap-frequent": "frequent",

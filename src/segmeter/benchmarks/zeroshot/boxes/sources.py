@@ -23,16 +23,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.measures.detections import check_detections
 from segmeter.models.detectors import COCO_CATEGORIES, Detector
 
-__all__ = [
-    "GROUND_TRUTH",
-    "boxes_for",
-    "check_file",
-    "digest_of",
-    "is_file",
-    "masks_of_boxes",
-    "source_name",
-]
-
 GROUND_TRUTH = "ground_truth"
 _SCORE_OF_GROUND_TRUTH = 1.0
 

@@ -41,8 +41,6 @@ from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Detections", "FoundObjects", "Scored", "groups", "statistics"]
-
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
 _KINDS: dict[str, Kind] = {"": "segm", "boundary-": "boundary", "box-": "bbox"}

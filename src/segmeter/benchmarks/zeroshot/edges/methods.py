@@ -24,8 +24,6 @@ from segmeter.models.automatic.generator import clicked_model
 from segmeter.models.automatic.options import Crop, Options
 from segmeter.models.automatic.regions import edge_map, stretched, suppress_boxes
 
-__all__ = ["AUTOMATIC_EDGES", "BASELINES", "AutomaticEdges", "Canny", "Sobel", "rows_of", "thinned"]
-
 AUTOMATIC_EDGES = "automatic-edges"
 BASELINES = ("canny-edges", "sobel-edges")
 _SUMMARY = "edges of automatic masks, as Segment Anything's supplement makes them"

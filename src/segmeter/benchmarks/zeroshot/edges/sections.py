@@ -29,8 +29,6 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.statistics import cards_by_name
 
-__all__ = ["paper_rows", "sections"]
-
 _PROTOCOLS = (
     "**published**: edges as the public reproduction makes them: boxes suppressed in batches of "
     "64 points and again, zeros around the image (its frame is an edge where a mask touches "

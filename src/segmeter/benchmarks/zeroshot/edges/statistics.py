@@ -21,8 +21,6 @@ from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, percentiles, resampling
 
-__all__ = ["MEASURES", "STATISTICS", "EdgeTables", "groups"]
-
 RESAMPLES = 300
 MEASURES = ("ods", "ois", "ap", "r50")
 _COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")

@@ -32,8 +32,6 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.statistics import cards_by_name
 
-__all__ = ["baseline_of", "sections"]
-
 _MOST_DOTS = 8
 _CARDS = cards_by_name(STATISTICS)
 _MEASURES = {

@@ -18,8 +18,6 @@ from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, percentile_interval, percentiles, resampling
 
-__all__ = ["ALL", "POINTS", "STATISTICS", "OverDatasets", "Played", "played", "with_means"]
-
 POINTS = (1, 2, 3, 5, 9)
 ALL = "all data sets, unweighted"
 _TESTED = ("iou@1", "oracle@1", "iou@3", "iou@9")

@@ -28,8 +28,6 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.statistics import cards_by_name
 
-__all__ = ["paper_rows", "sections"]
-
 KINDS = ("all", "small", "medium", "large", "frequent", "common", "rare")
 _PROTOCOLS = (
     "Masks of a grid of clicks, none filtered, boxes suppressed by the model's own score; of "

@@ -13,8 +13,6 @@ from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, mean_of_known, percentiles, resampling
 
-__all__ = ["Proposed", "groups", "recall_at", "statistics"]
-
 ALL = "all"
 
 

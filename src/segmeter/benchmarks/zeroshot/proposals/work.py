@@ -21,8 +21,6 @@ from segmeter.models.automatic.candidates import Kept, crop_candidates
 from segmeter.models.automatic.options import Crop, Options
 from segmeter.models.automatic.regions import suppress_boxes
 
-__all__ = ["FREQUENCIES", "groups_of", "ranked", "rows_of"]
-
 FREQUENCIES = {"frequent": "f", "common": "c", "rare": "r"}
 _EVERYTHING = 2.0  # a cover that no mask reaches
 
