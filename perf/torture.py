@@ -8,7 +8,7 @@ of two nodes it is the driver, an actor or a node; in `memory://` a write is int
 runs two shards and then copies their folders over each other, merges them, adds a model and
 compacts, killing each command. Rows must be unique after every step, and in the end equal to
 those of an undisturbed run, with no temporary file, lock or lease left. `study` kills a study's
-server five times while people answer and commands run beside it (`perf/study.py`): no
+server five times while people answer and commands run (`perf/study.py`): no
 acknowledged answer may be lost or stored twice. The first difference ends the script with exit
 code 1.
 """
@@ -174,7 +174,7 @@ class Nodes:
         self.address: str = self._cluster.address
 
     def kill(self, driver: int, chance: random.Random) -> None:
-        """The driver, an actor or the second node, which is started anew."""
+        """The driver, an actor or the second node, which is restarted."""
         victim = chance.choice(("driver", "actor", "node"))
         if victim == "node":
             self._cluster.remove_node(self._second, allow_graceful=False)

@@ -311,7 +311,7 @@ def sections(run: Run) -> list[Section]:
     return list(Rclicks().sections(run))
 
 
-def test_eleven_players_a_target_in_published_and_two_draws_in_sound(run: Run) -> None:
+def test_eleven_users_per_target_in_published_and_two_draws_in_corrected(run: Run) -> None:
     scene = catalogue.datasets.make("drawn").load("000")
     simulated_sessions = simulated_sessions_of(scene, run.plan)
     target = scene.targets[0].id

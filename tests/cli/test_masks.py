@@ -76,7 +76,7 @@ def test_a_folder_gives_each_image_files_of_its_own(typed: Typed, photo: Path) -
     assert len(json.loads((out / "masks.json").read_text())["images"]) == 3
 
 
-def test_published_and_sound_name_themselves_and_differ(typed: Typed, photo: Path) -> None:
+def test_published_and_corrected_name_themselves_and_differ(typed: Typed, photo: Path) -> None:
     for protocol, short in (("published", 1), ("corrected", 0)):
         out = photo.parent / protocol
         typed(

@@ -263,7 +263,7 @@ def test_a_damaged_row_group_costs_its_jobs_only(here: RunFolder, small: None) -
 
 @pytest.mark.parametrize("benchmark", ["noc", "not-installed"])
 @pytest.mark.parametrize("group", [0, 2])
-def test_a_report_reads_what_is_sound_of_a_damaged_pack(
+def test_a_report_reads_what_is_intact_of_a_damaged_compacted_file(
     here: RunFolder, small: None, group: int, benchmark: str
 ) -> None:
     compact(here, loose=1)

@@ -93,7 +93,7 @@ def test_the_oracle_chooses_among_the_masks_on_offer_only():
     assert rows[0]["oracle_iou"] == pytest.approx(300 / 600)
 
 
-def test_a_perfect_mask_ends_a_sound_session_and_a_published_one_clicks_the_corner():
+def test_a_perfect_mask_ends_a_corrected_session_and_a_published_one_clicks_the_corner():
     """Difference 2 of the register."""
     rows = {r["protocol"]: [] for r in rows_of(ThreeMasks())}
     for row in rows_of(ThreeMasks()):

@@ -93,7 +93,7 @@ class Together(Watching):
         return [self.encode(image) for image in images]
 
 
-def test_slices_are_copied_to_three_channels_only_for_models_that_look_one_by_one():
+def test_slices_are_copied_to_three_channels_only_for_models_that_encode_one_by_one():
     requests = [Request((Click((2, 5, 5)), Click((4, 3, 3))))]
     alone, several = Watching(), Together()
     one, other = (
@@ -181,7 +181,7 @@ def test_published_remembers_only_the_slices_of_the_last_answer():
     assert shown["published"] - shown["corrected"] == Mask.empty(SHAPE[1:])
 
 
-def test_published_lists_the_newest_round_first_and_sound_the_oldest():
+def test_published_lists_the_newest_round_first_and_corrected_the_oldest():
     """As IntRaBench's code merges prompts with earlier ones (its golden runs say so)."""
     spots = Click((1, 4, 4)), Click((1, 10, 15)), Click((1, 15, 20))
     for protocol, order in (("published", spots[::-1]), ("corrected", spots)):
@@ -270,7 +270,7 @@ def test_a_session_answers_in_its_own_protocol():
     assert shown["published"].area < shown["corrected"].area
 
 
-def test_players_of_both_protocols_may_play_together():
+def test_sessions_of_both_protocols_may_run_together():
     made, target = volume(), Target("a", Mask.box(SHAPE, (1, 2, 2), (5, 18, 28)))
     encoded = Slicewise(Bright()).encode(made).in_protocol("corrected", "without")
     simulated_sessions = [

@@ -80,7 +80,7 @@ def test_proposals_are_ranked_by_the_mean_of_score_and_stability() -> None:
     assert len(ranked(kept, 0.9, 5)) == 5
 
 
-def test_empty_masks_come_last_as_published_and_not_at_all_when_sound() -> None:
+def test_empty_masks_come_last_as_published_and_not_at_all_when_corrected() -> None:
     kept = candidates()
     published, corrected = (kept.take(ranked(kept, 0.9, 1000, r)).stability for r in BOTH)
     empty = np.isnan(published)
