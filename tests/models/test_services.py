@@ -118,9 +118,10 @@ def small_volume(name: str = "1") -> Volume:
     return Volume("mine", name, voxels if name == "1" else voxels[::-1], [], header=header)
 
 
-def test_a_model_of_scribbles_receives_strokes_and_a_box() -> None:
+@pytest.mark.parametrize("name", ["graphcut", "labelled"])
+def test_a_model_of_scribbles_receives_strokes_and_a_box(name: str) -> None:
     with process(str(HERE / "volume_services.py"), "monai-label") as (_, address):
-        model = ServiceModel(address, "monai-label", model="graphcut")
+        model = ServiceModel(address, "monai-label", model=name)
         assert model.card.abilities == {"click", "box", "scribble", "volume"}
         assert ServiceModel(address, "monai-label").card.abilities == {"click", "volume"}
         stroke = Scribble(((1, 0, 1), (1, 0, 4)), True)

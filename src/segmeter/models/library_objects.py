@@ -266,12 +266,14 @@ class _BundleEncodedScene:
 
     def _image(self) -> Any:
         """The volume as MONAI's loader gives it: axes `(x, y, z)` and an affine."""
-        from monai.data import MetaTensor
+        import torch
+        from monai.data.meta_tensor import MetaTensor
 
         spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
         voxels = np.ascontiguousarray(np.asarray(self.scene.voxels, np.float32).T)
         meta = {"spatial_shape": np.array(voxels.shape), "original_channel_dim": float("nan")}
-        return MetaTensor(voxels, affine=np.diag([*spacing[::-1], 1.0]), meta=meta)
+        affine = torch.diag(torch.tensor([*spacing[::-1], 1.0], dtype=torch.float64))
+        return MetaTensor(voxels, affine=affine, meta=meta)
 
 
 def _transformed(transforms: Any, data: dict[str, Any]) -> dict[str, Any]:

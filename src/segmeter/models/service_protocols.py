@@ -210,12 +210,15 @@ class MonaiLabelScene:
     """A volume in a session of MONAI Label.
 
     Every request has all prompts: points `(x, y, z)` for DeepGrow and DeepEdit; for a model of
-    scribbles a label map (3 foreground, 2 background) and the last box as its region of interest.
+    scribbles a label map and the last box as its region of interest. The map's values follow on the
+    model's labels: background, then foreground (2 and 3 for a model without labels).
     """
 
     def __init__(self, model: ServiceModel, scene: Scene) -> None:
         self.model, self.scene = model, scene
-        self.name, self.kind = monai_model(model)
+        self.name, about = monai_model(model)
+        self.kind, labels = str(about["type"]), about.get("labels")
+        self.background = 1 + len(labels) if isinstance(labels, list | dict) and labels else 2
         self.session = self._sent()
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
@@ -272,7 +275,7 @@ class MonaiLabelScene:
                 asked["roi"] = [end for side in ends[::-1] for end in side]
             elif isinstance(prompt, Click | Scribble):
                 points = (prompt.point,) if isinstance(prompt, Click) else prompt.points
-                strokes[drawn(points, shape, (1, 1, 1)) > 0] = 3 if prompt.positive else 2
+                strokes[drawn(points, shape, (1, 1, 1)) > 0] = self.background + prompt.positive
             else:
                 kind = type(prompt).__name__.lower()
                 raise BadInput(f"MONAI Label's model '{self.name}' takes no {kind}")
@@ -298,11 +301,11 @@ class MonaiLabelScene:
             raise strange(self.model.address, f"not a NIfTI label map ({reason})") from error
 
 
-def monai_model(model: ServiceModel) -> tuple[str, str]:
-    """Name and kind of a MONAI Label server's model: the one asked for, or the interactive one."""
+def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
+    """Name and description of a MONAI Label server's model: that asked for, or the interactive."""
     said = model.line.call("GET", "/info/")
     try:
-        kinds = {str(name): str(about["type"]) for name, about in said["models"].items()}
+        kinds = {str(name): about["type"] for name, about in said["models"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise strange(model.address, f"no list of models ({short(said)})") from error
     found = [name for name, kind in kinds.items() if kind in ("deepgrow", "deepedit")]
@@ -312,7 +315,7 @@ def monai_model(model: ServiceModel) -> tuple[str, str]:
             f"the service at {model.address} has the models {', '.join(sorted(kinds))}; "
             f"choose one: {model.address}?protocol=monai-label&model=NAME"
         )
-    return chosen[0], kinds[chosen[0]]
+    return chosen[0], said["models"][chosen[0]]
 
 
 class NnInteractiveScene(NnInteractiveEncodedScene):

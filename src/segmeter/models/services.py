@@ -82,7 +82,7 @@ class ServiceModel:
             abilities = {"click", "box", "scribble", "volume"}
             if self.protocol not in _OF_VOLUMES:
                 abilities = {"click", "box"}
-            elif self.protocol == "monai-label" and monai_model(self)[1] != "scribbles":
+            elif self.protocol == "monai-label" and monai_model(self)[1]["type"] != "scribbles":
                 abilities = {"click", "volume"}
             about = f"the service at {self.address} by the protocol of {self.protocol}"
             return ModelCard(self.address, about, frozenset(abilities), family="service")
