@@ -29,7 +29,7 @@ def test_a_damaged_mask_is_refused_in_a_sentence(
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text('{"size": [3, 3], "counts": [0, 9]}')
     bad.write_text(text)
-    code, _, err = typed("measure", "--as", "object", bad, good)
+    code, _, err = typed("measures", "compute", "--as", "object", bad, good)
     assert code == 2
     assert said in err
     assert "Traceback" not in err

@@ -82,7 +82,7 @@ def test_json_of_commands_without_a_run_is_what_the_api_returns(
     mask = tmp_path / "mask.png"
     Image.fromarray(np.eye(16, dtype=np.uint8)).save(mask)
     measured = segmeter.measure_files(mask, [mask], "object").facts()
-    assert facts("measure", "--as", "object", mask, mask) == plain(measured)
+    assert facts("measures", "compute", "--as", "object", mask, mask) == plain(measured)
     words = ("-m", "disc", "-d", "mini", "--stride", 64, "--no-boundary")
     mapped = segmeter.click_map("disc", "mini", tmp_path / "a", stride=64, boundary=False)
     assert facts("clicks", "map", *words, "-o", tmp_path / "b") == plain(mapped)
