@@ -24,7 +24,9 @@ PUBLIC = [name for name in segmeter.__all__ if name != "__version__"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> segmeter.Run:
     out = tmp_path_factory.mktemp("api") / "run"
-    return segmeter.evaluate(["oracle", "disc?radius=30"], "mini", out=out, rounds=3, limit=3)
+    return segmeter.evaluate(
+        ["synthetic-oracle", "disc?radius=30"], "mini", out=out, rounds=3, limit=3
+    )
 
 
 def test_importing_segmeter_loads_nothing_heavy() -> None:
@@ -69,7 +71,7 @@ def test_arrays_become_a_data_set_that_can_be_evaluated(tmp_path: Path) -> None:
     own = segmeter.Dataset.from_arrays(images, [labels > 0, labels], names=["one", "two"])
     assert [target.id for target in own["two"].targets] == ["1", "7"]
     assert [target.mask.area for target in own["one"].targets] == [300]
-    made = segmeter.evaluate("oracle", own, out=tmp_path / "run", rounds=1)
+    made = segmeter.evaluate("synthetic-oracle", own, out=tmp_path / "run", rounds=1)
     assert {row["target"] for row in made.rows()} == {"object", "1", "7"}
     other = segmeter.Dataset.from_arrays(images, [labels > 3, labels], names=["one", "two"])
     assert other.fingerprint() != own.fingerprint()
@@ -146,7 +148,7 @@ def test_a_run_gives_masks_tables_figures_and_citations(run: segmeter.Run, tmp_p
     row, mask = masks[0]
     assert mask.shape == run.scene(row["dataset"], row["scene"]).shape
     assert run.figure(tmp_path / "iou.png").stat().st_size > 1000
-    assert "oracle" in run.leaderboard(tmp_path / "board.html").read_text()
+    assert "synthetic-oracle" in run.leaderboard(tmp_path / "board.html").read_text()
     assert "@" in run.cite()
     assert {d.measure for d in run.compare()}
     assert len(run.export(tmp_path / "masks")) == len(masks)

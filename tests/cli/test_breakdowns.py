@@ -25,7 +25,7 @@ from .conftest import Typed
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs") / "run"
-    plan = Plan("noc", (Spec("noisy"), Spec("disc")), (Spec("drawn"),), rounds=3, limit=8)
+    plan = Plan("noc", (Spec("synthetic-noisy"), Spec("disc")), (Spec("drawn"),), rounds=3, limit=8)
     run_plan(plan, place, workers=0)
     return place
 
@@ -64,7 +64,7 @@ def test_groups_have_clicks_hours_and_money_that_add_up_to_those_of_all(
 ) -> None:
     opened = segmeter.open_run(run, goal="85")
     costs = opened.cost(3600, 12, by="size")
-    for model in ("noisy", "disc"):
+    for model in ("synthetic-noisy", "disc"):
         here = [c for c in costs if c.get("model") == model]
         (whole,) = (c for c in costs if c.get("way") == model)
         many = [int(c["objects"]) for c in here]

@@ -47,8 +47,8 @@ def test_a_folder_goes_by_its_own_name_in_the_terminal(
     for name in "ab":
         cv2.imwrite(f"own/images/{name}.png", np.full((30, 30, 3), ord(name), np.uint8))
         cv2.imwrite(f"own/masks/{name}.png", mask)
-    _, out, err = typed("run", "noc", "-m", "oracle", "-m", "disc", "-d", "own", "--rounds", 2,
-                        "--workers", 0, "-o", "r")  # fmt: skip
+    _, out, err = typed("run", "noc", "-m", "synthetic-oracle", "-m", "disc", "-d", "own",
+                        "--rounds", 2, "--workers", 0, "-o", "r")  # fmt: skip
     told = out + err
     told += "".join(typed("compare", "r")[1:])
     assert "own" in told

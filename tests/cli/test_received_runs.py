@@ -23,7 +23,7 @@ from PIL import Image
 
 import segmeter
 from segmeter.cli.app import commands
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.report.browse_server import BrowseServer
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -161,7 +161,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
         def card(self) -> Any:
             return replace(super().card, name=EVIL, citation=EVIL)
 
-    segmeter.evaluate([Evil(), "noisy"], top / "private", out=top / "run", rounds=2)
+    segmeter.evaluate([Evil(), "synthetic-noisy"], top / "private", out=top / "run", rounds=2)
     return top / "run"
 
 

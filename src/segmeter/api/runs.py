@@ -58,7 +58,7 @@ def open_run(
     >>> import tempfile
     >>> import segmeter
     >>> folder = f"{tempfile.mkdtemp()}/run"
-    >>> _ = segmeter.evaluate("oracle", "mini", out=folder, rounds=2, limit=1)
+    >>> _ = segmeter.evaluate("synthetic-oracle", "mini", out=folder, rounds=2, limit=1)
     >>> segmeter.open_run(folder).plan.benchmark
     'noc'
     """
@@ -80,7 +80,7 @@ class Run(StoredRun):
     >>> import tempfile
     >>> import segmeter
     >>> run = segmeter.evaluate(
-    ...     ["oracle", "disc"], "mini", out=f"{tempfile.mkdtemp()}/run", rounds=2, limit=2
+    ...     ["synthetic-oracle", "disc"], "mini", out=f"{tempfile.mkdtemp()}/run", rounds=2, limit=2
     ... )
     >>> len(run.sessions()), len(run.rows())
     (32, 64)

@@ -114,7 +114,7 @@ def test_a_random_first_point_lies_on_the_object_and_is_the_same_for_all_workers
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    models = ["oracle", "disc?radius=9", ThreeMasks()]
+    models = ["synthetic-oracle", "disc?radius=9", ThreeMasks()]
     out = tmp_path_factory.mktemp("points") / "run"
     return evaluate(models[:2], ["drawn", "mini"], benchmark="points", out=out, limit=3, workers=0)
 
