@@ -79,7 +79,7 @@ def test_the_help_shows_no_types_of_python_and_the_panels_in_order(typed: Typed)
     assert "bool" not in said
     assert "list[" not in said
     _, said, _ = typed("--help")
-    names = ["demo", "run", "report", "table", "study", "clicks", "measure"]
+    names = ["demo", "run", "report", "table", "study", "clicks", "models"]
     places = [said.index(f"│ {name} ") for name in names]
     assert places == sorted(places)
 

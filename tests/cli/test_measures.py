@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from segmeter.api.meta import meta_measures
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_counts
 from segmeter.measures.hierarchies import partition_at
@@ -254,6 +255,8 @@ def test_meta_prints_a_row_a_measure_and_protocol(real_data: Path, tmp_path: Pat
         "--figure", tmp_path / "spread.svg", "--report", tmp_path / "page.html", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    returned = meta_measures("bsds500", ["ssc", "fop"], data=real_data, limit=3).facts()
+    assert json.loads(done.stdout) == json.loads(json.dumps(returned))
     rows = json.loads(done.stdout)["rows"]
     assert [(row["measure"], row["protocol"]) for row in rows] == [
         ("ssc", "published"), ("ssc", "corrected"), ("fop", "published"), ("fop", "corrected"),
