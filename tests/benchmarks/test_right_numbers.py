@@ -75,20 +75,20 @@ def test_pairs_of_a_statistic_are_corrected_over_all_data_sets_and_users() -> No
 
 def test_models_are_compared_in_the_order_in_which_they_were_named() -> None:
     run = KeptRun("tetris-boxes")
-    assert [str(spec) for spec in run.plan.segmenters] == ["synthetic-noisy", "disc"]
+    assert [str(spec) for spec in run.plan.segmenters] == ["noisy", "disc"]
     found = run.benchmark.differences(run)
-    assert {(d.first, d.second) for d in found} == {("synthetic-noisy", "disc")}
+    assert {(d.first, d.second) for d in found} == {("noisy", "disc")}
 
 
 def test_models_attacked_by_gradient_and_by_search_are_not_compared() -> None:
     run = KeptRun("tetris")
     tried = [
-        "],[".join(["0"] * (60 if model == "synthetic-noisy" else 3))
+        "],[".join(["0"] * (60 if model == "noisy" else 3))
         for model in run._table["model"].to_pylist()
     ]
     place = run._table.column_names.index("trials")
     run._table = run._table.set_column(place, "trials", pa.array(tried))
-    assert attacks_of(run) == {"disc": "gradient", "synthetic-noisy": "search"}
+    assert attacks_of(run) == {"disc": "gradient", "noisy": "search"}
     corrected = [d for d in run.benchmark.differences(run) if d.protocol == "corrected"]
     assert corrected == []
 

@@ -133,7 +133,7 @@ def test_other_rows_for_a_job_are_refused_and_named(whole: Path, tmp_path: Path)
     change(other, "seconds_encode", 9.0)
     assert merge_runs(tmp_path / "all", [whole, other], COMMAND).twice == 6  # times may differ
     scene = change(other, "iou", 0.125)
-    with pytest.raises(RunConflict, match=rf"other rows for '\w+' on 'drawn/{scene}'"):
+    with pytest.raises(RunConflict, match=rf"other rows for '[\w-]+' on 'drawn/{scene}'"):
         merge_runs(tmp_path / "more", [whole, other], COMMAND)
 
 
