@@ -343,7 +343,7 @@ class Run(StoredRun):
     def _added_sections(
         self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
     ) -> list[Section]:
-        """What `objects` costs, and the results by group."""
+        """Sections for the cost of `objects` and for results by group."""
         whole = None if objects is None else self.benchmark.cost_section(self, objects, rate)
         found = [] if whole is None else [whole]
         if by is not None or groups is not None:
