@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+import segmeter
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.masks import Mask
+from segmeter.core.scenes import Image, Target
 from segmeter.models.clip_crops import ClipRanking, masked_crop, patches_inside
+from segmeter.models.text_prompts import rescaled
 
 transformers = pytest.importorskip("transformers")
 PIXELS = np.random.default_rng(0).integers(0, 255, (60, 80, 3), dtype=np.uint8)
@@ -75,7 +78,30 @@ def test_the_class_token_does_not_see_patches_outside_the_mask(clip: Path) -> No
     vectors = ranking.embed(PIXELS, masks)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-4
-    similar = ranking.similarity(PIXELS, masks, "a cat")
-    assert ranking.rank(PIXELS, masks, "a cat") == np.argsort(-similar, kind="stable").tolist()
+
+
+def test_proposals_are_ranked_by_a_phrase_or_an_example(clip: Path) -> None:
+    scene = Image("drawn", "a", PIXELS, [Target("a", Mask.box((60, 80), (20, 30), (40, 40)))])
+    options = {"proposals": "automatic?model=disc&points=3", "cosine": 0.5, "most": 4}
+    model = segmeter.load_model(f"clip-masks?weights={clip}", **options)
+    assert {"text", "example"} <= model.card.abilities
+    requests = [
+        segmeter.Request((segmeter.Text("a cat"),)),
+        segmeter.Request((segmeter.Text("dog"),)),
+        segmeter.Request((segmeter.Box((5, 5), (30, 30)),)),
+    ]
+    encoded = model.encode(scene)
+    cat, dog, like = encoded.predict(requests)
+    every = [m for m in model.proposals.segment(scene).proposals if m]
+    ranking = ClipRanking(clip)
+    similar = ranking.embed(PIXELS, every) @ ranking.embed_text("a cat")
+    best = np.argsort(-similar, kind="stable")[:4]
+    assert cat.found == [every[k] for k in best]
+    np.testing.assert_allclose(cat.scores, [max(0, rescaled(float(similar[k]), 0.5)) for k in best],
+                               rtol=1e-5)  # fmt: skip
+    assert not np.array_equal(cat.scores, dog.scores)
+    box = Mask.box((60, 80), (5, 5), (31, 31))
+    nearest = int(np.argmax(ranking.embed(PIXELS, every) @ ranking.embed(PIXELS, [box])[0]))
+    assert like.mask() == every[nearest]
     with pytest.raises(BadWeights, match="holds no CLIP"):
         ClipRanking(clip.parent / "nothing").embed_text("a cat")

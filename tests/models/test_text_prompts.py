@@ -83,10 +83,8 @@ def test_a_phrase_prompts_the_boxes_of_its_class(real_weights: Path, real_data: 
     )
     assert len(nothing.scores) == 0
     assert nothing.mask().area == 0
-    with pytest.raises(BadInput, match="takes text only"):
+    box = segmeter.Box(target.low, tuple(n - 1 for n in target.high))
+    (like,) = model.encode(scene).predict([segmeter.Request((box,))])
+    assert like.found == person.found  # the example's class is person
+    with pytest.raises(BadInput, match="takes text or an example box"):
         model.encode(scene).predict([segmeter.Request((segmeter.Click((1, 1)),))])
-
-
-def test_scores_are_scaled_so_that_the_threshold_becomes_a_half(real_weights: Path) -> None:
-    model = segmeter.load_model("text-detect", real_weights, segmenter="mobile-sam", score=0.4)
-    assert [model.reported(s) for s in (0.0, 0.2, 0.4, 0.7, 1.0)] == [0, 0.25, 0.5, 0.75, 1]

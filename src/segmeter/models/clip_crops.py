@@ -8,17 +8,24 @@ patches with a pixel of the mask.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Pixels
-from segmeter.models.weights import DAMAGED
+from segmeter.core.models import Method, ModelCard
+from segmeter.core.prompts import Box
+from segmeter.core.scenes import Pixels, Scene
+from segmeter.models.fetching.sources import Hub, offer
+from segmeter.models.text_networks import own_folder
+from segmeter.models.text_prompts import ConceptScene, open_network, rescaled
+from segmeter.models.weights import fingerprint
 
 Floats = npt.NDArray[np.float32]
 _MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -74,22 +81,15 @@ def patches_inside(inside: npt.NDArray[np.bool_], patch: int) -> npt.NDArray[np.
 class ClipRanking:
     """Ranks masks by a phrase with a CLIP in the layout of Hugging Face, given as a folder."""
 
-    def __init__(self, folder: str | Path, factor: float = 1.5) -> None:
-        self.folder, self.factor = Path(folder), factor
-
-    def similarity(self, pixels: Pixels, masks: Sequence[Mask], phrase: str) -> Floats:
-        """Cosine of the phrase with every masked crop."""
-        vectors = self.embed(pixels, masks)
-        made: Floats = vectors @ self.embed_text(phrase)
-        return made
-
-    def rank(self, pixels: Pixels, masks: Sequence[Mask], phrase: str) -> list[int]:
-        """Places of the masks, the best match first; the first of equal ones."""
-        similar = self.similarity(pixels, masks, phrase)
-        return [int(k) for k in np.argsort(-similar, kind="stable")]
+    def __init__(self, folder: str | Path, factor: float = 1.5, device: str = "cpu") -> None:
+        self.folder, self.factor, self.device = Path(folder), factor, device
 
     def embed(self, pixels: Pixels, masks: Sequence[Mask]) -> Floats:
-        """One vector of length 1 per mask."""
+        """One vector of length 1 per mask, `(n, d)`."""
+        parts = [self._embed(pixels, masks[k : k + 32]) for k in range(0, len(masks), 32)]
+        return np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
+
+    def _embed(self, pixels: Pixels, masks: Sequence[Mask]) -> Floats:
         import torch
 
         network, _ = self._parts
@@ -100,10 +100,10 @@ class ClipRanking:
         seen = np.stack([patches_inside(inside, config.patch_size) for _, inside in crops])
         with torch.inference_mode():
             given = torch.from_numpy(images.astype(np.float32)).permute(0, 3, 1, 2)
-            token = _class_token(network.vision_model, given, torch.from_numpy(seen))
-            made: Floats = torch.nn.functional.normalize(
-                network.visual_projection(token), dim=1
-            ).numpy()
+            where = torch.from_numpy(seen).to(network.device)
+            token = _class_token(network.vision_model, given.to(network.device), where)
+            vectors = torch.nn.functional.normalize(network.visual_projection(token), dim=1)
+        made: Floats = vectors.cpu().numpy()
         return made
 
     def embed_text(self, phrase: str) -> Floats:
@@ -113,24 +113,102 @@ class ClipRanking:
         network, tokens = self._parts
         with torch.inference_mode():
             given = tokens([phrase], padding=True, truncation=True, return_tensors="pt")
-            pooled = network.text_model(**given).pooler_output
+            pooled = network.text_model(**given.to(network.device)).pooler_output
             vector = torch.nn.functional.normalize(network.text_projection(pooled), dim=1)
-        made: Floats = vector[0].numpy()
+        made: Floats = vector[0].cpu().numpy()
         return made
 
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
-        import transformers
+        return open_network(self.folder, "CLIPModel", "CLIP", self.device)[:2]
 
-        try:
-            network: Any = transformers.CLIPModel.from_pretrained(
-                self.folder, local_files_only=True, use_safetensors=True
-            )
-            tokens = transformers.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-        except DAMAGED as error:
-            reason = str(error).strip().split("\n")[0][:120]
-            raise BadWeights(f"'{self.folder}' holds no CLIP: {reason}") from error
-        return network.eval(), tokens
+
+@catalogue.models.add("clip-masks", summary="proposals ranked by CLIP for a phrase (transformers)")
+class ClipMasks:
+    """Segment Anything's plain text baseline: automatic masks ranked by CLIP for a phrase.
+
+    For an example box, masks are compared with the crop of the box.
+
+    Parameters
+    ----------
+    weights
+        Folder of a CLIP in the layout of Hugging Face, or of many models.
+    proposals
+        Method whose proposals are ranked, such as `automatic?model=mobile-sam`.
+    cosine
+        Similarity that is reported as a score of 0.5; others are scaled linearly.
+    factor, most
+        Enlargement of a mask's box for its crop, and how many masks a phrase gets at most.
+    device
+        Device of both networks.
+    """
+
+    def __init__(
+        self,
+        weights: str | None = None,
+        proposals: str = "automatic?model=mobile-sam",
+        cosine: float = 0.25,
+        factor: float = 1.5,
+        most: int = 20,
+        device: str | None = None,
+    ) -> None:
+        if not 0 < cosine < 1 or factor < 1 or most < 1:
+            raise BadInput("clip-masks: cosine is between 0 and 1, factor and most at least 1")
+        self.path, shared = own_folder("clip-masks", weights, "openai/clip-vit-large-patch14-336")
+        given = {"weights": shared, "device": device}
+        spec = Spec.parse(proposals)
+        known = {
+            key: value
+            for key, value in given.items()
+            if value is not None and catalogue.methods.takes(spec, key)
+        }
+        self.proposals: Method = catalogue.methods.make(spec, **known)
+        self.ranking = ClipRanking(self.path, factor, device or "auto")
+        self.cosine, self.most = cosine, most
+
+    @cached_property
+    def card(self) -> ModelCard:
+        under = self.proposals.card
+        return ModelCard(
+            name="clip-masks",
+            summary=f"{under.name}, ranked by CLIP",
+            abilities=frozenset({"text", "example"}),
+            licence=" and ".join(dict.fromkeys((under.licence, "MIT"))),
+            citation="Radford et al. Learning transferable visual models from natural language "
+            "supervision. ICML 2021",
+            family="clip",
+            fingerprint=f"{under.fingerprint}-{fingerprint(self.path)}",
+        )
+
+    def encode(self, scene: Scene) -> ConceptScene:
+        """Proposals and their embeddings, made when first needed."""
+
+        @cache
+        def candidates() -> tuple[list[Mask], Floats]:
+            found = [mask for mask in self.proposals.segment(scene).proposals or () if mask]
+            return found, self.ranking.embed(scene.pixels, found)
+
+        def answer(phrase: str | None, example: Box | None) -> tuple[list[Mask], list[float]]:
+            masks, vectors = candidates()
+            if not masks:
+                return [], []
+            similar = np.zeros(len(masks), np.float32)
+            if phrase is not None:
+                similar = vectors @ self.ranking.embed_text(phrase)
+            elif example is not None:
+                similar = vectors @ self.ranking.embed(scene.pixels, [_filled(scene, example)])[0]
+            best = np.argsort(-similar, kind="stable")[: self.most]
+            scores = [max(0.0, rescaled(float(similar[k]), self.cosine)) for k in best]
+            return [masks[k] for k in best], scores
+
+        return ConceptScene(scene, self.card.abilities, answer)
+
+
+def _filled(scene: Scene, box: Box) -> Mask:
+    """A box as a mask, at least one pixel of the image."""
+    top = np.minimum(np.maximum(np.round(box.low), 0), np.subtract(scene.shape, 1)).astype(int)
+    end = np.minimum(np.maximum(np.round(box.high) + 1, top + 1), scene.shape).astype(int)
+    return Mask.box(scene.shape, tuple(top.tolist()), tuple(end.tolist()))
 
 
 def _class_token(vision: Any, pixels: Any, seen: Any) -> Any:
@@ -142,7 +220,7 @@ def _class_token(vision: Any, pixels: Any, seen: Any) -> Any:
     for layer in layers:
         states = _states(layer(states, attention_mask=None))
     count = states.shape[1]
-    hidden = torch.zeros(len(seen), 1, count, count)
+    hidden = states.new_zeros(len(seen), 1, count, count)
     hidden[:, 0, 0, 1:] = torch.where(seen, 0.0, torch.finfo(states.dtype).min)
     states = _states(last(states, attention_mask=hidden))
     return vision.post_layernorm(states[:, 0])
@@ -151,3 +229,6 @@ def _class_token(vision: Any, pixels: Any, seen: Any) -> Any:
 def _states(output: Any) -> Any:
     """Hidden states, which some versions of transformers wrap in a tuple."""
     return output[0] if isinstance(output, tuple) else output
+
+
+offer("clip-masks", Hub("openai/clip-vit-large-patch14-336"))

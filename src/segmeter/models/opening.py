@@ -56,6 +56,8 @@ def open_folder(path: Path, **options: Any) -> Any:
         raise BadWeights(f"'{path / 'config.json'}' is not a model's config ({error})") from error
     whole = {"edgetam": "edgetam", "edgetam_video": "edgetam"}
     whole |= dict.fromkeys(("sam3_tracker", "sam3_tracker_video", "sam3"), "sam3-tracker")
+    whole |= {name: name for name in ("grounding-dino", "owlv2", "clipseg")}
+    whole["clip"] = "clip-masks"
     name = whole[kind] if kind in whole else architecture(path)
     return catalogue.models.make(catalogue.Spec(name, options), weights=str(path))
 

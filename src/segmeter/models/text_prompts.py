@@ -1,16 +1,17 @@
-"""Text prompts for models without a text encoder: phrase, detector class, boxes, masks.
+"""Phrases and example boxes as prompts: all objects of a kind in an image.
 
-`text-detect` is a closed-vocabulary baseline: a phrase is mapped to the nearest of a detector's 80
-COCO classes by a sentence encoder (all-MiniLM-L6-v2), the boxes of that class prompt a segmenter.
-Attributes and positions in a phrase ("the dog on the left") are ignored.
+A model of this kind has `text` or `example` among its abilities. `text-detect` is a
+closed-vocabulary baseline: a phrase is mapped to the nearest of a detector's 80 COCO classes by a
+sentence encoder (all-MiniLM-L6-v2), the boxes of that class prompt a segmenter. Attributes and
+positions in a phrase ("the dog on the left") are ignored.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ModelCard, Prediction, Request, render
 from segmeter.core.prompts import Box, Text
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.detectors import COCO_CATEGORIES, Detection, Detector
 from segmeter.models.weights import DAMAGED
 
@@ -59,12 +60,87 @@ class InstanceMasks:
         return self.found[candidate or 0] if self.found else Mask.empty(self.shape)
 
 
-def phrase_of(request: Request) -> str:
-    """The phrase of a request that holds text and nothing else."""
+@dataclass(frozen=True, slots=True)
+class ConceptScene:
+    """A scene whose requests hold a phrase, an example box, or both.
+
+    `answer` gives masks and their scores for a phrase and an example, one of which may be None.
+    """
+
+    scene: Scene
+    abilities: frozenset[str]
+    answer: Callable[[str | None, Box | None], tuple[Sequence[Mask], Iterable[float]]]
+
+    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
+        return [self._instances(request) for request in requests]
+
+    def _instances(self, request: Request) -> InstanceMasks:
+        masks, given = self.answer(*concept_of(request, self.abilities))
+        scores = np.fromiter(given, np.float32)
+        order = np.argsort(-scores, kind="stable")
+        return InstanceMasks([masks[k] for k in order], scores[order], self.scene.shape)
+
+
+def concept_of(
+    request: Request, abilities: frozenset[str] = frozenset({"text"})
+) -> tuple[str | None, Box | None]:
+    """The phrase and the example box of a request that holds nothing else.
+
+    >>> concept_of(Request((Text("a dog"),)))
+    ('a dog', None)
+    """
     phrases = [p.text for p in request.prompts if isinstance(p, Text)]
-    if not phrases or len(phrases) != len(request.prompts):
-        raise BadInput("this model takes text only; prompt it with Text('a phrase')")
-    return phrases[-1]
+    boxes = [p for p in request.prompts if isinstance(p, Box)]
+    known = len(phrases) + len(boxes) == len(request.prompts) and len(phrases) + len(boxes)
+    if not known or (boxes and "example" not in abilities):
+        takes = "text or an example box" if "example" in abilities else "text only"
+        raise BadInput(f"this model takes {takes}; prompt it with Text('a phrase')")
+    return (phrases[-1] if phrases else None), (boxes[-1] if boxes else None)
+
+
+def open_network(
+    folder: Path, kind: str, what: str, device: str = "cpu", image: bool = False
+) -> tuple[Any, Any, Any]:
+    """Network, tokeniser and (with `image`) image processor of a Hugging Face folder.
+
+    `kind` is the class in transformers; `what` names it in errors. Only safetensors are read, and
+    weights that lack a tensor of the network are refused.
+    """
+    try:
+        import transformers
+
+        from segmeter.models.sam._networks import pick_device
+
+        transformers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        network, report = getattr(transformers, kind).from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+        lost = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
+        if lost:
+            raise BadWeights(f"'{folder}' holds no {what}: tensor '{lost[0]}' is missing")
+        tokens = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        images = None
+        if image:  # the backend of Pillow: torchvision is not needed
+            images = transformers.AutoImageProcessor.from_pretrained(
+                folder, local_files_only=True, backend="pil"
+            )
+    except ImportError as error:
+        raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
+    except DAMAGED as error:
+        reason = str(error).strip().split("\n")[0][:120]
+        raise BadWeights(f"'{folder}' holds no {what}: {reason}") from error
+    return network.eval().requires_grad_(False).to(pick_device(device)), tokens, images
+
+
+def rescaled(score: float, half: float) -> float:
+    """A score on the scale on which `half` is 0.5, linear below and above it.
+
+    >>> [rescaled(s, 0.4) for s in (0.0, 0.2, 0.4, 0.7, 1.0)]
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    low, high = 0.5 * score / half, 0.5 + 0.5 * (score - half) / (1 - half)
+    return low if score < half else high
 
 
 class SentenceEncoder:
@@ -79,20 +155,8 @@ class SentenceEncoder:
 
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
-        try:
-            import transformers
-
-            # The tokeniser's own file asks for 128 tokens and padding: a call overrides both.
-            tokens = transformers.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-            network = transformers.AutoModel.from_pretrained(
-                self.folder, local_files_only=True, use_safetensors=True
-            )
-        except ImportError as error:
-            raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
-        except DAMAGED as error:
-            reason = str(error).strip().split("\n")[0][:120]
-            raise BadWeights(f"'{self.folder}' holds no sentence encoder: {reason}") from error
-        return tokens, network.eval()
+        # The tokeniser's own file asks for 128 tokens and padding: a call overrides both.
+        return open_network(self.folder, "AutoModel", "sentence encoder")[:2]
 
     def token_ids(self, text: str) -> list[int]:
         """Tokens with [CLS] and [SEP], at most 256."""
@@ -105,22 +169,84 @@ class SentenceEncoder:
 
         given = self._tokens(list(texts))
         with torch.inference_mode():
-            states = self._parts[1](**given).last_hidden_state
+            states = self._parts[0](**given).last_hidden_state
             kept = given["attention_mask"][..., None].to(states.dtype)
             mean = (states * kept).sum(1) / kept.sum(1)
             made: Floats = torch.nn.functional.normalize(mean, dim=1).numpy()
         return made
 
     def _tokens(self, texts: list[str]) -> Any:
-        tokens = self._parts[0]
+        tokens = self._parts[1]
         return tokens(
             texts, padding="longest", truncation=True, max_length=_MOST_TOKENS, return_tensors="pt"
         )
 
 
+class BoxesToMasks:
+    """Models that find boxes for a phrase, which prompt a segmenter: a mask per box.
+
+    A subclass has the card of its detector and finds boxes with scores in `boxes`.
+    """
+
+    detector: Any
+    abilities = frozenset({"text"})
+
+    def __init__(
+        self, segmenter: str, weights: str | None, device: str | None, score: float
+    ) -> None:
+        if not 0 < score < 1:
+            raise BadInput(f"a detector's score that is reported as 0.5 is not {score}")
+        given = {"weights": weights, "device": device}
+        known = {key: value for key, value in given.items() if value is not None}
+        self.segmenter: Model = catalogue.models.make(segmenter, **known)
+        if "box" not in self.segmenter.card.abilities:
+            raise BadInput(f"segmenter '{segmenter}' takes no boxes")
+        self.score = score
+
+    @cached_property
+    def card(self) -> ModelCard:
+        inner, boxes = self.segmenter.card, self.detector.card
+        return ModelCard(
+            name=boxes.name,
+            summary=f"{boxes.summary}, masks by {inner.name}",
+            abilities=self.abilities,
+            licence=" and ".join(dict.fromkeys((inner.licence, boxes.licence))),
+            citation=boxes.citation,
+            family=boxes.family,
+            fingerprint=f"{inner.fingerprint}-{boxes.fingerprint}",
+        )
+
+    def encode(self, scene: Scene) -> ConceptScene:
+        """Detector and segmenter encode when first needed."""
+        detected = cache(lambda: self.detect(scene.pixels))
+        encoded = cache(lambda: self.segmenter.encode(scene))
+
+        def answer(phrase: str | None, example: Box | None) -> tuple[list[Mask], list[float]]:
+            found = self.boxes(detected(), phrase, example)
+            scores = [rescaled(score, self.score) for _, score in found]
+            if not found:
+                return [], scores
+            predictions = encoded().predict([Request((box,)) for box, _ in found])
+            return render(encoded(), predictions), scores
+
+        return ConceptScene(scene, self.abilities, answer)
+
+    def detect(self, pixels: Pixels) -> Any:
+        """What is computed once per image."""
+        raise NotImplementedError
+
+    def boxes(
+        self, detected: Any, phrase: str | None, example: Box | None
+    ) -> list[tuple[Box, float]]:
+        """Boxes in the image's pixels, with the detector's scores."""
+        raise NotImplementedError
+
+
 @catalogue.models.add("text-detect", summary="phrase to detector class to boxes to masks (closed)")
-class TextDetect:
+class TextDetect(BoxesToMasks):
     """Closed-vocabulary text prompts: the nearest detector class, its boxes, a segmenter's masks.
+
+    For an example box, the class of the detection with the greatest IoU is taken.
 
     Parameters
     ----------
@@ -139,6 +265,8 @@ class TextDetect:
         Device of the segmenter.
     """
 
+    abilities = frozenset({"text", "example"})
+
     def __init__(
         self,
         segmenter: str = "mobile-sam",
@@ -149,28 +277,18 @@ class TextDetect:
         score: float = 0.5,
         device: str | None = None,
     ) -> None:
-        if not (0 <= cosine <= 1 and 0 < score < 1):
-            raise BadInput("text-detect: cosine is from 0 to 1 and score between 0 and 1")
+        if not 0 <= cosine <= 1:
+            raise BadInput(f"text-detect: cosine is from 0 to 1, not {cosine}")
+        super().__init__(segmenter, weights, device, score)
         given = {} if weights is None else {"weights": weights}
-        own = {} if device is None else {"device": device}
-        self.segmenter: Model = catalogue.models.make(segmenter, **given, **own)
         self.detector: Detector = catalogue.detectors.make(detector, **given)
-        if "box" not in self.segmenter.card.abilities:
-            raise BadInput(f"text-detect: segmenter '{segmenter}' takes no boxes")
-        self.encoder, self.cosine, self.score = SentenceEncoder(encoder), cosine, score
+        self.encoder, self.cosine = SentenceEncoder(encoder), cosine
 
     @cached_property
     def card(self) -> ModelCard:
-        inner, boxes = self.segmenter.card, self.detector.card
-        return ModelCard(
-            name="text-detect",
-            summary=f"closed vocabulary: MiniLM, {boxes.name}, {inner.name}",
-            abilities=frozenset({"text"}),
-            licence=" and ".join(dict.fromkeys((inner.licence, boxes.licence))),
-            citation=inner.citation,
-            family="text-detect",
-            fingerprint=f"{inner.fingerprint}-{boxes.fingerprint}",
-        )
+        summary = f"closed vocabulary: MiniLM, {self.detector.card.name}"
+        made = replace(super().card, name="text-detect", family="text-detect")
+        return replace(made, summary=f"{summary}, {self.segmenter.card.name}")
 
     def class_of(self, phrase: str) -> tuple[str | None, str, float]:
         """The class that is detected for a phrase (None: out of vocabulary), nearest and cosine.
@@ -182,47 +300,29 @@ class TextDetect:
         name, cosine = COCO_CLASSES[best], float(similar[best])
         return (name if cosine >= self.cosine else None), name, cosine
 
-    def encode(self, scene: Scene) -> _DetectedScene:
-        """Detect the objects of all classes; the segmenter encodes when first needed."""
-        return _DetectedScene(self, scene, self.detector.detect(scene.pixels))
+    def detect(self, pixels: Pixels) -> list[Detection]:
+        return self.detector.detect(pixels)
 
-    def reported(self, score: float) -> float:
-        """A detector's score on the scale whose threshold is 0.5."""
-        low, high = 0.5 * score / self.score, 0.5 + 0.5 * (score - self.score) / (1 - self.score)
-        return low if score < self.score else high
+    def boxes(
+        self, detected: Sequence[Detection], phrase: str | None, example: Box | None
+    ) -> list[tuple[Box, float]]:
+        wanted = None
+        if phrase is not None and (name := self.class_of(phrase)[0]) is not None:
+            wanted = COCO_CATEGORIES[COCO_CLASSES.index(name)]
+        elif phrase is None and example is not None and detected:
+            wanted = max(detected, key=lambda d: _box_iou(d.box, example)).category
+        return [(d.box, d.score) for d in detected if d.category == wanted]
 
     @cached_property
     def _classes(self) -> Floats:
         return self.encoder.vectors(COCO_CLASSES)
 
 
-@dataclass
-class _DetectedScene:
-    """A scene with its detections; answers phrases."""
-
-    model: TextDetect
-    scene: Scene
-    detections: Sequence[Detection]
-
-    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
-        return [self._instances(phrase_of(request)) for request in requests]
-
-    def _instances(self, phrase: str) -> InstanceMasks:
-        name, _, _ = self.model.class_of(phrase)
-        wanted = None if name is None else COCO_CATEGORIES[COCO_CLASSES.index(name)]
-        found = [d for d in self.detections if d.category == wanted]
-        masks = masks_of_boxes(self._encoded, [d.box for d in found]) if found else []
-        scores = np.array([self.model.reported(d.score) for d in found], dtype=np.float32)
-        return InstanceMasks(masks, scores, self.scene.shape)
-
-    @cached_property
-    def _encoded(self) -> Any:
-        return self.model.segmenter.encode(self.scene)
-
-
-def masks_of_boxes(encoded: Any, boxes: Sequence[Box]) -> list[Mask]:
-    """The shown mask of each box."""
-    return render(encoded, encoded.predict([Request((box,)) for box in boxes]))
+def _box_iou(one: Box, other: Box) -> float:
+    low, high = np.maximum(one.low, other.low), np.minimum(one.high, other.high)
+    shared = float(np.prod(np.maximum(high - low, 0)))
+    areas = [float(np.prod(np.subtract(b.high, b.low))) for b in (one, other)]
+    return shared / max(sum(areas) - shared, 1e-9)
 
 
 def _minilm_folder() -> Path:

@@ -14,7 +14,7 @@ import segmeter
 from segmeter.benchmarks.concepts.pairs import Pair, pairs_of
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.models import ModelCard
-from segmeter.models.text_prompts import InstanceMasks, phrase_of
+from segmeter.models.text_prompts import InstanceMasks, concept_of
 
 CLASSES = ("cat", "dog", "cup", "car", "bus", "kite")
 # Classes by image: cat and dog occur together, as do cup and car.
@@ -63,7 +63,7 @@ class Reader:
             def predict(self, requests: Any) -> list[InstanceMasks]:
                 made = []
                 for request in requests:
-                    phrase = phrase_of(request)
+                    phrase, _ = concept_of(request)
                     found = [t.mask for t in scene.targets if t.label == phrase][reader.lost :]
                     if reader.always and not found:
                         found = [scene.targets[0].mask]

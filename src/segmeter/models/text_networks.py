@@ -1,0 +1,420 @@
+"""Text-prompted networks of transformers from a folder: SAM 3, Grounding DINO, OWLv2, CLIPSeg.
+
+`weights` is a folder in the layout of Hugging Face (config, safetensors, tokeniser), or a folder of
+many models with one of the model's name. Each image goes through the vision network once. The
+detectors prompt a segmenter with their boxes. Scores are the networks' own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import ModelCard
+from segmeter.core.prompts import Box
+from segmeter.core.scenes import Pixels, Scene
+from segmeter.models import weights as weight_files
+from segmeter.models.fetching.sources import Hub, offer
+from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, open_network
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["own_folder"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    network: str
+    hub: str
+    image: bool
+    licence: str
+    citation: str
+
+
+_KINDS = {
+    "sam3": _Kind(
+        "Sam3Model", "facebook/sam3", False, "SAM License",
+        "Carion et al. SAM 3: segment anything with concepts. 2025",
+    ),
+    "grounding-dino": _Kind(
+        "GroundingDinoForObjectDetection", "IDEA-Research/grounding-dino-tiny", True, "Apache-2.0",
+        "Liu et al. Grounding DINO: marrying DINO with grounded pre-training for open-set object "
+        "detection. ECCV 2024",
+    ),
+    "owlv2": _Kind(
+        "Owlv2ForObjectDetection", "google/owlv2-base-patch16-ensemble", True, "Apache-2.0",
+        "Minderer et al. Scaling open-vocabulary object detection. NeurIPS 2023",
+    ),
+    "clipseg": _Kind(
+        "CLIPSegForImageSegmentation", "CIDAS/clipseg-rd64-refined", True, "Apache-2.0",
+        "Lüddecke and Ecker. Image segmentation using text and image prompts. CVPR 2022",
+    ),
+}  # fmt: skip
+
+
+def own_folder(name: str, weights: str | None, hub: str) -> tuple[Path, str | None]:
+    """The folder of a network, and the folder of many models that it is in, if it is in one."""
+    path = weight_files.find(name, weights, hub)
+    return path, weights if weights is not None and path != Path(weights) else None
+
+
+class _Network:
+    """A network with its tokeniser and image processor, opened when first needed."""
+
+    def __init__(self, name: str, weights: str | None, device: str | None) -> None:
+        self.name, self.kind, self.device = name, _KINDS[name], device or "auto"
+        self.path, self.shared = own_folder(name, weights, self.kind.hub)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name=self.name,
+            summary=f"{self.kind.network} of transformers",
+            abilities=frozenset({"text"}),
+            licence=self.kind.licence,
+            citation=self.kind.citation,
+            family=self.name,
+            fingerprint=weight_files.fingerprint(self.path),
+        )
+
+    @cached_property
+    def parts(self) -> tuple[Any, Any, Any]:
+        kind = self.kind
+        return open_network(self.path, kind.network, self.name, self.device, kind.image)
+
+    @cached_property
+    def network(self) -> Any:
+        return self.parts[0]
+
+    def tokens(self, phrase: str, **options: Any) -> dict[str, Any]:
+        given = self.parts[1](phrase, return_tensors="pt", truncation=True, **options)
+        return dict(given.to(self.network.device))
+
+    def image(self, pixels: Pixels) -> dict[str, Any]:
+        made = self.parts[2](images=np.ascontiguousarray(pixels), return_tensors="pt")
+        return dict(made.to(self.network.device))
+
+
+def _once_per_image(module: Any) -> None:
+    """Let a vision network return the output it has for a tensor of pixels it has seen."""
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    plain, kept = module.forward, WeakTensorKeyDictionary()
+
+    def forward(*args: Any, **options: Any) -> Any:
+        pixels = args[0] if args else options["pixel_values"]
+        if pixels not in kept:
+            kept[pixels] = plain(*args, **options)
+        return kept[pixels]
+
+    module.forward = forward
+
+
+class _Detector(BoxesToMasks):
+    """A detector of transformers whose boxes prompt a segmenter."""
+
+    def __init__(
+        self,
+        name: str,
+        weights: str | None,
+        segmenter: str,
+        least: float,
+        score: float,
+        device: str | None,
+    ) -> None:
+        if not 0 <= least <= 1:
+            raise BadInput(f"{name}: 'least' is a score from 0 to 1, not {least}")
+        self.detector, self.least = _Network(name, weights, device), least
+        super().__init__(segmenter, self.detector.shared, device, score)
+
+    def kept(self, scores: Tensor, boxes: Tensor, size: tuple[float, float]) -> Any:
+        """Boxes from relative centres and sides; `size` is the height and width of 1."""
+        found = []
+        height, width = size
+        for score, (x, y, w, h) in zip(scores.tolist(), boxes.tolist(), strict=True):
+            if score >= self.least:
+                low = ((y - h / 2) * height, (x - w / 2) * width)
+                high = ((y + h / 2) * height - 1, (x + w / 2) * width - 1)
+                found.append((Box(low, (max(low[0], high[0]), max(low[1], high[1]))), score))
+        return found
+
+
+@catalogue.models.add("grounding-dino", summary="Grounding DINO's boxes, masks by a segmenter")
+class GroundingDino(_Detector):
+    """Grounding DINO + SAM: boxes of the phrase prompt a segmenter.
+
+    Parameters
+    ----------
+    weights
+        Folder of Grounding DINO, or of many models.
+    segmenter
+        A model that takes boxes; `mobile-sam?weights=FILE` where it is not in the same folder.
+    least
+        Boxes with a lower score are left out.
+    score
+        The score that is reported as 0.5; others are scaled linearly.
+    device
+        Device of both networks.
+    """
+
+    def __init__(
+        self,
+        weights: str | None = None,
+        segmenter: str = "mobile-sam",
+        least: float = 0.25,
+        score: float = 0.5,
+        device: str | None = None,
+    ) -> None:
+        super().__init__("grounding-dino", weights, segmenter, least, score, device)
+
+    def detect(self, pixels: Pixels) -> Any:
+        network = self.detector.network
+        if "forward" not in vars(network.model.backbone):
+            _once_per_image(network.model.backbone)
+        return self.detector.image(pixels), pixels.shape[:2]
+
+    def boxes(
+        self, detected: Any, phrase: str | None, example: Box | None
+    ) -> list[tuple[Box, float]]:
+        import torch
+
+        image, size = detected
+        words = self.detector.tokens(f"{phrase or ''}".lower().strip(" .") + ".")
+        with torch.inference_mode():
+            output = self.detector.network(**image, **words)
+        found: list[tuple[Box, float]] = self.kept(
+            output.logits[0].sigmoid().amax(-1), output.pred_boxes[0], size
+        )
+        return found
+
+
+@catalogue.models.add("owlv2", summary="OWLv2's boxes, masks by a segmenter")
+class Owlv2(_Detector):
+    """OWLv2 + SAM: boxes of the phrase, or of what is like an example, prompt a segmenter.
+
+    Parameters
+    ----------
+    weights
+        Folder of OWLv2, or of many models.
+    segmenter
+        A model that takes boxes; `mobile-sam?weights=FILE` where it is not in the same folder.
+    least
+        Boxes with a lower score are left out.
+    score
+        The score that is reported as 0.5; others are scaled linearly.
+    device
+        Device of both networks.
+    """
+
+    abilities = frozenset({"text", "example"})
+
+    def __init__(
+        self,
+        weights: str | None = None,
+        segmenter: str = "mobile-sam",
+        least: float = 0.1,
+        score: float = 0.5,
+        device: str | None = None,
+    ) -> None:
+        super().__init__("owlv2", weights, segmenter, least, score, device)
+
+    def detect(self, pixels: Pixels) -> Any:
+        vision = self.detector.network.owlv2.vision_model
+        if "forward" not in vars(vision):
+            _once_per_image(vision)
+        return self.detector.image(pixels)["pixel_values"], pixels
+
+    def boxes(
+        self, detected: Any, phrase: str | None, example: Box | None
+    ) -> list[tuple[Box, float]]:
+        import torch
+
+        image, pixels = detected
+        network = self.detector.network
+        with torch.inference_mode():
+            if phrase is not None:
+                words = self.detector.tokens(phrase, padding="max_length")
+                output = network(
+                    pixel_values=image,
+                    input_ids=words["input_ids"],
+                    attention_mask=words["attention_mask"],
+                )
+                boxes = output.pred_boxes[0]
+            else:
+                query = self.detector.image(_crop(pixels, example))["pixel_values"]
+                output = network.image_guided_detection(
+                    pixel_values=image, query_pixel_values=query
+                )
+                boxes = output.target_pred_boxes[0]
+        side = float(max(pixels.shape[:2]))  # images are padded to a square
+        found: list[tuple[Box, float]] = self.kept(
+            output.logits[0].sigmoid().amax(-1), boxes, (side, side)
+        )
+        return found
+
+
+@catalogue.models.add("clipseg", summary="CLIPSeg: one mask of all that a phrase names")
+class ClipSeg:
+    """CLIPSeg: one mask per phrase or example, for all objects together.
+
+    Its score is the largest probability of a pixel.
+
+    Parameters
+    ----------
+    weights
+        Folder of CLIPSeg, or of many models.
+    threshold
+        Probability from which on a pixel is in the mask.
+    device
+        Device of the network.
+    """
+
+    def __init__(
+        self, weights: str | None = None, threshold: float = 0.5, device: str | None = None
+    ) -> None:
+        if not 0 < threshold < 1:
+            raise BadInput(f"clipseg: 'threshold' is a probability, not {threshold}")
+        self.parts, self.threshold = _Network("clipseg", weights, device), threshold
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return _with_examples(self.parts.card)
+
+    def encode(self, scene: Scene) -> ConceptScene:
+        @cache
+        def image() -> Tensor:
+            vision = self.parts.network.clip.vision_model
+            if "forward" not in vars(vision):
+                _once_per_image(vision)
+            made: Tensor = self.parts.image(scene.pixels)["pixel_values"]
+            return made
+
+        def answer(phrase: str | None, example: Box | None) -> tuple[list[Mask], list[float]]:
+            import torch
+
+            if phrase is not None:
+                given = self.parts.tokens(phrase)
+                words = {k: given[k] for k in ("input_ids", "attention_mask")}
+            else:
+                shown = self.parts.image(_crop(scene.pixels, example))["pixel_values"]
+                words = {"conditional_pixel_values": shown}
+            with torch.inference_mode():
+                logits = self.parts.network(pixel_values=image(), **words).logits
+                small = logits.reshape(1, 1, *logits.shape[-2:]).sigmoid()
+            (likely,) = _enlarged(small, scene.shape)
+            mask = Mask.of(likely >= self.threshold)
+            return ([mask], [float(likely.max())]) if mask else ([], [])
+
+        return ConceptScene(scene, self.card.abilities, answer)
+
+
+@catalogue.models.add("sam3", summary="SAM 3: a phrase in, all its objects out (transformers)")
+class Sam3:
+    """SAM 3's detector: a mask per object of a phrase, of an example box, or of both.
+
+    Example boxes need torchvision, which transformers uses for them.
+
+    Parameters
+    ----------
+    weights
+        Folder of SAM 3, or of many models.
+    least
+        Objects with a lower score are left out.
+    device
+        Device of the network.
+    """
+
+    def __init__(
+        self, weights: str | None = None, least: float = 0.3, device: str | None = None
+    ) -> None:
+        if not 0 <= least <= 1:
+            raise BadInput(f"sam3: 'least' is a score from 0 to 1, not {least}")
+        self.parts, self.least = _Network("sam3", weights, device), least
+
+    @cached_property
+    def card(self) -> ModelCard:
+        boxes = importlib.util.find_spec("torchvision") is not None
+        return _with_examples(self.parts.card) if boxes else self.parts.card
+
+    def encode(self, scene: Scene) -> ConceptScene:
+        vision = cache(lambda: self._vision(scene.pixels))
+
+        def answer(phrase: str | None, example: Box | None) -> tuple[list[Mask], list[float]]:
+            import torch
+
+            network = self.parts.network
+            longest = network.config.text_config.max_position_embeddings
+            text = "visual" if phrase is None else phrase
+            given = self.parts.tokens(text, padding="max_length", max_length=longest)
+            words = {k: given[k] for k in ("input_ids", "attention_mask")}
+            boxes = {} if example is None else {"input_boxes": self._box(example, scene.shape)}
+            with torch.inference_mode():
+                output = network(vision_embeds=vision(), **words, **boxes)
+                scores = (output.pred_logits.sigmoid() * output.presence_logits.sigmoid())[0]
+                kept = scores >= self.least
+                likely = _enlarged(output.pred_masks[:, kept].sigmoid(), scene.shape)
+            masks = [Mask.of(one > 0.5) for one in likely]
+            return masks, scores[kept].tolist()
+
+        return ConceptScene(scene, self.card.abilities, answer)
+
+    def _vision(self, pixels: Pixels) -> Any:
+        """Features of the image, stretched to a square and scaled to -1 ... 1."""
+        import torch
+
+        network = self.parts.network
+        side = network.config.vision_config.image_size
+        size = (side, side) if isinstance(side, int) else tuple(side)
+        with torch.inference_mode():
+            image = torch.from_numpy(np.ascontiguousarray(pixels)).to(network.device)
+            small = torch.nn.functional.interpolate(
+                image.permute(2, 0, 1)[None].float(), size, mode="bilinear", antialias=True
+            )
+            return network.get_vision_features(pixel_values=small.round() / 127.5 - 1)
+
+    def _box(self, box: Box, shape: tuple[int, ...]) -> Tensor:
+        """Centre and sides, relative to the image: `(1, 1, 4)`."""
+        import torch
+
+        low, high = np.divide(box.low, shape), np.divide(np.add(box.high, 1), shape)
+        (y, x), (height, width) = (low + high) / 2, high - low
+        return torch.tensor([[[x, y, width, height]]], device=self.parts.network.device).float()
+
+
+def _with_examples(card: ModelCard) -> ModelCard:
+    return replace(card, abilities=card.abilities | {"example"})
+
+
+def _crop(pixels: Pixels, box: Box | None) -> Pixels:
+    """The pixels of an example box, at least one."""
+    if box is None:
+        raise BadInput("a request needs a phrase or an example box")
+    limit = np.array(pixels.shape[:2])
+    (y0, x0) = np.clip(np.floor(box.low), 0, limit - 1).astype(int)
+    (y1, x1) = np.clip(np.ceil(box.high), (y0, x0), limit - 1).astype(int)
+    return pixels[y0 : y1 + 1, x0 : x1 + 1]
+
+
+def _enlarged(maps: Tensor, shape: tuple[int, ...]) -> Any:
+    """Maps `(1, n, h, w)` at the image's size, `(n, H, W)` in NumPy."""
+    import torch
+
+    if not maps.shape[1]:
+        return np.zeros((0, *shape), np.float32)
+    full = torch.nn.functional.interpolate(
+        maps.float(), size=tuple(shape), mode="bilinear", align_corners=False
+    )
+    return full[0].cpu().numpy()
+
+
+for _name, _kind in _KINDS.items():
+    offer(_name, Hub(_kind.hub))
