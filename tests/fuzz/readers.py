@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from segmeter.benchmarks.concepts.pairs import digest_of, read_phrases
+from segmeter.api.documentation_cards import kept_answers, make_card
+from segmeter.benchmarks.concepts.pairs import Pair, digest_of, read_phrases
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.videos import FrameMasks
 from segmeter.datasets.recorded_prompts import read_prompts
+from segmeter.datasets.saco import Saco
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
+from segmeter.measures.concepts import Truths
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
 from segmeter.models.videos.recorded_masks import read_label_png
@@ -92,6 +95,48 @@ def _prompts() -> list[bytes]:
 
 def _read_prompts(path: Path) -> None:
     round_from_json(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def _pairs() -> list[bytes]:
+    mask = Mask.of(LABELS > 9)
+    truths = [Truths([mask, mask], [mask]), Truths([])]
+    return [
+        Pair("cat", "positive", truths).to_json().encode(),
+        Pair("a", "negative").to_json().encode(),
+    ]
+
+
+def _read_pair(path: Path) -> None:
+    Pair.from_json("cat", path.read_bytes().decode("utf-8", "surrogateescape"), LABELS.shape)
+
+
+def _cards() -> list[bytes]:
+    return [make_card("dataset", "mini").to_json().replace("null", '"An answer."').encode()]
+
+
+def _saco() -> list[bytes]:
+    image = {"id": 1, "file_name": "a.png", "text_input": "cat", "is_instance_exhaustive": 1}
+    thing = {
+        "id": 1,
+        "image_id": 1,
+        "category_id": 1,
+        "segmentation": Mask.of(LABELS > 9).to_coco(),
+    }
+    content = {"images": [image], "annotations": [thing], "categories": [{"id": 1, "name": "x"}]}
+    return [json.dumps(content).encode()]
+
+
+def _saco_image(folder: Path) -> None:
+    import cv2
+
+    (folder / "images").mkdir()
+    cv2.imwrite(str(folder / "images" / "a.png"), PHOTO)
+
+
+def _read_saco(path: Path) -> None:
+    data = Saco(path.parent)
+    for scene in data.scenes():
+        data.phrases(scene)
 
 
 def _prompt_tables() -> list[bytes]:
@@ -598,6 +643,11 @@ READERS: dict[str, Reader] = {
         lambda path: read_phrases(str(path), digest_of(str(path))),
         "phrases.csv",
         text_changed,
+    ),
+    "phrase-pairs": Reader(_pairs, _read_pair, "a.json", json_changed),
+    "saco": Reader(_saco, _read_saco, "a.json", json_changed, _saco_image),
+    "card-answers": Reader(
+        _cards, lambda path: kept_answers(path, "dataset"), "card.json", json_changed
     ),
     "compacted-files": Reader(
         _compacted, _in_run(_summary), "a.parquet", bytes_changed, _a_compacted_run, share=50

@@ -37,10 +37,8 @@ NOT_FUZZED = {
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
     "store/cache.py": "a cache of the machine's own",
-    "api/documentation_cards.py:_answers": "a card that the person has edited; errors are wrapped",
     "training/decoder_training.py": "the training's own state and embeddings",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
-    "benchmarks/concepts/pairs.py:from_json": "not yet: a column of the rows, wrapped here",
 }
 
 

@@ -277,11 +277,11 @@ def make_card(
     else:
         name = load_dataset(subject, data).card.name
         filled, metadata = {}, {"pretty_name": name, "tags": ["segmeter", "annotation-card"]}
-    answers = {} if earlier is None else _answers(Path(earlier), kind)
+    answers = {} if earlier is None else kept_answers(Path(earlier), kind)
     return Card(kind, subject, filled, answers, metadata)
 
 
-def _answers(path: Path, kind: str) -> Facts:
+def kept_answers(path: Path, kind: str) -> Facts:
     """The answers by people of an earlier card."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

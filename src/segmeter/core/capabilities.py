@@ -314,6 +314,19 @@ class HasVocabulary(Protocol):
         ...
 
 
+PhraseObjects: TypeAlias = "tuple[str, bool, Sequence[tuple[Sequence[Mask], Sequence[Mask]]]]"
+"""A phrase, whether its objects are annotated exhaustively, and the objects and crowd regions of
+each annotator."""
+
+
+@capability
+class HasPhrases(Protocol):
+    """A scene that comes with phrases and the objects that they name; none for a negative."""
+
+    @property
+    def phrases(self) -> Sequence[PhraseObjects]: ...
+
+
 @capability
 class KnowsItsScan(Protocol):
     """A volume that knows how it was scanned and in which window it is read."""

@@ -90,9 +90,15 @@ def overlaps(predictions: Sequence[Any], truths: Sequence[Any]) -> Floats:
 
 
 def score_pair(
-    predictions: Sequence[Any], truths: Truths, protocol: ProtocolName, annotator: int = 0
+    predictions: Sequence[Any],
+    truths: Truths,
+    protocol: ProtocolName,
+    annotator: int = 0,
+    iou: Floats | None = None,
 ) -> PairScore:
     """Score the masks of one pair; predictions are those at or above the least score.
+
+    `iou` are the overlaps of predictions and truths where they are known.
 
     >>> mask = Mask.box((4, 4), (0, 0), (2, 2))
     >>> score_pair([mask], Truths([mask]), "corrected").outcome
@@ -103,7 +109,7 @@ def score_pair(
     many, there = len(predictions), len(truths.masks)
     matched = np.zeros((len(THRESHOLDS), many), dtype=bool)
     if many and there:
-        matched = _matched(overlaps(predictions, truths.masks), protocol)
+        matched = _matched(overlaps(predictions, truths.masks) if iou is None else iou, protocol)
     ignored = np.zeros(many, dtype=bool)
     if protocol == "corrected" and truths.crowds:
         ignored = np.array([_in_crowd(p, truths.crowds) for p in predictions], dtype=bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from PIL import Image as Picture
 
 import segmeter
 from segmeter.benchmarks.concepts.pairs import Pair, pairs_of
+from segmeter.benchmarks.concepts.statistics import ConceptPairs
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
 from segmeter.models.text_prompts import InstanceMasks, concept_of
 
@@ -52,9 +55,11 @@ def data(tmp_path: Path) -> Path:
 class Reader:
     """Answers with the scene's own objects; `always` also where there are none."""
 
-    def __init__(self, always: bool = False, lost: int = 0) -> None:
+    def __init__(self, always: bool = False, lost: int = 0, score: float = 0.9) -> None:
         self.always, self.lost = always, lost
-        self.card = ModelCard(f"reader-{always}-{lost}", "a test", frozenset({"text"}))
+        takes = frozenset({"text", "example"})
+        self.card = ModelCard(f"reader-{always}-{lost}", "a test", takes)
+        self.score, self.asked = score, list[segmeter.Request]()
 
     def encode(self, scene: Any) -> Any:
         reader = self
@@ -62,12 +67,15 @@ class Reader:
         class Encoded:
             def predict(self, requests: Any) -> list[InstanceMasks]:
                 made = []
+                reader.asked += requests
                 for request in requests:
-                    phrase, _ = concept_of(request)
+                    phrase, box = concept_of(request, reader.card.abilities)
+                    if box is not None:
+                        phrase = next(t.label for t in scene.targets if t.mask.low == box.low)
                     found = [t.mask for t in scene.targets if t.label == phrase][reader.lost :]
                     if reader.always and not found:
                         found = [scene.targets[0].mask]
-                    scores = np.full(len(found), 0.9, np.float32)
+                    scores = np.full(len(found), reader.score, np.float32)
                     made.append(InstanceMasks(found, scores, scene.shape))
                 return made
 
@@ -133,6 +141,93 @@ def test_phrases_of_a_table_name_objects_or_nothing(data: Path, tmp_path: Path) 
     table.write_text("image,phrase\n0,cat\n0,cat\n")
     with pytest.raises(SegmeterError, match="a phrase twice"):
         pairs_of(segmeter.load_dataset("coco", data)[0], str(table), 1.0, 0)
+
+
+def test_an_example_box_stands_for_the_phrase_on_positive_pairs(data: Path, tmp_path: Path) -> None:
+    for prompt, kinds in (("box", {segmeter.Box}), ("both", {segmeter.Text, segmeter.Box})):
+        reader = Reader()
+        run = segmeter.evaluate(
+            reader, "coco", data=data, out=tmp_path / prompt, benchmark="concepts",
+            options={"prompt": prompt}, workers=0,
+        )  # fmt: skip
+        found = numbers(run, "corrected")
+        assert found["pmf1"] == found["recall@0.5"] == 100
+        assert ("cgf1" in found) == (prompt == "both")  # with boxes alone there are no negatives
+        assert {type(p) for request in reader.asked for p in request.prompts} == kinds
+    scene = segmeter.load_dataset("coco", data)[1]
+    pair = next(p for p in pairs_of(scene, "", 0, 0) if p.phrase == "dog")
+    (dog,) = pair.annotators[0].masks
+    assert pair.example == segmeter.Box(dog.low, tuple(n - 1 for n in dog.high))
+
+
+def test_the_threshold_is_chosen_on_other_images_than_it_is_tested_on(
+    data: Path, tmp_path: Path
+) -> None:
+    run = segmeter.evaluate(
+        Reader(score=0.3), "coco", data=data, out=tmp_path / "run", benchmark="concepts"
+    )
+    found = numbers(run, "corrected")
+    assert found["recall@0.5"] == 0  # no mask reaches 0.5
+    assert found["cgf1-calibrated"] == 100
+    (group,) = [g for g in run.benchmark.groups(run) if g.protocol == "corrected"]
+    assert isinstance(group, ConceptPairs)
+    assert group.thresholds is not None
+    assert max(group.thresholds) <= 0.3
+    # One half has wrong masks at 0.3, the other its right ones: each takes the other's threshold.
+    wrong = Mask.box((40, 60), (0, 0), (4, 4))
+    answers = [
+        replace(a, scores=[0.3 if half else 0.8] * len(a.masks))
+        if a.masks or half
+        else replace(a, masks=[wrong], scores=[0.3])
+        for a, half in zip(group.answers, group.half, strict=True)
+    ]
+    scored = [one.scored("corrected") for one in answers]
+    split = replace(group, answers=tuple(answers), scored=tuple(filter(None, scored)))
+    assert split.thresholds == (0.05, 0.35)
+    assert split.calibrated is not None
+    assert 0 < split.calibrated.values["recall"] < 1
+    assert "cgF1 by score threshold" in run.report().read_text()
+
+
+def test_pairs_of_saco_have_several_annotators(tmp_path: Path) -> None:
+    folder = tmp_path / "saco"
+    (folder / "images").mkdir(parents=True)
+    for name in ("a.png", "b.png"):
+        Picture.fromarray(np.full((40, 60, 3), 90, np.uint8)).save(folder / "images" / name)
+    left, right = Mask.box((40, 60), (5, 5), (25, 25)), Mask.box((40, 60), (5, 35), (25, 55))
+    pairs = [(1, "a.png", "red cup", 1), (2, "a.png", "unicorn", 1), (3, "b.png", "cup", 1),
+             (4, "b.png", "many cups", 0)]  # fmt: skip
+    images = [
+        {"id": i, "file_name": file, "height": 40, "width": 60, "text_input": text,
+         "is_instance_exhaustive": whole} for i, file, text, whole in pairs
+    ]  # fmt: skip
+    for name, drawn in (("1.json", {1: [left]}), ("2.json", {1: [left, right], 3: [right]})):
+        things = [
+            {"id": 10 * pair + k, "image_id": pair, "category_id": 1, "iscrowd": 0,
+             "segmentation": mask.to_coco()}
+            for pair, masks in drawn.items() for k, mask in enumerate(masks)
+        ]  # fmt: skip
+        content = {"images": images, "annotations": things, "categories": [{"id": 1, "name": "x"}]}
+        (folder / name).write_text(json.dumps(content))
+    source = segmeter.load_dataset("saco", tmp_path)
+    scenes = {s.id: s for s in source}
+    assert [t.label for t in scenes["a"].targets] == ["red cup"]
+    assert not scenes["b"].targets
+    red, unicorn = pairs_of(scenes["a"], "", 1.0, 0)
+    assert [len(one.masks) for one in red.annotators] == [1, 2]
+    assert (red.kind, unicorn.kind) == ("positive", "negative")
+    assert [p.exhaustive for p in pairs_of(scenes["b"], "", 1.0, 0)] == [True, False]
+    # The reader answers as the first annotator: the oracle takes that one, and the negative of
+    # 'cup' by the first annotator agrees with no answer.
+    run = segmeter.evaluate(
+        Reader(), "saco", data=tmp_path, out=tmp_path / "run", benchmark="concepts"
+    )
+    found = numbers(run, "published")
+    assert found["cgf1"] == pytest.approx(100, abs=0.05)
+    assert found["wrong-masks"] == 0
+    (folder / "1.json").write_text('{"images": [{}], "annotations": [], "categories": []}')
+    with pytest.raises(BadInput, match="not in SA-Co's layout"):
+        segmeter.load_dataset("saco", tmp_path).scenes()
 
 
 def test_models_and_data_without_text_or_classes_are_refused(data: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar
 
-from segmeter.benchmarks.concepts.pairs import digest_of, pairs_of, read_phrases
+from segmeter.benchmarks.concepts.pairs import Pair, digest_of, pairs_of, read_phrases
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
@@ -15,7 +15,7 @@ from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model, Request
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Text
+from segmeter.core.prompts import Prompt, Text
 from segmeter.core.rows import DETECTION_ROWS, JOB_KEY, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
@@ -49,6 +49,10 @@ class Concepts(Declared):
             "names of the data are the phrases.",
         ),
         RunOption("negatives", float, 1.0, "Absent classes per class that is present.", 0, 100),
+        RunOption(
+            "prompt", str, "text", "The phrase, the box of its largest object as an example "
+            "(positive pairs only), or both.", choices=("text", "box", "both"),
+        ),
         RunOption("digest", str, ""),
     )  # fmt: skip
     schema: ClassVar[Schema] = CONCEPT_ROWS
@@ -70,13 +74,19 @@ class Concepts(Declared):
             raise BadInput(f"'{plan.options['phrases']}' names no image of the data sets")
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
-        if "text" not in segmenter.card.abilities:
-            raise BadInput(f"model '{segmenter.card.name}' takes no text")
+        prompt = str(plan.options["prompt"])
+        needed = {"text": {"text"}, "box": {"example"}, "both": {"text", "example"}}[prompt]
+        lost = sorted(needed - segmenter.card.abilities)
+        if lost:
+            what = "text" if lost[0] == "text" else "example boxes"
+            raise BadInput(f"model '{segmenter.card.name}' takes no {what}")
         pairs = pairs_of(scene, plan.options["phrases"], plan.options["negatives"], plan.seed)
+        requests = [Request(_prompts(pair, prompt)) for pair in pairs]
+        pairs = [pair for pair, request in zip(pairs, requests, strict=True) if request.prompts]
+        requests = [request for request in requests if request.prompts]
         start = perf_counter()
         encoded = segmenter.encode(scene)
         ready = perf_counter()
-        requests = [Request((Text(pair.phrase),)) for pair in pairs]
         predictions = encoded.predict(requests)
         rows: list[Row] = []
         for pair, prediction in zip(pairs, predictions, strict=True):
@@ -113,3 +123,10 @@ class Concepts(Declared):
         from segmeter.benchmarks.concepts.sections import sections
 
         return sections(self, run)
+
+
+def _prompts(pair: Pair, prompt: str) -> tuple[Prompt, ...]:
+    """The phrase, an example box or both; nothing for a pair without an object to show."""
+    words = () if prompt == "box" else (Text(pair.phrase),)
+    shown = () if prompt == "text" or pair.example is None else (pair.example,)
+    return (*words, *shown)

@@ -1,4 +1,4 @@
-"""Pairs of an image and a phrase: from class names, with absent classes as negatives, or a CSV."""
+"""Pairs of an image and a phrase: the data's own, class names with absent ones, or a CSV."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from segmeter.core.capabilities import HasVocabulary
+from segmeter.core.capabilities import HasPhrases, HasVocabulary
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.measures.concepts import Truths
@@ -30,6 +31,15 @@ class Pair:
     kind: Kind
     annotators: Sequence[Truths] = field(default_factory=lambda: [Truths([])])
     exhaustive: bool = True
+
+    @property
+    def example(self) -> Box | None:
+        """The box of the largest object, which stands for all; None for a negative pair."""
+        drawn = [mask for one in self.annotators for mask in one.masks if mask]
+        if not drawn:
+            return None
+        largest = max(drawn, key=lambda mask: mask.area)
+        return Box(largest.low, tuple(n - 1 for n in largest.high))
 
     def to_json(self) -> str:
         """One line that `from_json` reads back."""
@@ -47,6 +57,8 @@ class Pair:
         """Read what `to_json` wrote."""
         try:
             data = json.loads(text)
+            if data["kind"] not in get_args(Kind):
+                raise ValueError(f"no kind {data['kind']!r}")
             annotators = [
                 Truths(_masks(one["masks"], shape), _masks(one["crowds"], shape))
                 for one in data["annotators"]
@@ -57,15 +69,17 @@ class Pair:
 
 
 def pairs_of(scene: Scene, phrases: str, negatives: float, seed: int) -> list[Pair]:
-    """The pairs of a scene: by the CSV `phrases` where one is given, else by class names.
+    """The pairs of a scene: by the CSV `phrases`, the data's own phrases, or class names.
 
-    One positive pair per class in the image; `negatives` times as many absent classes, half of
-    them at random, half those that occur most often together with the classes present, counted
-    on the other images. LVIS names the absent classes itself.
+    Of class names there is one positive pair per class in the image; `negatives` times as many
+    absent classes, half of them at random, half those that occur most often together with the
+    classes present, counted on the other images. LVIS names the absent classes itself.
     """
     if phrases:
         listed = read_phrases(phrases, digest_of(phrases)).get(scene.id, [])
         return [_listed_pair(scene, phrase, objects) for phrase, objects in listed]
+    if isinstance(scene, HasPhrases):
+        return [_stated_pair(*stated) for stated in scene.phrases]
     present = _present(scene)
     if not present:
         return []
@@ -117,6 +131,12 @@ def _listed_pair(scene: Scene, phrase: str, objects: str | None) -> Pair:
         chosen = [known[name] for name in objects.split()]
     kind: Kind = "positive" if chosen else "negative"
     return Pair(phrase, kind, [Truths([target.mask for target in chosen])])
+
+
+def _stated_pair(phrase: str, exhaustive: bool, annotators: Sequence[Any]) -> Pair:
+    truths = [Truths(*one) for one in annotators]
+    kind: Kind = "positive" if any(one.masks for one in truths) else "negative"
+    return Pair(phrase, kind, truths, exhaustive)
 
 
 def _present(scene: Scene) -> dict[str, Pair]:

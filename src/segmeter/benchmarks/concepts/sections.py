@@ -6,23 +6,30 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from segmeter.benchmarks.concepts.statistics import ConceptPairs
+import numpy as np
+
+from segmeter.benchmarks.concepts.statistics import CUTS, ConceptPairs
 from segmeter.benchmarks.report_parts import DATA, difference_section, summary_table
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Text
 from segmeter.core.sections import (
     Answer,
+    Axis,
     Block,
     Cell,
+    Chart,
     Column,
     Gallery,
     Illustration,
+    Line,
     Note,
     Outline,
+    Points,
     Section,
     Table,
 )
+from segmeter.measures.concepts import concept_scores
 from segmeter.stats.statistics import cards_by_name
 
 if TYPE_CHECKING:
@@ -57,6 +64,7 @@ def sections(benchmark: Concepts, run: Results) -> list[Section]:
         Section("Results", blocks=blocks),
         Section("Answers by kind of pair", blocks=[_kinds(leading)]),
         Section("Phrases with most errors", blocks=[_phrases(leading)]),
+        Section("Score threshold", blocks=_curve(leading)),
         *difference_section(benchmark.differences(run), cards),
     ]
     failures = [illustration for group in leading for illustration in _failures(run, group)]
@@ -81,6 +89,25 @@ def _answer(groups: Sequence[ConceptPairs]) -> list[Block]:
             f"pairs of {len(set(group.clusters))} images.",
         )
     ]
+
+
+def _curve(groups: Sequence[ConceptPairs]) -> list[Block]:
+    """cgF1 over the score threshold, and the thresholds of the calibration."""
+    lines: list[Line | Points] = []
+    notes = []
+    for group in groups:
+        values = concept_scores(group.by_cut.sum(axis=1), group.protocol)["cgf1"]
+        known = ~np.isnan(values)
+        name = f"{group.model}, {group.dataset}"
+        if known.any():
+            lines.append(Line(name, CUTS[known].tolist(), (100 * values[known]).tolist()))
+        if group.thresholds is not None:
+            notes.append(f"{name}: {group.thresholds[0]:g} and {group.thresholds[1]:g}")
+    if not lines:
+        return [Note("cgF1 is undefined at every threshold.")]
+    axes = Axis("score from which masks count", 0, 1), Axis("cgF1 in %")
+    caption = "Calibrated cgF1 takes for either half of the images the best threshold of the other"
+    return [Chart("cgF1 by score threshold", *axes, lines, f"{caption}. {'; '.join(notes)}.")]
 
 
 def _kinds(groups: Sequence[ConceptPairs]) -> Table:

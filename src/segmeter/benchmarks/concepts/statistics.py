@@ -2,13 +2,16 @@
 
 Pairs are an image with a phrase. Intervals and comparisons resample images: phrases of one image
 are not independent. Pairs that are not annotated exhaustively are left out.
+
+Masks count from a score of 0.5. Calibrated numbers take, for either half of the images, the score
+threshold with the best cgF1 on the other half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from segmeter.benchmarks.concepts.pairs import Pair
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.seeds import fingerprint
 from segmeter.core.tables import load_tables
 from segmeter.measures.concepts import (
     LEAST_SCORE,
@@ -38,6 +42,8 @@ from segmeter.stats.statistics import (
 )
 
 _FOUND = 0.5
+CUTS: Floats = np.round(np.linspace(0.05, 0.95, 19), 2)
+"""Score thresholds of the curve and of the calibration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,34 @@ class Answered:
     scores: Sequence[float]
 
     @property
-    def certain(self) -> list[Mask]:
+    def certain(self) -> Sequence[Mask]:
         """Masks at or above the score of 0.5 that cgF1 counts."""
-        return [m for m, s in zip(self.masks, self.scores, strict=True) if s >= LEAST_SCORE]
+        return self.masks[: self.count(LEAST_SCORE)]
+
+    def count(self, cut: float) -> int:
+        """Masks at or above a score."""
+        return sum(score >= cut for score in self.scores)
+
+    def scored(self, protocol: ProtocolName) -> Callable[[int], PairScore] | None:
+        """The score of the first masks by the kindest annotator; None if the pair is left out."""
+        if not self.pair.exhaustive and protocol == "published":
+            return None
+        truths = self.pair.annotators
+        if protocol == "corrected":
+            truths = [t for t in truths if t.masks or not t.crowds]  # only crowds: nothing to score
+        if not truths or not (self.pair.exhaustive or any(t.crowds for t in truths)):
+            return None
+        iou = [overlaps(self.masks, t.masks) for t in truths]
+
+        @cache
+        def of(many: int) -> PairScore:
+            shown = self.masks[:many]
+            scores = [
+                score_pair(shown, t, protocol, k, iou[k][:many]) for k, t in enumerate(truths)
+            ]
+            return best_annotator(scores, protocol)
+
+        return of
 
 
 @dataclass(frozen=True)
@@ -59,29 +90,58 @@ class ConceptPairs(Group):
     """All scored pairs of a model on a data set in one protocol."""
 
     answers: tuple[Answered, ...]
-    results: tuple[PairScore, ...]
+    scored: tuple[Callable[[int], PairScore], ...]
 
     @cached_property
-    def sums(self) -> Floats:
-        return sums_of(self.results)
+    def results(self) -> tuple[PairScore, ...]:
+        """The scores of all pairs with the masks from a score of 0.5 on."""
+        return self._results(LEAST_SCORE)
 
     @cached_property
-    def values(self) -> dict[str, Floats]:
-        """Every number of the group, `()`."""
-        return concept_scores(self.sums.sum(axis=0), self.protocol)
+    def by_cut(self) -> Floats:
+        """The totals of all pairs at every score threshold, `(cuts, pairs, 54)`."""
+        return np.stack([sums_of(self._results(cut)) for cut in CUTS])
 
     @cached_property
-    def draws(self) -> dict[str, Floats]:
-        """Every number in every resample of the images."""
-        drawn = resampling(self)
-        if drawn.clusters == 1:
-            return {name: np.empty(0) for name in self.values}
-        return concept_scores(drawn.totals(self.sums), self.protocol)
+    def half(self) -> Floats:
+        """The half of the calibration that each pair's image is in, by its name: 0 or 1."""
+        drawn = [int(fingerprint("calibration", c)[:8], 16) % 2 for c in self.clusters]
+        return np.array(drawn, dtype=float)
+
+    @cached_property
+    def thresholds(self) -> tuple[float, float] | None:
+        """Threshold for either half, best on the other; None where cgF1 is undefined on one."""
+        chosen = []
+        for half in (0, 1):
+            totals = self.by_cut[:, self.half != half].sum(axis=1)
+            values = concept_scores(totals, self.protocol)["cgf1"]
+            if np.isnan(values).all():
+                return None
+            chosen.append(float(CUTS[np.nanargmax(values)]))
+        return chosen[0], chosen[1]
+
+    @cached_property
+    def plain(self) -> _Numbers:
+        """All numbers with masks from a score of 0.5 on."""
+        return _Numbers(self, sums_of(self.results))
+
+    @cached_property
+    def calibrated(self) -> _Numbers | None:
+        """All numbers with each half's threshold; intervals hold the thresholds fixed."""
+        if self.thresholds is None:
+            return None
+        first, second = (int(np.argmax(cut == CUTS)) for cut in self.thresholds)
+        sums = np.where(self.half[:, None] == 0, self.by_cut[first], self.by_cut[second])
+        return _Numbers(self, sums)
 
     def estimate(self, name: str) -> Interval | None:
         """A number with its interval; None where it is undefined."""
-        value = float(self.values[name])
-        return None if np.isnan(value) else percentiles(value, self.draws[name])
+        return self.plain.estimate(name)
+
+    def _results(self, cut: float) -> tuple[PairScore, ...]:
+        return tuple(
+            score(one.count(cut)) for one, score in zip(self.answers, self.scored, strict=True)
+        )
 
     @cached_property
     def single(self) -> Floats:
@@ -105,6 +165,30 @@ class ConceptPairs(Group):
         return np.array(counts)
 
 
+@dataclass(frozen=True)
+class _Numbers:
+    """Every number of a group from the totals of its pairs, `(pairs, 54)`."""
+
+    group: ConceptPairs
+    sums: Floats
+
+    @cached_property
+    def values(self) -> dict[str, Floats]:
+        return concept_scores(self.sums.sum(axis=0), self.group.protocol)
+
+    @cached_property
+    def draws(self) -> dict[str, Floats]:
+        """Every number in every resample of the images."""
+        drawn = resampling(self.group)
+        if drawn.clusters == 1:
+            return {name: np.empty(0) for name in self.values}
+        return concept_scores(drawn.totals(self.sums), self.group.protocol)
+
+    def estimate(self, name: str) -> Interval | None:
+        value = float(self.values[name])
+        return None if np.isnan(value) else percentiles(value, self.draws[name])
+
+
 def groups(run: Results) -> list[Group]:
     """The scored pairs of every model and data set, in every protocol."""
     made: list[Group] = []
@@ -121,7 +205,7 @@ def groups(run: Results) -> list[Group]:
             kept = [
                 (key, cluster, one, scored)
                 for key, cluster, one in zip(tables.keys, tables.clusters, answers, strict=True)
-                if (scored := _scored(one, protocol)) is not None
+                if (scored := one.scored(protocol)) is not None
             ]
             if kept:
                 keys, clusters, own, scores = (tuple(column) for column in zip(*kept, strict=True))
@@ -141,22 +225,10 @@ def _answered(phrase: str, line: dict[str, Any]) -> Answered:
     return Answered(pair, [m for m, _ in found], [s for _, s in found])
 
 
-def _scored(one: Answered, protocol: ProtocolName) -> PairScore | None:
-    """The score by the kindest annotator; None for a pair that is left out."""
-    if not one.pair.exhaustive and protocol == "published":
-        return None
-    truths = one.pair.annotators
-    if protocol == "corrected":
-        truths = [t for t in truths if t.masks or not t.crowds]  # only crowds: nothing to score
-    if not truths or not (one.pair.exhaustive or any(t.crowds for t in truths)):
-        return None
-    scores = [score_pair(one.certain, t, protocol, k) for k, t in enumerate(truths)]
-    return best_annotator(scores, protocol)
-
-
 def _number(name: str, title: str, of: str, **options: Any) -> Statistic:
     """A statistic of whole groups, by the name of the evaluator's number."""
     percent = options.pop("percent", True)
+    which: Callable[[ConceptPairs], _Numbers | None] = options.pop("which", lambda g: g.plain)
     return Statistic(
         name,
         title,
@@ -164,16 +236,18 @@ def _number(name: str, title: str, of: str, **options: Any) -> Statistic:
         1 if percent else 3,
         options.pop("better", "higher"),
         percent,
-        whole=lambda g: g.estimate(of),
+        whole=lambda g: None if (found := which(g)) is None else found.estimate(of),
         of=ConceptPairs,
-        pair=lambda a, b: _compared(a, b, of),
+        pair=lambda a, b: _compared(which(a), which(b), of),
         tested=options.pop("tested", "on request"),
     )
 
 
-def _compared(first: ConceptPairs, second: ConceptPairs, name: str) -> Paired | None:
+def _compared(first: _Numbers | None, second: _Numbers | None, name: str) -> Paired | None:
     """The difference on the same resampled images."""
-    if first.keys != second.keys or not len(first.draws[name]):
+    if first is None or second is None or first.group.keys != second.group.keys:
+        return None
+    if not len(first.draws[name]):
         return None
     gaps = first.draws[name] - second.draws[name]
     known = gaps[~np.isnan(gaps)]
@@ -182,7 +256,7 @@ def _compared(first: ConceptPairs, second: ConceptPairs, name: str) -> Paired | 
     interval = percentiles(float(first.values[name] - second.values[name]), gaps)
     tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
     p = min(1.0, 2 * (1 + tail) / (1 + known.size))
-    return Paired(interval, p, first.size, len(set(first.clusters)))
+    return Paired(interval, p, first.group.size, len(set(first.group.clusters)))
 
 
 def _shares(hit: Callable[[Floats], Any]) -> Callable[[ConceptPairs], Floats]:
@@ -199,6 +273,7 @@ STATISTICS: tuple[Statistic, ...] = (
     _number("cgf1", "cgF1", "cgf1", tested="yes"),
     _number("pmf1", "positive micro F1", "positive-micro-f1", tested="yes"),
     _number("il-mcc", "image-level MCC", "il-mcc", percent=False, tested="yes"),
+    _number("cgf1-calibrated", "cgF1, calibrated", "cgf1", which=lambda g: g.calibrated),
     _number("cgf1@0.5", "cgF1 at IoU 0.5", "cgf1@0.5"),
     _number("cgf1@0.75", "cgF1 at IoU 0.75", "cgf1@0.75"),
     _number("macro-f1", "positive macro F1", "positive-macro-f1"),
