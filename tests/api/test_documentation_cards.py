@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import segmeter
-from segmeter.api.documentation_cards import QUESTIONS, Card
+from segmeter.api.documentation_cards import QUESTIONS, Card, _licence
 from segmeter.core.errors import BadInput
+from segmeter.core.models import ModelCard
 
 
 def test_every_question_of_the_supplement_is_asked(golden: Path) -> None:
@@ -88,6 +91,62 @@ def test_hugging_face_reads_the_model_index(model_card: Card) -> None:
     assert found
     assert {result.dataset_name for result in found} == {"mini"}
     assert read.data.to_dict()["model-index"][0]["name"] == "disc"
+
+
+def test_metadata_has_licences_that_hugging_face_knows(model_card: Card) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    data = hub.DatasetCard(segmeter.make_card("dataset", "mini").to_markdown()).data
+    assert data.license == "other"
+    assert data.license_name
+    assert _licence("CC BY 4.0") == {"license": "cc-by-4.0"}
+    assert _licence("") == {"license": "unknown"}
+
+
+def test_a_model_card_has_a_fairness_table(tmp_path: Path) -> None:
+    segmeter.evaluate(["noisy", "oracle"], "mini", out=tmp_path / "run", rounds=3)
+    card = segmeter.make_card("model", "noisy", runs=[tmp_path / "run"], by="class")
+    text = card.filled["Factors", 1]
+    assert text.startswith("NoC@")
+    classes = {t.label for scene in segmeter.load_dataset("mini") for t in scene.targets}
+    assert all(f"{name} " in text for name in classes)
+    assert "significant" in text
+    with pytest.raises(BadInput, match="no run has results"):
+        segmeter.make_card("model", "noisy", by="class")
+
+
+def test_a_card_of_trained_weights_tells_data_time_and_energy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.safetensors"
+    notes = {"seconds": "1800.0", "device": "CPU", "data": "nuclei, 40 images",
+             "annotator": "centre-click"}  # fmt: skip
+    save_file({"a": np.zeros(1)}, path, {f"segmeter.{k}": v for k, v in notes.items()})
+    model = SimpleNamespace(weights_path=path, card=ModelCard("small", "a test", frozenset()))
+    monkeypatch.setattr("segmeter.api.documentation_cards.as_model", lambda *_: model)
+    filled = segmeter.make_card("model", "small", watts=60).filled
+    assert "nuclei, 40 images, annotator centre-click" in filled["Training data", 1]
+    assert filled["Ethics", 2].startswith("0.50 hours on CPU for the decoder, 0.030 kWh at 60 W")
+
+
+def test_an_annotation_card_is_filled_from_the_export_of_a_study(tmp_path: Path) -> None:
+    (tmp_path / "participants.csv").write_text(
+        "person,language,device,minutes,answers,counted,checks,checks_right,agreement,excluded\n"
+        "p1,en,mouse,12.5,20,18,4,4,0.8,False\np2,de,touch,7.5,20,5,4,1,0.2,True\n"
+    )
+    (tmp_path / "trials.csv").write_text("person,scene\np1,a\np2,a\np2,b\n")
+    card = segmeter.make_card("annotation", "mini", study=tmp_path)
+    assert card.open_questions == 21 - 5
+    people = card.filled["Selecting annotators", 4]
+    assert people.startswith("2 participants, 1 of them excluded")
+    assert "en 1, de 1" in people
+    assert "40 answers on 2 images, median 10.0" in card.filled["Platform and infrastructure", 1]
+    assert card.filled["Analysis and evaluation", 1].startswith("5 of 8 checks")
+    assert "median 0.50" in card.filled["Analysis and evaluation", 2]
+    (tmp_path / "ratings.csv").write_text("job,score\na,4\na,6\nb,7\n")
+    rated = segmeter.make_card("annotation", "mini", study=tmp_path)
+    assert "1.41 points, mean of 1 masks" in rated.filled["Analysis and evaluation", 2]
+    with pytest.raises(BadInput, match="cannot be read as a table"):
+        segmeter.make_card("annotation", "mini", study=tmp_path / "nothing")
 
 
 def test_an_annotation_card_leaves_its_questions_to_people() -> None:

@@ -7,12 +7,13 @@ to answer, and answers are kept when a card is made again.
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import median, stdev
 from typing import Any, Literal
 
 from segmeter.api.loading import as_model, load_dataset
@@ -26,143 +27,62 @@ Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"
 Facts = dict[tuple[str, int], str]
 
-QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+_TOPICS: Mapping[str, Mapping[str, str]] = {
     "dataset": {
-        "Motivation": (
-            "purpose, task, gap filled",
-            "creators and on whose behalf",
-            "funding, grant",
-            "other comments",
-        ),
-        "Composition": (
-            "what an instance is, kinds of instances",
-            "number of instances per kind",
-            "whole or sample, of what, how representative and how that was checked",
-            "content of an instance, raw or features",
-            "label or target",
-            "missing information and why",
-            "relations between instances",
-            "errors, noise, redundancy",
-            "self-contained or linked to outside sources (persistence, archive, restrictions)",
-            "confidential content",
-            "offensive or distressing content",
-            "subpopulations identified, how, distribution",
-            "identifiability of persons, direct or indirect",
-            "sensitive data",
-            "other comments",
-        ),
-        "Collection": (
-            "how each datum was acquired (observed, reported, inferred) and validated",
-            "mechanisms and tools, their validation",
-            "sampling strategy",
-            "people involved and their pay",
-            "time frame, and that of the content",
-            "ethical review",
-            "directly from persons or through third parties",
-            "notice given to persons",
-            "consent",
-            "withdrawal of consent",
-            "impact analysis for the persons",
-            "other comments",
-        ),
-        "Preprocessing, cleaning, labelling": (
-            "what was done",
-            "raw data kept and where",
-            "software available",
-        ),
-        "Uses": (
-            "uses so far",
-            "register of papers or systems",
-            "other possible tasks",
-            "properties that may affect later use, risk of unfair treatment, mitigation",
-            "tasks it should not be used for",
-            "other comments",
-        ),
-        "Distribution": (
-            "to third parties",
-            "how, identifier (DOI)",
-            "when",
-            "licence and terms, fees",
-            "restrictions imposed by third parties",
-            "export control and regulation",
-            "other comments",
-        ),
-        "Maintenance": (
-            "host and maintainer",
-            "contact",
-            "errata",
-            "updates, by whom, how announced",
-            "limits on retention",
-            "old versions",
-            "contributions by others, validation",
-            "other comments",
-        ),
+        "Motivation": "purpose, task, gap filled; creators and on whose behalf; funding, grant; "
+        "other comments",
+        "Composition": "what an instance is, kinds of instances; number of instances per kind; "
+        "whole or sample, of what, how representative and how that was checked; content of an "
+        "instance, raw or features; label or target; missing information and why; relations "
+        "between instances; errors, noise, redundancy; self-contained or linked to outside "
+        "sources (persistence, archive, restrictions); confidential content; offensive or "
+        "distressing content; subpopulations identified, how, distribution; identifiability of "
+        "persons, direct or indirect; sensitive data; other comments",
+        "Collection": "how each datum was acquired (observed, reported, inferred) and validated; "
+        "mechanisms and tools, their validation; sampling strategy; people involved and their "
+        "pay; time frame, and that of the content; ethical review; directly from persons or "
+        "through third parties; notice given to persons; consent; withdrawal of consent; impact "
+        "analysis for the persons; other comments",
+        "Preprocessing, cleaning, labelling": "what was done; raw data kept and where; software "
+        "available",
+        "Uses": "uses so far; register of papers or systems; other possible tasks; properties "
+        "that may affect later use, risk of unfair treatment, mitigation; tasks it should not be "
+        "used for; other comments",
+        "Distribution": "to third parties; how, identifier (DOI); when; licence and terms, fees; "
+        "restrictions imposed by third parties; export control and regulation; other comments",
+        "Maintenance": "host and maintainer; contact; errata; updates, by whom, how announced; "
+        "limits on retention; old versions; contributions by others, validation; other comments",
     },
     "annotation": {
-        "Task formulation": (
-            "subjective aspects",
-            "assumptions about annotators",
-            "wording of instructions and how its clarity was checked",
-            "risks for annotators and whether they were told",
-            "the exact instructions",
-        ),
-        "Selecting annotators": (
-            "perspectives to be privileged, how sought",
-            "perspectives to be excluded, how screened",
-            "sociodemographic selection",
-            "known sociodemographic statistics and their likely effect",
-            "whether affected communities are represented",
-        ),
-        "Platform and infrastructure": (
-            "platform, reasons, fit, gaps",
-            "communication with annotators and its effect",
-            "pay and pay standards",
-        ),
-        "Analysis and evaluation": (
-            "definition of annotation quality and its assessment",
-            "analysis of disagreement",
-            "relation of individual answers to the released labels",
-        ),
-        "Release and maintenance": (
-            "change over time, updates",
-            "conditions or definitions that would alter its usefulness",
-            "control of its use",
-            "whether annotators know how data are published and changed",
-            "withdrawal by annotators",
-        ),
+        "Task formulation": "subjective aspects; assumptions about annotators; wording of "
+        "instructions and how its clarity was checked; risks for annotators and whether they "
+        "were told; the exact instructions",
+        "Selecting annotators": "perspectives to be privileged, how sought; perspectives to be "
+        "excluded, how screened; sociodemographic selection; known sociodemographic statistics "
+        "and their likely effect; whether affected communities are represented",
+        "Platform and infrastructure": "platform, reasons, fit, gaps; communication with "
+        "annotators and its effect; pay and pay standards",
+        "Analysis and evaluation": "definition of annotation quality and its assessment; "
+        "analysis of disagreement; relation of individual answers to the released labels",
+        "Release and maintenance": "change over time, updates; conditions or definitions that "
+        "would alter its usefulness; control of its use; whether annotators know how data are "
+        "published and changed; withdrawal by annotators",
     },
     "model": {
-        "Overview": (
-            "name",
-            "version",
-            "date",
-            "organisation",
-            "kind of model",
-            "architecture",
-            "repository",
-            "citation",
-            "licence",
-        ),
-        "Intended use": (
-            "primary uses",
-            "primary users",
-            "out-of-scope uses",
-            "caveats and recommendations",
-        ),
-        "Factors": (
-            "groups",
-            "instrumentation and environment",
-        ),
-        "Metrics": ("performance measures",),
-        "Evaluation data": ("sources",),
-        "Training data": ("source",),
-        "Ethics": (
-            "data",
-            "cost and impact of compute",
-            "risks and harms",
-            "use cases",
-        ),
+        "Overview": "name; version; date; organisation; kind of model; architecture; repository; "
+        "citation; licence",
+        "Intended use": "primary uses; primary users; out-of-scope uses; caveats and "
+        "recommendations",
+        "Factors": "groups; instrumentation and environment",
+        "Metrics": "performance measures",
+        "Evaluation data": "sources",
+        "Training data": "source",
+        "Ethics": "data; cost and impact of compute; risks and harms; use cases",
     },
+}  # fmt: skip
+QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    kind: {section: tuple(topics.split("; ")) for section, topics in sections.items()}
+    for kind, sections in _TOPICS.items()
 }
 """Sections and questions of each card; a question's number is its place, from 1 on."""
 
@@ -244,6 +164,9 @@ def make_card(
     runs: Sequence[str | Path] = (),
     data: str | Path | None = None,
     weights: str | Path | None = None,
+    study: str | Path | None = None,
+    by: str = "",
+    watts: float | None = None,
     earlier: str | Path | None = None,
 ) -> Card:
     """Make a data set, model or annotation card.
@@ -258,6 +181,12 @@ def make_card(
         Run folders whose results and hardware the card reports.
     data, weights
         Folders of data sets and of weights.
+    study
+        Folder that `segmeter study export` wrote, for an annotation card.
+    by
+        Groups of the fairness table of a model card, as in `segmeter report --by`.
+    watts
+        Power of the machine that trained the model, for the energy in its card.
     earlier
         A card made before (`card.json`); its answers by people are kept.
 
@@ -272,11 +201,14 @@ def make_card(
     opened = [open_run(run) for run in runs]
     if kind == "model":
         filled, metadata = _model_facts(subject, weights, opened)
+        filled |= _fairness(opened, subject, by) if by else {}
+        filled |= _training(subject, weights, watts)
     elif kind == "dataset":
         filled, metadata = _dataset_facts(subject, data, opened)
     else:
         name = load_dataset(subject, data).card.name
-        filled, metadata = {}, {"pretty_name": name, "tags": ["segmeter", "annotation-card"]}
+        filled = {} if study is None else _study_facts(Path(study))
+        metadata = {"pretty_name": name, "tags": ["segmeter", "annotation-card"]}
     answers = {} if earlier is None else kept_answers(Path(earlier), kind)
     return Card(kind, subject, filled, answers, metadata)
 
@@ -331,7 +263,7 @@ def _dataset_facts(
         filled["Maintenance", 1] = card.homepage
     if runs:
         filled["Uses", 1] = "; ".join(_told(run) for run in runs)
-    return filled, {"license": card.licence or "unknown", "pretty_name": card.name,
+    return filled, {**_licence(card.licence), "pretty_name": card.name,
                     "tags": ["segmeter", "image-segmentation"]}  # fmt: skip
 
 
@@ -380,13 +312,125 @@ def _model_facts(
         filled["Evaluation data", 1] = ", ".join(names)
         filled["Factors", 2] = "; ".join(_told(run) for run in runs)
     metadata: dict[str, Any] = {
-        "license": (card.licence or "unknown").lower(),
+        **_licence(card.licence),
         "pipeline_tag": "mask-generation",
         "tags": ["segmeter", "image-segmentation"],
     }
     if results:
         metadata["model-index"] = [{"name": card.name, "results": results}]
     return filled, metadata
+
+
+def _licence(text: str) -> dict[str, str]:
+    """A licence as Hugging Face writes it: an identifier, or `other` with a name."""
+    known = ("apache-2.0", "mit", "bsd-3-clause", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0",
+             "cc-by-nc-4.0", "agpl-3.0", "unknown")  # fmt: skip
+    name = (text or "unknown").lower().replace("cc by", "cc-by").replace(" ", "-")
+    return {"license": name} if name in known else {"license": "other", "license_name": text}
+
+
+def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
+    """Means of every group with intervals, and the differences that are significant."""
+    from segmeter.benchmarks.by_group.breakdown import splits
+
+    told = []
+    for run in runs:
+        for split in splits(run.benchmark, run, by):
+            if split.model.partition("?")[0] != subject.partition("?")[0]:
+                continue
+            if split.protocol != run.plan.leading_protocol or not split.means:
+                continue
+            means = ", ".join(
+                f"{m.group} {m.interval.value:.2f} [{m.interval.low:.2f}, {m.interval.high:.2f}]"
+                for m in split.means
+            )
+            gaps = [f"{d.first} and {d.second}" for d in split.differences if d.significant]
+            found = f"significant: {'; '.join(gaps)}" if gaps else "no significant difference"
+            told.append(f"{split.statistic.title} on {split.dataset} by {by}: {means} ({found})")
+    if not told:
+        raise BadInput(f"no run has results of '{subject}' by '{by}'; give its run with runs=")
+    return {("Factors", 1): "; ".join(told) + "."}
+
+
+def _training(subject: str, weights: str | Path | None, watts: float | None) -> Facts:
+    """Data and compute of a training by segmeter, which its weights carry."""
+    from safetensors import safe_open
+
+    path = getattr(as_model(subject, weights), "weights_path", None)
+    if path is None or not path.is_file() or path.suffix != ".safetensors":
+        return {}
+    with safe_open(path, framework="numpy") as file:
+        notes = file.metadata() or {}
+    if "segmeter.seconds" not in notes:
+        return {}
+    hours = float(notes["segmeter.seconds"]) / 3600
+    cost = f"{hours:.2f} hours on {notes['segmeter.device']} for the decoder"
+    if watts is not None:
+        cost += f", {hours * watts / 1000:.3f} kWh at {watts:g} W"
+    return {
+        ("Training data", 1): f"Decoder: {notes['segmeter.data']}, annotator "
+        f"{notes['segmeter.annotator']}; the rest as published.",
+        ("Ethics", 2): f"{cost}; the compute of the original weights is not known here.",
+    }
+
+
+def _study_facts(folder: Path) -> Facts:
+    """Participants, checks and disagreement by the files that `segmeter study export` wrote."""
+    people = _table(folder / "participants.csv")
+    trials = _table(folder / "trials.csv")
+    try:
+        answers, counted_ = (sum(int(p[name]) for p in people) for name in ("answers", "counted"))
+        checks, right = (sum(int(p[name]) for p in people) for name in ("checks", "checks_right"))
+        minutes = median(float(p["minutes"]) for p in people)
+        out = sum(p["excluded"] == "True" for p in people)
+        kinds = [_listed(p[name] for p in people) for name in ("language", "device")]
+    except (KeyError, ValueError, TypeError) as error:
+        raise BadInput(f"'{folder}' is not an export of a study: {error}") from error
+    several = f"{counted(len(people), 'participant')}, {out} of them excluded by the plan's rules"
+    images = len({row.get("scene") for row in trials})
+    filled: Facts = {
+        ("Selecting annotators", 4): f"{several}; languages: {kinds[0]}; devices: {kinds[1]}.",
+        ("Platform and infrastructure", 1): "segmeter study, a web tool; "
+        f"{counted(answers, 'answer')} on {counted(images, 'image')}, median {minutes:.1f} "
+        "minutes per participant.",
+        ("Analysis and evaluation", 1): f"{right} of {checks} checks with known answers are right; "
+        f"{several}.",
+        ("Analysis and evaluation", 3): f"{counted_} of {answers} answers count by the rules of "
+        "the plan; the export has all of them.",
+    }
+    spread = _rater_spread(folder / "ratings.csv") or _agreement(people)
+    return filled | ({("Analysis and evaluation", 2): spread} if spread else {})
+
+
+def _rater_spread(path: Path) -> str:
+    """Standard deviation between raters of the same mask, over masks rated more than once."""
+    by_job: dict[str, list[float]] = {}
+    for row in _table(path) if path.is_file() else ():
+        by_job.setdefault(row["job"], []).append(float(row["score"]))
+    several = [scores for scores in by_job.values() if len(scores) > 1]
+    if not several:
+        return ""
+    mean = sum(stdev(scores) for scores in several) / len(several)
+    return f"Standard deviation between raters {mean:.2f} points, mean of {len(several)} masks."
+
+
+def _agreement(people: Sequence[Mapping[str, str]]) -> str:
+    known = [float(p["agreement"]) for p in people if p.get("agreement")]
+    if not known:
+        return ""
+    return f"Agreement of a participant with the others: median {median(known):.2f}."
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"'{path}' cannot be read as a table of a study: {error}") from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"{name or 'not stated'} {many}" for name, many in Counter(names).items())
 
 
 def _parameters(model: Any) -> str:

@@ -31,25 +31,37 @@ def dataset(subject: Subject, out: NewFolder, run: RunsUsed = None, data: Data =
 
 
 @group.command("model")
-def model(subject: Subject, out: NewFolder, run: RunsUsed = None, weights: Weights = None) -> int:
+def model(
+    subject: Subject,
+    out: NewFolder,
+    run: RunsUsed = None,
+    by: Annotated[str, typer.Option(help="Groups of the fairness table, such as size.")] = "",
+    watts: Annotated[float | None, typer.Option(help="Power of the training machine.")] = None,
+    weights: Weights = None,
+) -> int:
     """Write the card of a model, with results of runs as a model-index for Hugging Face.
 
     Answers that people wrote into OUT/card.json are kept.
 
     Example: `segmeter card model mobile-sam -o cards/mobile-sam --run runs/mine`
     """
-    return _write("model", subject, out, run, weights=weights)
+    return _write("model", subject, out, run, weights=weights, by=by, watts=watts)
 
 
 @group.command("annotation")
-def annotation(subject: Subject, out: NewFolder, data: Data = None) -> int:
-    """Write the card of a data set's annotations: questions for the people who organised them.
+def annotation(
+    subject: Subject,
+    out: NewFolder,
+    study: Annotated[Path | None, typer.Option(help="Folder of `segmeter study export`.")] = None,
+    data: Data = None,
+) -> int:
+    """Write the card of a data set's annotations, filled from the export of a study.
 
     Answers that people wrote into OUT/card.json are kept.
 
     Example: `segmeter card annotation mini -o cards/mini-annotation`
     """
-    return _write("annotation", subject, out, None, data=data)
+    return _write("annotation", subject, out, None, data=data, study=study)
 
 
 def _write(kind: Any, subject: str, out: Path, run: list[str] | None, **places: Any) -> int:

@@ -26,6 +26,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.core.users import User
+from segmeter.core.wording import counted
 from segmeter.models.checkpoints import read_checkpoint
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
@@ -127,6 +128,7 @@ class _State:
     best: dict[str, Tensor] = field(default_factory=dict)
     best_noc: float = math.inf
     best_step: int = 0
+    seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -156,7 +158,7 @@ def train(
     if not _resumed(state, decoder, out, identity):
         _validate(state, decoder, user, validate, settings, 0.0)
         _save(state, decoder, out, identity)
-    start, begun = perf_counter(), state.step
+    start, begun, spent = perf_counter(), state.step, state.seconds
     while state.step < settings.steps and not _stalled(state, settings):
         chosen = generator(settings.seed, "objects", state.step).integers(
             len(places), size=settings.batch
@@ -166,6 +168,7 @@ def train(
             for s, e, t in map(places.__getitem__, chosen)
         ]
         loss = _step(state, decoder, user, objects, settings)
+        state.seconds = spent + perf_counter() - start
         measured = state.step % settings.validate_every == 0 or state.step == settings.steps
         if measured:
             _validate(state, decoder, user, validate, settings, loss)
@@ -176,7 +179,8 @@ def train(
         tell(Progress(state.step, settings.steps, loss, left, noc, state.best_noc))
     decoder.load_state_dict(state.best)
     decoder.eval().requires_grad_(False)
-    _write_weights(model, out / WEIGHTS, state)
+    data = f"{learn[0][0].dataset}, {counted(len(learn), 'image')}"
+    _write_weights(model, out / WEIGHTS, state, {"data": data, "annotator": user.name})
     return Trained(out / WEIGHTS, state.best_step, tuple(state.history))
 
 
@@ -328,7 +332,7 @@ def _save(state: _State, decoder: torch.nn.Module, out: Path, identity: str) -> 
     (out / _HISTORY).write_text(json.dumps(state.history, indent=1) + "\n", encoding="utf-8")
 
 
-_KEPT = ("step", "best", "best_noc", "best_step", "history")
+_KEPT = ("step", "best", "best_noc", "best_step", "seconds", "history")
 
 
 def _resumed(state: _State, decoder: torch.nn.Module, out: Path, identity: str) -> bool:
@@ -351,7 +355,7 @@ def _resumed(state: _State, decoder: torch.nn.Module, out: Path, identity: str) 
     return True
 
 
-def _write_weights(model: Sam, path: Path, state: _State) -> None:
+def _write_weights(model: Sam, path: Path, state: _State, about: Mapping[str, str]) -> None:
     """The checkpoint that was opened with the decoder's tensors replaced, in its own layout."""
     from safetensors.torch import save_file
 
@@ -361,7 +365,10 @@ def _write_weights(model: Sam, path: Path, state: _State) -> None:
     for name, value in state.best.items():
         source, _ = source_name(f"mask_decoder.{name}", layout, model.network.second)
         tensors[source] = value
-    notes = {"segmeter.step": str(state.best_step), "segmeter.noc": f"{state.best_noc:.4f}"}
+    device = torch.cuda.get_device_name() if model.network.device.type == "cuda" else "CPU"
+    noted = {**about, "step": state.best_step, "noc": f"{state.best_noc:.4f}", "device": device}
+    noted["seconds"] = f"{state.seconds:.1f}"
+    notes = {f"segmeter.{name}": str(value) for name, value in noted.items()}
     fresh = path.with_suffix(".partial")
     save_file({prefix + k: v.contiguous() for k, v in tensors.items()}, fresh, notes)
     fresh.replace(path)
