@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from segmeter.api.documentation_cards import kept_answers, make_card
+from segmeter.api.documentation_cards import kept_answers, make_card, trained_facts
 from segmeter.benchmarks.concepts.pairs import Pair, digest_of, read_phrases
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
@@ -112,6 +112,14 @@ def _read_pair(path: Path) -> None:
 
 def _cards() -> list[bytes]:
     return [make_card("dataset", "mini").to_json().replace("null", '"An answer."').encode()]
+
+
+def _trained() -> list[bytes]:
+    from safetensors.numpy import save
+
+    notes = {"seconds": "60", "device": "CPU", "data": "mini", "annotator": "centre-click"}
+    given = {f"segmeter.{name}": text for name, text in notes.items()}
+    return [save({"a": np.zeros(1)}, given)]
 
 
 def _saco() -> list[bytes]:
@@ -645,6 +653,9 @@ READERS: dict[str, Reader] = {
         text_changed,
     ),
     "phrase-pairs": Reader(_pairs, _read_pair, "a.json", json_changed),
+    "trained-weights": Reader(
+        _trained, lambda path: trained_facts(path, 60.0), "a.safetensors", needs="safetensors"
+    ),
     "saco": Reader(_saco, _read_saco, "a.json", json_changed, _saco_image),
     "card-answers": Reader(
         _cards, lambda path: kept_answers(path, "dataset"), "card.json", json_changed

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
-from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.errors import BadInput, BadWeights, check_choice
 from segmeter.core.wording import counted
 
 __all__ = ["make_card"]
@@ -202,7 +202,7 @@ def make_card(
     if kind == "model":
         filled, metadata = _model_facts(subject, weights, opened)
         filled |= _fairness(opened, subject, by) if by else {}
-        filled |= _training(subject, weights, watts)
+        filled |= trained_facts(getattr(as_model(subject, weights), "weights_path", None), watts)
     elif kind == "dataset":
         filled, metadata = _dataset_facts(subject, data, opened)
     else:
@@ -352,24 +352,28 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
     return {("Factors", 1): "; ".join(told) + "."}
 
 
-def _training(subject: str, weights: str | Path | None, watts: float | None) -> Facts:
+def trained_facts(path: Path | None, watts: float | None) -> Facts:
     """Data and compute of a training by segmeter, which its weights carry."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    path = getattr(as_model(subject, weights), "weights_path", None)
     if path is None or not path.is_file() or path.suffix != ".safetensors":
         return {}
-    with safe_open(path, framework="numpy") as file:
-        notes = file.metadata() or {}
-    if "segmeter.seconds" not in notes:
-        return {}
-    hours = float(notes["segmeter.seconds"]) / 3600
-    cost = f"{hours:.2f} hours on {notes['segmeter.device']} for the decoder"
+    try:
+        with safe_open(path, framework="numpy") as file:
+            notes = file.metadata() or {}
+        if "segmeter.seconds" not in notes:
+            return {}
+        seconds, device, data, annotator = (
+            notes[f"segmeter.{name}"] for name in ("seconds", "device", "data", "annotator")
+        )
+        hours = float(seconds) / 3600
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise BadWeights(f"'{path}' has damaged notes on its training: {error}") from error
+    cost = f"{hours:.2f} hours on {device} for the decoder"
     if watts is not None:
         cost += f", {hours * watts / 1000:.3f} kWh at {watts:g} W"
     return {
-        ("Training data", 1): f"Decoder: {notes['segmeter.data']}, annotator "
-        f"{notes['segmeter.annotator']}; the rest as published.",
+        ("Training data", 1): f"Decoder: {data}, annotator {annotator}; the rest as published.",
         ("Ethics", 2): f"{cost}; the compute of the original weights is not known here.",
     }
 
