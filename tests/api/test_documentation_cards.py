@@ -103,15 +103,17 @@ def test_metadata_has_licences_that_hugging_face_knows(model_card: Card) -> None
 
 
 def test_a_model_card_has_a_fairness_table(tmp_path: Path) -> None:
-    segmeter.evaluate(["noisy", "oracle"], "mini", out=tmp_path / "run", rounds=3)
-    card = segmeter.make_card("model", "noisy", runs=[tmp_path / "run"], by="class")
+    segmeter.evaluate(
+        ["synthetic-noisy", "synthetic-oracle"], "mini", out=tmp_path / "run", rounds=3
+    )
+    card = segmeter.make_card("model", "synthetic-noisy", runs=[tmp_path / "run"], by="class")
     text = card.filled["Factors", 1]
     assert text.startswith("NoC@")
     classes = {t.label for scene in segmeter.load_dataset("mini") for t in scene.targets}
     assert all(f"{name} " in text for name in classes)
     assert "significant" in text
     with pytest.raises(BadInput, match="no run has results"):
-        segmeter.make_card("model", "noisy", by="class")
+        segmeter.make_card("model", "synthetic-noisy", by="class")
 
 
 def test_a_card_of_trained_weights_tells_data_time_and_energy(

