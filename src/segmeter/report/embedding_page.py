@@ -33,6 +33,7 @@ h2 {{ font-size: 1.05rem; margin: 1.5rem 0 .5rem; }}
 .bar input[type=range] {{ width: min(22rem, 90vw); }}
 .grid {{ display: flex; flex-wrap: wrap; align-items: flex-start; gap: .5rem; margin-top: .8rem; }}
 button.object {{ border: 3px solid transparent; min-height: 108px; padding: 0;
+  display: flex; flex-direction: column; justify-content: flex-start;
   background: none; width: 78px;
   text-align: left; cursor: pointer; font: 11px/1.25 system-ui, sans-serif; color: inherit; }}
 button.object img {{ width: 72px; height: 72px; display: block; }}
