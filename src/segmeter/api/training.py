@@ -110,15 +110,19 @@ def _trained(
     progress: Callable[[Progress], None],
 ) -> DecoderTraining:
     """Train with the first user; NoC before and after with all users on all tests."""
-    from segmeter.training.decoder_training import encoded_scenes, train
+    from segmeter.training.decoder_training import clicks_needed, encoded_scenes, train
+    from segmeter.training.noc_changes import noc_change
 
     learn, validate, held_out = (encoded_scenes(model, part, out / "embeddings") for part in parts)
-    tests = [("", held_out)] if held_out else []
+    tests = [(f"{held_out[0][0].dataset} (test images)", held_out)] if held_out else []
     tests += [(name, encoded_scenes(model, scenes)) for name, scenes in others]
-    measure = _Measure(tests, users, settings)
-    before = measure()
+    cases = [(name, scenes, user) for name, scenes in tests for user in users]
+    before = [clicks_needed(scenes, user, settings) for _, scenes, user in cases]
     done = train(model, users[0], learn, validate, settings, out, progress)
-    changes = measure.changes(before, measure())
+    changes = [
+        noc_change(name, user.name, earlier, clicks_needed(scenes, user, settings))
+        for (name, scenes, user), earlier in zip(cases, before, strict=True)
+    ]
     return DecoderTraining(done.weights, done.best_step, done.history, changes)
 
 
@@ -136,42 +140,6 @@ def split_scenes(
         raise BadInput(f"{len(scenes)} images are too few to train, validate and test on")
     picked = [scenes[i] for i in order]
     return picked[many + tested :], picked[:many], picked[many : many + tested]
-
-
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """NoC of the model on all test scenes with all test users."""
-
-    tests: Sequence[tuple[str, Any]]
-    users: Sequence[Any]
-    settings: Any
-
-    def __call__(self) -> list[dict[tuple[str, str], int]]:
-        from segmeter.training.noc_changes import click_counts
-
-        chosen = self.settings
-        return [
-            click_counts(
-                scenes,
-                user,
-                goal=chosen.goal,
-                rounds=chosen.most_clicks,
-                protocol=chosen.protocol,
-                seed=chosen.seed,
-            )
-            for _, scenes in self.tests
-            for user in self.users
-        ]
-
-    def changes(self, before: Any, after: Any) -> list[NocChange]:
-        from segmeter.training.noc_changes import noc_change
-
-        names = [
-            (name or f"{scenes[0][0].dataset} (test images)", user.name)
-            for name, scenes in self.tests
-            for user in self.users
-        ]
-        return [noc_change(*n, b, a) for n, b, a in zip(names, before, after, strict=True)]
 
 
 def _scenes(dataset: Any, data: str | Path | None) -> list[Scene]:

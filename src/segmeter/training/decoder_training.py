@@ -36,9 +36,9 @@ from segmeter.models.sam.model import Sam
 from segmeter.models.weights import DAMAGED
 from segmeter.training.annotation_rounds import MOST_SHARE, AnnotatedObject, round_losses, schedule
 from segmeter.training.mask_losses import ScoreLoss
-from segmeter.training.noc_changes import click_counts
+from segmeter.training.noc_changes import ClickCounts, click_counts
 
-__all__ = ["DecoderSettings", "Progress", "encoded_scenes", "train"]
+__all__ = ["DecoderSettings", "Progress", "clicks_needed", "encoded_scenes", "train"]
 
 WEIGHTS, _STATE, _HISTORY = "model.safetensors", "state.pt", "history.json"
 Encoded = list[tuple[Scene, SamEncodedScene]]
@@ -201,6 +201,14 @@ def encoded_scenes(model: Sam, scenes: Sequence[Scene], cache: Path | None = Non
     return found
 
 
+def clicks_needed(scenes: Encoded, user: User, settings: DecoderSettings) -> ClickCounts:
+    """Clicks to the goal for every object, in the protocol of the training."""
+    most, protocol = settings.most_clicks, settings.protocol
+    return click_counts(
+        scenes, user, goal=settings.goal, rounds=most, protocol=protocol, seed=settings.seed
+    )
+
+
 def _step(
     state: _State,
     decoder: torch.nn.Module,
@@ -246,14 +254,7 @@ def _validate(
 ) -> None:
     """Measure NoC on the validation images; keep the decoder if it is the best so far."""
     decoder.eval()
-    counts = click_counts(
-        scenes,
-        user,
-        goal=settings.goal,
-        rounds=settings.most_clicks,
-        protocol=settings.protocol,
-        seed=settings.seed,
-    )
+    counts = clicks_needed(scenes, user, settings)
     noc = sum(counts.values()) / len(counts)
     state.history.append({"step": state.step, "loss": loss, "noc": noc})
     if noc < state.best_noc:
