@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,11 @@ def test_the_class_token_does_not_see_patches_outside_the_mask(clip: Path) -> No
 
 def test_proposals_are_ranked_by_a_phrase_or_an_example(clip: Path) -> None:
     scene = Image("drawn", "a", PIXELS, [Target("a", Mask.box((60, 80), (20, 30), (40, 40)))])
-    options = {"proposals": "automatic?model=disc&points=3", "cosine": 0.5, "most": 4}
+    options: dict[str, Any] = {
+        "proposals": "automatic?model=disc&points=3",
+        "cosine": 0.5,
+        "most": 4,
+    }
     model = segmeter.load_model(f"clip-masks?weights={clip}", **options)
     assert {"text", "example"} <= model.card.abilities
     requests = [

@@ -94,7 +94,7 @@ def clipseg() -> tuple[Any, Any]:
 
 
 MADE = {"sam3": sam3, "grounding-dino": grounding_dino, "owlv2": owlv2, "clipseg": clipseg}
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "sam3": {"least": 0.0},
     "grounding-dino": {"least": 0.0, "segmenter": "synthetic-stubborn"},
     "owlv2": {"least": 0.0, "segmenter": "synthetic-stubborn"},
