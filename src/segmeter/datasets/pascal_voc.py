@@ -25,8 +25,7 @@ _CARD = DatasetCard(
     name="pascal-voc",
     summary="3417 objects on 1449 images of PASCAL VOC 2012 (validation part)",
     licence="images under Flickr's terms; annotations free for research",
-    citation="Everingham, Van Gool, Williams, Winn, Zisserman. The PASCAL visual object classes "
-    "challenge. IJCV 88(2), 2010",
+    citation="everingham2010",
     targets=3417,
     homepage="https://github.com/SamsungLabs/ritm_interactive_segmentation",
     notes="VOC2012 (JPEGImages, SegmentationObject) with the list "
@@ -136,8 +135,7 @@ _SBD_CARD = DatasetCard(
     name="sbd",
     summary="6671 objects on 2857 images of PASCAL VOC (validation part)",
     licence="images under Flickr's terms, as PASCAL VOC; no licence text for the masks",
-    citation="Hariharan, Arbelaez, Bourdev, Maji, Malik. Semantic contours from inverse "
-    "detectors. ICCV 2011",
+    citation="hariharan2011",
     targets=6671,
     homepage="http://home.bharathh.info/pubs/codes/SBD/download.html",
     notes="The archive benchmark.tgz of the project page unpacks to benchmark_RELEASE/dataset "

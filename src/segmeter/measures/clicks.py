@@ -16,7 +16,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
-from segmeter.measures.references import REFERENCES
 
 __all__ = ["Sides"]
 
@@ -39,7 +38,7 @@ class KolmogorovSmirnov:
         return self.p > ALPHA
 
 
-@measure("click-pl1", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
+@measure("click-pl1", range=(0.0, math.inf), better="lower", cite="antonov2024")
 def pl1(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Mean over all pairs of clicks of the distances along the axes, in object sides.
 
@@ -53,9 +52,7 @@ def pl1(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (
     return sum(_pair_distances(a[:, k], b[:, k]) / pairs / sides[k] for k in (0, 1))
 
 
-@measure(
-    "click-energy", range=(-math.inf, math.inf), better="lower", cite=REFERENCES["szekely2004"]
-)
+@measure("click-energy", range=(-math.inf, math.inf), better="lower", cite="szekely2004")
 def energy(
     ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)
 ) -> float:
@@ -74,7 +71,7 @@ def energy(
     return pl1(a, b, sides) - 0.5 * (own[0] + own[1])
 
 
-@measure("click-wd", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
+@measure("click-wd", range=(0.0, math.inf), better="lower", cite="antonov2024")
 def wasserstein(
     ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides | None = None
 ) -> float:
@@ -91,7 +88,7 @@ def wasserstein(
     return way if sides is None else way / math.hypot(*sides)
 
 
-@measure("click-ks", range=(0.0, 1.0), better="higher", cite=REFERENCES["fasano1987"])
+@measure("click-ks", range=(0.0, 1.0), better="higher", cite="fasano1987")
 def ks(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> float:
     """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0.
 

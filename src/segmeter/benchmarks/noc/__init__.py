@@ -40,10 +40,8 @@ class Noc(Declared):
         RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
     )
     citations: ClassVar[Mapping[str, str]] = {
-        "benchmark noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask "
-        "guidance for interactive segmentation. ICIP, 2022",
-        "cost model (79 s per object by hand)": "Lin et al. Microsoft COCO: common objects in "
-        "context. ECCV, 2014",
+        "benchmark noc": "sofiiuk2022",
+        "cost model (79 s per object by hand)": "lin2014",
     }
 
     def plan(self, plan: Plan) -> Plan:
