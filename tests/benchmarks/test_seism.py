@@ -266,8 +266,8 @@ def test_sihd_of_the_published_table_comes_out_of_the_annotations(
 
 def test_people_agree_alike_on_both_grids(real_data: Path) -> None:
     pairs = human_pairs(Bsds500(real_data), ["fb", "fb-contour"], limit=12)
-    for scores in (pairs.same, pairs.different):
-        assert scores["fb-contour"] == pytest.approx(scores["fb"], abs=0.12)
+    for each in (pairs.same, pairs.different):
+        assert each["fb-contour"] == pytest.approx(each["fb"], abs=0.12)
 
 
 def test_human_boundary_scores_equal_the_exact_ones(golden: Path, real_data: Path) -> None:
