@@ -10,7 +10,7 @@
 `together` is the table of `docs/benchmarks/points.md`: models and data sets that were played as
 runs of their own, and the unweighted mean over data sets with the interval of the report, images
 drawn anew inside every data set. `points` and `boxes` need torch, transformers and pyarrow,
-`detect` needs onnxruntime, `tables` and `together` need duckdb and hotcoco: runs may be played on
+`detect` needs onnxruntime, `tables` and `together` need duckdb: runs may be played on
 one machine and told on another.
 """
 
