@@ -162,7 +162,7 @@ def _keys(
     keys: dict[Key, int] = {}
     for i in np.argsort(first):
         *key, model = (texts[name][code] for name, code in zip(names, rows[first[i]], strict=True))
-        made, where = Key(*key), f"{path.name}, row {first[i] + 2}"  # type: ignore[arg-type]  # kinds were checked
+        made, where = Key(*key), f"{path.name}, row {first[i] + 2}"
         _check_stem(where, made, model)
         known = images.get(made.dataset) if isinstance(images, Mapping) else images
         if known is not None and made.image not in known:
