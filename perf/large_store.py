@@ -37,7 +37,7 @@ ROUNDS, PROTOCOLS, LEFT = 5, ("published", "corrected"), 3
 
 def plan_of(jobs: int) -> Plan:
     data = Spec("drawn", {"count": max(2, jobs // 2)})
-    return Plan("noc", (Spec("disc"), Spec("noisy")), (data,), rounds=ROUNDS)
+    return Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (data,), rounds=ROUNDS)
 
 
 def write_run(out: Path, jobs: int) -> None:

@@ -48,7 +48,7 @@ SUFFIXES = {".py", ".md", ".html", ".js", ".css", ".cpp", ".h", ".toml", ".ipynb
 
 def files() -> Iterator[Path]:
     """Everything people read: sources, templates, documentation, examples."""
-    for folder in ("src/segmeter", "docs", "examples"):
+    for folder in ("src/segmeter", "docs", "examples", "perf"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and path.suffix in SUFFIXES:
                 yield path

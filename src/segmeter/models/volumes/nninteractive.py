@@ -173,7 +173,7 @@ class NnInteractiveEncodedScene:
             case Scribble(points, positive) if _closed(points):
                 session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
             case Scribble(points, positive):
-                stroke = _drawn(points, self.volume.shape, session.preferred_scribble_thickness)
+                stroke = drawn(points, self.volume.shape, session.preferred_scribble_thickness)
                 session.add_scribble_interaction(stroke, positive)
             case MaskHint(mask):
                 session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
@@ -193,7 +193,7 @@ def _closed(points: Sequence[Point]) -> bool:
     return len(points) > 3 and one_slice and points[0] == points[-1]
 
 
-def _drawn(
+def drawn(
     points: Sequence[Point], shape: tuple[int, ...], thickness: Sequence[float]
 ) -> npt.NDArray[np.uint8]:
     """A volume that holds a stroke: straight from point to point, as thick as was trained with.
