@@ -116,7 +116,7 @@ class Watch:
         wall, cpu = time.perf_counter() - start, time.process_time()
         print(f"{{done}} of {{total}} jobs known after {{wall:.1f}} s, {{cpu:.1f}} s of processor")
     def step(self, outcome):
-        print(f"a job played after {{time.perf_counter() - start:.1f}} s")
+        print(f"first job done after {{time.perf_counter() - start:.1f}} s")
     def end(self):
         pass
 

@@ -13,7 +13,7 @@ from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
     OverDatasets,
-    Played,
+    PointSessions,
     played,
     with_means,
 )
@@ -168,7 +168,7 @@ def test_weights_of_data_sets_are_equal_whatever_their_size():
 def _played(name, values):
     keys = tuple((str(k), "t") for k in range(len(values)))
     clusters = tuple(str(k) for k in range(len(values)))
-    return Played("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
+    return PointSessions("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():

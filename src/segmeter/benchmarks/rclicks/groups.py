@@ -249,7 +249,7 @@ def findings(run: Results) -> list[Findings]:
 def _findings(groups: Sequence[Group]) -> list[Findings]:
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
-        raise BadInput("the run holds no target that the centre click and all groups played")
+        raise BadInput("the run has no target with the centre click and all groups")
     first: dict[tuple[str, str, str], dict[Who, FirstClicks]] = {}
     for g in groups:
         if isinstance(g, FirstClicks):

@@ -20,7 +20,7 @@ __all__ = [
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "
-    "of large data sets that were played, the skin tones, the text model and ViTDet's boxes "
+    "of large data sets that were used, the skin tones, the text model and ViTDet's boxes "
     "are not public, and the weights that made SA-1B's masks were never released."
 )
 
