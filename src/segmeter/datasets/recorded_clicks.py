@@ -154,7 +154,7 @@ def _table(path: Path) -> Any:
 def _keys(
     path: Path, codes: Mapping[str, Ints], texts: Mapping[str, Sequence[str]], images: Images
 ) -> tuple[tuple[Key, ...], Ints]:
-    """What was clicked on, in the order of first appearance, and the key of each row."""
+    """The keys in the order of first appearance, and the key of each row."""
     names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type", "model_type")
     rows = np.stack([codes[name] for name in names], axis=1)
     _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)

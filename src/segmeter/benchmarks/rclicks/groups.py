@@ -74,13 +74,13 @@ class GroupCurves(Group):
         `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where
         90 % is a failure in the trial's reading.
         """
-        players = (self.base, *self.groups.reshape(-1, *self.base.shape))
+        every = (self.base, *self.groups.reshape(-1, *self.base.shape))
         number: dict[str, Callable[[Floats], Floats]] = {
             "noc": lambda curves: rounds_to(curves, GOAL),
             "auc": lambda curves: 100 * area_under(curves),
             "nof": lambda curves: failed(curves, GOAL, self.protocol).astype(float),
         }
-        return np.stack([number[measure](curves) for curves in players], axis=1)
+        return np.stack([number[measure](curves) for curves in every], axis=1)
 
     def by_draw(self, measure: str) -> Floats:
         """The groups' numbers, `(targets, draws, groups)`."""
