@@ -166,7 +166,7 @@ def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
     with named_errors(path, "is not JSON"):
         data = json.loads(path.read_bytes())
     found: dict[Any, list[Mapping[str, Any]]] = {}
-    records: list[Any] = data if isinstance(data, list) else [data]
+    records: list[Any] = data if isinstance(data, list) else [None]
     for record in records:
         known = isinstance(record, dict) and type(record.get("score", 1.0)) in (int, float)
         if not known or type(record.get("image_id")) not in (int, str):
