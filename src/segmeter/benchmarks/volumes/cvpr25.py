@@ -106,7 +106,7 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
         select model, protocol, "user", scene, "round", avg(dice) as dice, avg({nsd}) as nsd,
             sum(seconds_predict) + case "round" when 1 then max(seconds_encode) else 0 end as s,
             count(*) as classes, sum(fpv_ml) as fpv, sum(fnv_ml) as fnv, sum(volume_ml) as ml
-        from rows group by all order by scene, "round"
+        from rows group by model, protocol, "user", scene, "round" order by scene, "round"
     """)
     cases: dict[tuple[str, str], list[Row]] = {}
     for row in table.to_pylist():
