@@ -1,10 +1,10 @@
-"""What a click costs once a scene has been looked at; eleven users together and apart.
+"""Cost of a click on an encoded scene; eleven users together and one at a time.
 
     python perf/answers.py [--weights WEIGHTS] [--model sam2-hiera-tiny]
 
 One scene that ships inside, one object, 20 clicks, on the processor with one thread. CPU
-seconds, everything in one run: the look, the answers, finding the clicks, IoU. Ends with
-status 1 where a promise does not hold:
+seconds, everything in one run: encoding, predictions, finding the clicks, IoU. Exits with
+status 1 if one of these does not hold:
 
 - 20 clicks of one object cost one embedding, and so do eleven users of it;
 - eleven users together cost at most half of eleven separate runs, and at most 5.5 x one.
@@ -49,7 +49,9 @@ PLAN = Plan(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="sam2-hiera-tiny")
-    parser.add_argument("--weights", default=os.environ.get("SEGMETER_WEIGHTS") or beside())
+    parser.add_argument(
+        "--weights", default=os.environ.get("SEGMETER_WEIGHTS") or default_weights()
+    )
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     try:
@@ -64,7 +66,7 @@ def main() -> int:
     return 0 if sessions(model, scene) else 1
 
 
-def beside() -> str | None:
+def default_weights() -> str | None:
     place = Path(__file__).resolve().parents[2] / "shared" / "weights"
     return str(place) if place.is_dir() else None
 
@@ -103,7 +105,7 @@ def sessions(model: Sam, scene: Scene) -> bool:
 
 
 def pieces(model: Sam, scene: Scene) -> None:
-    """What a look and an answer cost, and asks decoded one by one or in one pass."""
+    """Cost of encoding and of a prediction; requests decoded one by one or in one call."""
     encode = seconds(lambda: model.encode(scene), 2)
     encoded = model.encode(scene)
     requests = [Request((Click((40 + 10 * i, 60)), Click((5, 5 + i), False))) for i in range(USERS)]

@@ -9,7 +9,7 @@ included, at the default settings. The plain way is what the originals do: batch
 through the decoder as published, run eagerly, everything enlarged before anything is dropped,
 run lengths of all that passed, suppression, masks drawn (`plain_automatic.py`,
 `plain_decoder.py`); network, weights and precision are the same. On a GPU half precision
-follows, its plain way beside it, and how far its masks are from those of single precision.
+follows, its plain version, and how far its masks are from those of single precision.
 Ends with status 1 where a promise does not hold:
 
 - counts, boxes, stabilities and masks after the network are the same, bit by bit;

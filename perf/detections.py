@@ -1,6 +1,6 @@
-"""Average recall of 1000 proposals and 100 ground truths an image: our way beside pycocotools.
+"""Average recall of 1000 proposals and 100 ground truths an image: ours and pycocotools.
 
-    python perf/detections.py [PICTURES]
+    python perf/detections.py [IMAGES]
 
 Prints seconds of each and their ratio, after checking that the values are equal to 1e-9.
 """

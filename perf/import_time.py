@@ -1,4 +1,4 @@
-"""How long `import segmeter` takes, beside NumPy and a bare Python, each in a fresh process.
+"""How long `import segmeter` takes, compared with NumPy and a bare Python, each in a fresh process.
 
     python perf/import_time.py
 

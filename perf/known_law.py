@@ -3,7 +3,7 @@
 The distribution is not the shipped prior: people click high on the object, where its colours are
 strong, and rather inside than at the edge. Real objects of BSDS500, Berkeley, DAVIS and COCO
 get 48 clicks each from it; a network learns from some images and is judged on others,
-beside the uniform map, the distance map, the prior, and the distribution itself, the best possible.
+with the uniform map, the distance map, the prior, and the distribution itself, the best possible.
 
     python perf/known_law.py make ../shared/data known-law
     segmeter clicks train --clicks known-law/clicks.csv -d known-law/images \
@@ -90,7 +90,7 @@ def make(data: Path, out: Path) -> None:
 
 
 def source_image(name: str) -> str:
-    """One image occurs in several sets; its number tells."""
+    """One image occurs in several sets; its number identifies it."""
     return name.split("_")[-1].lstrip("0").rstrip("ab")
 
 

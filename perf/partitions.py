@@ -53,20 +53,24 @@ def against_the_original(data: Bsds500) -> None:
 
 
 def levels_by_merging(data: Bsds500, name: str) -> None:
-    """A hierarchy at 99 levels: every level counted anew against tables that are merged."""
+    """A hierarchy at 99 levels: every level counted from scratch, or tables merged."""
     levels = SlicHierarchy().segment(data.load(name)).levels
     assert levels is not None
     hierarchy = Hierarchy.of(levels)
     ground_truths, thresholds = list(data.partitions(name)), THRESHOLDS.tolist()
 
-    def anew() -> list[dict[str, float]]:
+    def recounted() -> list[dict[str, float]]:
         return [scores(ground_truths, hierarchy.labels(t)) for t in thresholds]
 
     def merged() -> list[dict[str, float]]:
         return [scores_of(level) for level in sweep(ground_truths, hierarchy, thresholds)]
 
     print()
-    row(f"{name}: 99 levels, anew and merged", milliseconds(anew, 1), milliseconds(merged, 1))
+    row(
+        f"{name}: 99 levels, recounted and merged",
+        milliseconds(recounted, 1),
+        milliseconds(merged, 1),
+    )
 
 
 def main() -> None:

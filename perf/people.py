@@ -1,8 +1,8 @@
-"""People's clicks on real weights and images, ours beside the RClicks paper's tables.
+"""People's clicks on real weights and images, compared with the RClicks paper's tables.
 
     python perf/people.py [--data DATA] [--weights WEIGHTS] [--out runs/people] [--limit N]
 
-Plays `rclicks` with SAM 2 tiny and MobileSAM on GrabCut in both protocols (a minute or two on
+Runs `rclicks` with SAM 2 tiny and MobileSAM on GrabCut in both protocols (a minute or two on
 a GPU, more than an hour without), resuming what was done before, and prints the table of
 docs/benchmarks/rclicks.md.
 """

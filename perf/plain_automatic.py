@@ -32,7 +32,7 @@ BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is left: run lengths, boxes, scores and stabilities, best first."""
+    """The masks left: run lengths, boxes, scores and stabilities, best first."""
 
     counts: list[list[int]]
     masks: list[npt.NDArray[np.bool_]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def binaries() -> Path | None:
-    """Where PostgreSQL's programs lie; None where it is not installed."""
+    """The folder of PostgreSQL's programs; None if it is not installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     given = str(found[-1]) if found else shutil.which("initdb")
     return None if given is None else Path(given).parent

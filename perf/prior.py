@@ -33,7 +33,7 @@ def blob(wobble_px: float) -> Mask:
 
 
 def draws(target: Target, prediction: Mask, published: bool) -> list[Draw]:
-    """What ten groups want to click after some clicks."""
+    """Click distributions of ten groups after some clicks."""
     scene = Image("perf", "blob", np.zeros((*SHAPE, 3), np.uint8), [target])
     before = ((240, 427), (105, 427), (250, 560))
     seed = None if published else 7

@@ -1,9 +1,9 @@
-"""The published tables from real weights and real images, ours beside the papers'.
+"""The published tables from real weights and real images, ours and the papers'.
 
     python perf/published.py [--data DATA] [--weights WEIGHTS] [--out runs/published]
 
 Runs the click benchmark for every model and data set at hand, in both protocols, resuming
-what was done before, and prints NoC@90, NoF@90, AuC and IoU@1 beside the figures of the
+what was done before, and prints NoC@90, NoF@90, AuC and IoU@1 next to the figures of the
 RClicks paper (Tables 9 to 12) for the whole sets.
 """
 

@@ -41,7 +41,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def null_simulation(repetitions: int) -> None:
-    """What the formulas give when all players of a target draw from one distribution."""
+    """Values of the formulas when all users of a target draw from one distribution."""
     rows = []
     for words, targets, law in NULLS:
         names = ("sample-noc", "std-noc", *PRINTED, *RATIOS)
@@ -67,7 +67,7 @@ def null_simulation(repetitions: int) -> None:
 
 
 def own_columns(cells: Sequence[Cell]) -> None:
-    """The printed increase over the robot beside the one in the same row's means."""
+    """The printed increase over the robot, and the one in the same row's means."""
     rows = []
     for dataset in [*TARGETS, "all"]:
         here = [c for c in cells if dataset in (c.dataset, "all")]

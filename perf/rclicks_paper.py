@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def ratio(self) -> float:
-        """What the relative increase over the robot is by the means in the same row, %."""
+        """Relative increase over the robot by the means in the same row, %."""
         return 100 * (self.sample / self.base - 1)
 
     @property
@@ -92,7 +92,7 @@ def noc_cells(folder: Path) -> list[Cell]:
 
 
 def judge_cell(cell: Cell, repetitions: int = 100) -> dict[str, Conclusion]:
-    """Each printed effect beside what no effect gives at the printed mean and spread."""
+    """Each printed effect, and the one expected by chance at the printed mean and spread."""
     limits = [
         _limits(law(cell.profile), repetitions, (cell.model, cell.dataset))
         for law in (null_steps, null_trials)

@@ -1,4 +1,4 @@
-"""Reading recorded clicks: a lifelike file of full size, ours against Python's own reader.
+"""Reading recorded clicks: a realistic file of full size, ours against Python's own reader.
 
     python perf/records.py [--rows 475544]
 

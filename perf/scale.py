@@ -1,4 +1,4 @@
-"""What SA-1B would take: 11 million images with 1.1 billion masks, from rates measured here.
+"""Cost of a run on SA-1B: 11 million images with 1.1 billion masks, from rates measured here.
 
     python perf/scale.py [--model M] [--dataset D] [--data FOLDER] [--weights FOLDER] [--limit N]
 
@@ -35,7 +35,7 @@ ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What was measured; seconds and bytes, each for one thing."""
+    """Measured rates: seconds and bytes, each per unit of work."""
 
     device: str
     encode: float
@@ -78,7 +78,7 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
     )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     wall, busy = (b - a for a, b in zip(watch.at[1], watch.at[-1], strict=True))  # once warm
-    # Of a shared machine's core one has a part; what a core of one's own would take is told.
+    # On a shared core, scale by the share of it that this process had.
     ours = min(1.0, busy / wall) if device == "cpu" else 1.0
     scene = ours * wall / (len(watch.at) - 2)
     encode = ours * facts["encode"]
@@ -118,7 +118,7 @@ def hash_rate() -> float:
 
 
 def driver_rates(count: int = 100_000) -> tuple[float, float]:
-    """Seconds and bytes that one job takes at whoever drives a run."""
+    """Seconds and bytes that one job takes in the driver of a run."""
     model, data = Spec("model"), Spec("data")
 
     def named() -> list[Job]:
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--limit", type=int, default=6)
-    parser.add_argument("--gpu-encode", type=float, help="seconds, as perf/session.py tells")
+    parser.add_argument("--gpu-encode", type=float, help="seconds, as perf/session.py prints")
     parser.add_argument("--gpu-session", type=float, help="seconds of 20 clicks, look left out")
     asked = parser.parse_args()
     plan = Plan(

@@ -2,12 +2,12 @@
 
     python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 1]
 
-The published loop encodes the image anew at every click, clicks and scores on the whole
-image, plays users one after the other and launches its network kernel by kernel; the encoder
+The published loop encodes the image again at every click, clicks and scores on the whole
+image, runs users one after the other and launches its network kernel by kernel; the encoder
 is that of `transformers` where it is installed, and its libraries take as many threads as they
-like. Ours looks once, plays users together and replays captured graphs where the device has
+like. Ours encodes once, runs users together and replays captured graphs where the device has
 them; kernels have the threads that a run's worker gives them. Both use the same weights, device
-and precision (--dtype); decoding the image is counted for both. All ways play an object one
+and precision (--dtype); decoding the image is counted for both. All variants run an object one
 after the other before the next object comes, so that whatever slows the machine down for a
 while slows them all. This is the time of a lone session; perf/throughput.py has the rate of a
 whole run, whose workers overlap theirs.
@@ -71,7 +71,7 @@ def as_published(model: Model) -> Model:
 
 
 def published_session(model: Model, scene: Scene) -> None:
-    """One object, one user, everything anew at every click."""
+    """One object, one user, everything recomputed at every click."""
     target = scene.targets[0]
     labels = target.mask.dense().astype(np.int32)
     if target.ignore is not None:
@@ -95,7 +95,7 @@ def published_session(model: Model, scene: Scene) -> None:
 def seconds_an_object(
     ways: Mapping[str, Callable[[Scene], object]], dataset: Dataset, objects: int
 ) -> dict[str, float]:
-    """Median wall seconds of each way over scenes that are read anew; the first ones warm up."""
+    """Median wall seconds of each variant over newly read scenes; the first ones warm up."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for scene in list(dataset.scenes())[: objects + WARM_UP]:
         for name, simulate in ways.items():

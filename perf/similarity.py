@@ -25,7 +25,7 @@ def plain_pl1(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def plain_ks(a: np.ndarray, b: np.ndarray) -> float:
-    """The distance by counting quadrants anew around every point."""
+    """The distance by counting quadrants around every point."""
 
     def gap(origins: np.ndarray, own: np.ndarray, other: np.ndarray) -> float:
         rows = np.array([shares(own, o) - shares(other, o) for o in origins])

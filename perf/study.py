@@ -8,8 +8,8 @@
 often as planned and that cells are balanced; it prints percentiles of the time of a request.
 `join` measures how long a class behind one address takes to join. `kill` ends the server with
 SIGKILL at random moments while people work and commands (invite, export, backup, withdraw) run
-beside it, starts it again, and checks that every acknowledged answer is in the database once and
-that a backup equals the database.
+at the same time, starts it again, and checks that every acknowledged answer is in the database
+once and that a backup equals the database.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def load(many: int, url: str | None, kind: str, think: float) -> dict[str, Any]:
 
 
 def check(engine: sa.Engine, kind: str) -> dict[str, Any]:
-    """Every cell as full as planned and no fuller; nobody answered a task twice."""
+    """Every cell as full as planned and no fuller; no participant answered a task twice."""
     with engine.connect() as connection:
         cells = connection.execute(sa.select(db.cells)).mappings().all()
         asked = (
@@ -241,7 +241,7 @@ def run_all(threads: list[threading.Thread]) -> None:
         thread.join()
 
 
-class Beside:
+class Commands:
     """Commands that run while people answer and the server is killed."""
 
     def __init__(self, plan: Path, url: str | None, folder: Path) -> None:
@@ -264,8 +264,8 @@ class Beside:
             self.wrong.append(done.stderr[-300:])
 
 
-def kill(times: int, url: str | None, beside: bool = True) -> dict[str, Any]:
-    """Kill the server at random moments while people work and commands run beside it."""
+def kill(times: int, url: str | None, commands_too: bool = True) -> dict[str, Any]:
+    """Kill the server at random moments while people answer and commands run."""
     rng = random.Random(0)
     _STOP.clear()
     with tempfile.TemporaryDirectory() as folder:
@@ -273,10 +273,10 @@ def kill(times: int, url: str | None, beside: bool = True) -> dict[str, Any]:
         plan.write_text(CLICKS.format(per_cell=50))
         served = Served(plan, url)
         people = crowd(served.address, 8, persistent=True)
-        commands = Beside(plan, url, Path(folder))
+        commands = Commands(plan, url, Path(folder))
         wrong: list[BaseException] = []
         workers = [threading.Thread(target=lambda: wrong.extend(send(again(people), 200)))]
-        if beside:
+        if commands_too:
             workers.append(threading.Thread(target=commands.until, args=(_STOP,)))
         for worker in workers:
             worker.start()
@@ -293,7 +293,7 @@ def kill(times: int, url: str | None, beside: bool = True) -> dict[str, Any]:
         served.kill()
         return _kept(plan, url, people, wrong) | {
             "kills": times,
-            "commands beside": commands.calls,
+            "commands run": commands.calls,
             "commands failed": commands.wrong,
         }
 
@@ -301,7 +301,7 @@ def kill(times: int, url: str | None, beside: bool = True) -> dict[str, Any]:
 def _kept(
     plan: Path, url: str | None, people: list[SimulatedPerson], wrong: list[BaseException]
 ) -> dict[str, Any]:
-    """What the database has of everything that was acknowledged."""
+    """Which acknowledged answers are in the database."""
     database = Database(url or default_url(plan))
     backup(database, plan.with_suffix(".copy.db"))
     kept = answers_in(database.engine)
@@ -325,7 +325,7 @@ _STOP = threading.Event()
 
 
 def again(people: list[SimulatedPerson]) -> list[SimulatedPerson]:
-    """People who work until they are stopped: when there is nothing left, somebody new comes."""
+    """People who work until they are stopped: when nothing is left, a new participant joins."""
     for person in people:
         _endless(person)
     return people

@@ -77,7 +77,7 @@ class Server:
 
 
 class Clicking:
-    """Somebody who clicks at a model; the time of every request is kept."""
+    """A participant who clicks; records the time of every request."""
 
     def __init__(self, server: Server, seed: int, clicks: int, alone: bool) -> None:
         self.server, self.clicks, self.alone = server, clicks, alone

@@ -1,12 +1,12 @@
-"""A whole run by the command line: when its first row came, and how many objects a second then.
+"""A whole run by the command line: time to the first row, then objects per second.
 
     python perf/throughput.py [--objects 345] [--workers N] [--out RUN] [--data D] [--weights W]
 
-Plays the click benchmark with SAM 2 tiny on DAVIS in one protocol. Where fewer than so many
-objects are at hand, they are played again under other names, so that the run has its published
-size; the copies are files like any other and each is looked at. The rate once warm leaves out
+Runs the click benchmark with SAM 2 tiny on DAVIS in one protocol. Where fewer than so many
+objects are at hand, they are repeated under other names, so that the run has its published
+size; the copies are files like any other and each is encoded. The rate once warm leaves out
 the first tenth of the objects, in which workers capture their graphs. The GPU's utilisation is
-what nvidia-smi says over that time: the share of it in which a kernel ran.
+what nvidia-smi reports over that time: the share of it in which a kernel ran.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def enlarged(data: Path, folder: Path, objects: int) -> Path:
 
 
 class Utilisation:
-    """What the GPU is busy with, a few times a second, while a run goes on."""
+    """GPU utilisation, sampled a few times per second during a run."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, float]] = []
@@ -71,10 +71,10 @@ class Utilisation:
         return f"{statistics.mean(shares):.0f} %" if shares else "not known"
 
 
-def played(command: list[str], run: Path) -> tuple[float, list[float], int]:
+def timed_run(command: list[str], run: Path) -> tuple[float, list[float], int]:
     """When a command began, when each of its parts was written, and its exit code.
 
-    Parts are compacted while the run goes on, so they are looked for all the time.
+    Job files are compacted during the run, so they are polled all the time.
     """
     begun = time.time()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -111,7 +111,7 @@ def main() -> None:
         command += ["--protocol", "published", "--out", str(run)]
         command += [] if chosen.workers is None else ["--workers", str(chosen.workers)]
         busy = Utilisation()
-        begun, written, code = played(command, run)
+        begun, written, code = timed_run(command, run)
         if not written:
             print(f"no row was written, exit code {code}")
             return

@@ -1,4 +1,4 @@
-"""A run beside the reference traces, click by click.
+"""Compare a run with the reference traces, click by click.
 
     python perf/traces.py RUN [RUN...] [--traces ../shared/golden/traces]
 

@@ -5,12 +5,11 @@
         [--repeats 3] [--enlarged 3]
     python perf/volume_networks.py --weights ../shared/weights --memory
 
-Ten prompters play on one volume together, so that every slice is embedded once; beside them
-stands what the same ten cost when each looks at the volume anew. On a processor CPU time
-counts, since other work may share it; on a GPU the clock. Each time is the least of some
-repeats; `--enlarged` makes slices so many times as high and wide. The second form writes a CT of
-512 x 512 x 600 voxels to a folder that goes away, runs the benchmark on it and tells the
-process's peak memory.
+Ten prompters run on one volume together, so that every slice is embedded once, and one at a
+time, each embedding the volume again. CPU time on a processor, which other work may share;
+wall time on a GPU. Each time is the least of some repeats; `--enlarged` multiplies the height
+and width of slices. The second form writes a CT of 512 x 512 x 600 voxels to a temporary
+folder, runs the benchmark on it and prints the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def judge(target: Target, mask: Mask) -> dict[str, float]:
     return {"dice": dice(target.mask, mask, None)}
 
 
-def played(network: Model, volume: Volume, target: Target, users: Sequence[str]) -> int:
-    """Let users play together on embeddings of their own; how many slices were looked at."""
+def run_users(network: Model, volume: Volume, target: Target, users: Sequence[str]) -> int:
+    """Run users together on new embeddings; return how many slices were encoded."""
     model = Slicewise(network)
     simulated_sessions = [
         SimulatedSession(target, catalogue.users.make(name), "corrected") for name in users
@@ -94,20 +93,21 @@ def prompters(name: str, given: argparse.Namespace) -> None:
 
 
 def measured(network: Model, volume: Volume, target: Target, repeats: int = 1) -> str:
-    """What one prompter costs, ten together, and ten that look anew."""
+    """Cost of one prompter, of ten together, and of ten that each encode the volume."""
     users = [*BOXES, *(POINTS if "click" in network.card.abilities else SHAKEN)]
     on_gpu = Slicewise(network).together > 1
-    played(network, volume, target, users)  # warms up
+    run_users(network, volume, target, users)  # warms up
     alone = [
-        seconds(partial(played, network, volume, target, [user]), on_gpu, repeats) for user in users
+        seconds(partial(run_users, network, volume, target, [user]), on_gpu, repeats)
+        for user in users
     ]
-    together = seconds(partial(played, network, volume, target, users), on_gpu, repeats)
-    one, anew = sum(alone) / len(alone), sum(alone)
+    together = seconds(partial(run_users, network, volume, target, users), on_gpu, repeats)
+    one, apart = sum(alone) / len(alone), sum(alone)
     shape = " x ".join(map(str, volume.shape))
     return (
         f"{network.card.name}, {shape}: one prompter {one:.3f} s, {len(users)} together"
-        f" {together:.3f} s ({together / one:.2f} x one), each anew {anew:.2f} s"
-        f" ({anew / together:.1f} x)"
+        f" {together:.3f} s ({together / one:.2f} x one), one at a time {apart:.2f} s"
+        f" ({apart / together:.1f} x)"
     )
 
 

@@ -55,7 +55,7 @@ def target_and_prediction() -> tuple[Bits, Bits]:
 
 
 def whole_surfaces(ground_truth: Bits, prediction: Bits) -> None:
-    """What people write: borders by erosion, two distance transforms, distances at borders."""
+    """The usual way: borders by erosion, two distance transforms, distances at borders."""
     outer = [mask & ~ndimage.binary_erosion(mask) for mask in (ground_truth, prediction)]
     for one, other in (outer, outer[::-1]):
         ndimage.distance_transform_edt(~other, sampling=SPACING_MM)[one]

@@ -7,7 +7,7 @@
 
 For machines that have torch, transformers, OpenCV, scikit-image and pyarrow but no database:
 the jobs are those of `segmeter run`, their rows are kept in a JSON file, image by image, and
-the same command goes on where it stopped. Prints Markdown.
+the same command resumes it. Prints Markdown.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def test_listing_everything_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
-def test_everything_on_a_shelf_has_a_name_to_type_and_a_line_about_it(
+def test_everything_in_a_registry_has_a_name_to_type_and_a_line_about_it(
     registry: catalogue.Registry[object],
 ) -> None:
     entries = list(registry)

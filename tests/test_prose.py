@@ -31,7 +31,7 @@ TURN = re.compile(r"(?<![\w-])(?:" + "|".join(WORDS) + r")(?![\w-])", re.IGNOREC
 RIDDLE = re.compile(r'"""(?:What|Whoever|Who|Where)\b(?![^"]*\?)')
 
 # Former names: words that names of the code are made of, and whole names of classes.
-OLD_WORDS = {"look", "reading", "sound", "player", "players", "shelf", "trail", "trails"}
+OLD_WORDS = {"look", "played", "player", "players", "reading", "shelf", "sound", "trail", "trails"}
 OLD_CLASSES = {"View", "Ask", "Picture", "Reading", "Player"}
 
 # What is allowed, by file and word, with the reason.
@@ -48,7 +48,7 @@ SUFFIXES = {".py", ".md", ".html", ".js", ".css", ".cpp", ".h", ".toml", ".ipynb
 
 def files() -> Iterator[Path]:
     """Everything people read: sources, templates, documentation, examples."""
-    for folder in ("src/segmeter", "docs", "examples"):
+    for folder in ("src/segmeter", "docs", "examples", "perf"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and path.suffix in SUFFIXES:
                 yield path

@@ -320,7 +320,7 @@ def test_methods_and_baselines_fill_the_table(real_data: Path) -> None:
     assert len(charts) == len(measures)
 
 
-def test_sound_settings_are_those_of_the_training_set() -> None:
+def test_corrected_settings_are_those_of_the_training_set() -> None:
     """At setting 0 the method beats the quadtree, at 1 it does not; training says 1."""
 
     def sweeps(values: list[list[float]]) -> MethodSweeps:

@@ -55,7 +55,7 @@ def test_maps_from_clicks_agree_with_the_originals(golden: Path) -> None:
             assert found == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_sound_map_of_clicks_sums_to_one() -> None:
+def test_the_corrected_map_of_clicks_sums_to_one() -> None:
     mask = Mask.box((60, 80), (10, 10), (50, 70))
     assert from_clicks(
         [(20, 20), (30, 30)], mask, protocol="corrected"
@@ -145,24 +145,24 @@ def test_published_limits_equal_the_whole_sort_where_float32_rounds() -> None:
 
 
 @given(weights, st.integers(1, 10), st.floats(0, 0.999), st.integers(0, 2**63))
-def test_sound_draws_equal_the_plain_sort(
+def test_corrected_draws_equal_the_plain_sort(
     box: Weights, group: int, drawn: float, seed: int
 ) -> None:
-    _check_sound(box, share_of_group(group), drawn, seed)
+    _check_corrected(box, share_of_group(group), drawn, seed)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 40, 10**6])
 @pytest.mark.parametrize("spread", [1.0, 2.0**-9])  # the lesser: all values share leading bits
-def test_sound_draws_from_large_maps_equal_the_plain_sort(levels: int, spread: float) -> None:
+def test_corrected_draws_from_large_maps_equal_the_plain_sort(levels: int, spread: float) -> None:
     rng = np.random.default_rng(levels)
     box = (1 + spread * rng.integers(0, levels, (210, 250)) / levels).astype(np.float32)
     box[rng.random(box.shape) < 0.2] = 0
     for drawn in (0.0, 0.2, 0.63, 0.999999):
-        _check_sound(box, share_of_group(0), drawn, seed=11)
-        _check_sound(box, share_of_group(8), drawn, seed=12)
+        _check_corrected(box, share_of_group(0), drawn, seed=11)
+        _check_corrected(box, share_of_group(8), drawn, seed=12)
 
 
-def _check_sound(box: Weights, share: tuple[float, float], drawn: float, seed: int) -> None:
+def _check_corrected(box: Weights, share: tuple[float, float], drawn: float, seed: int) -> None:
     map = ClickMap((box.shape[0], box.shape[1]), (0, 0), box)
     low, high = share
     plain = groups._plain_at_share(box, low + drawn * (high - low), seed)
@@ -175,7 +175,7 @@ def _check_sound(box: Weights, share: tuple[float, float], drawn: float, seed: i
         assert abs(order.index(place) - order.index(plain)) == 1
 
 
-def test_each_sound_group_holds_exactly_a_tenth() -> None:
+def test_each_corrected_group_holds_exactly_a_tenth() -> None:
     rng = np.random.default_rng(2)
     box = rng.random((9, 13), dtype=np.float32)
     map = ClickMap((9, 13), (0, 0), box)
@@ -207,7 +207,7 @@ def test_group_labels_hold_a_tenth_each() -> None:
     assert means == sorted(means)
 
 
-def test_the_border_counts_as_an_edge_only_when_sound() -> None:
+def test_the_border_counts_as_an_edge_only_when_corrected() -> None:
     touching = Mask.box((20, 30), (0, 0), (10, 30))
     top = distance(touching, "published").weights
     assert top[0, 15] == 1

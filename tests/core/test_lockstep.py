@@ -21,7 +21,7 @@ from segmeter.core.sessions import Session
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.models.conformance import drawn_scene
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.users.error_prompts import CentreClick, RandomClick, RandomFirstClick
 
 SHAPE = (40, 50)
@@ -69,7 +69,7 @@ BIG = Target("big", Mask.box(SHAPE, (5, 5), (35, 30)))
 SMALL = Target("small", Mask.box(SHAPE, (20, 38), (26, 46)))
 
 
-def test_all_players_of_a_round_share_one_call() -> None:
+def test_all_sessions_of_a_round_share_one_call() -> None:
     encoded = Painter()
     simulated_sessions = [SimulatedSession(t, RandomClick(), "corrected") for t in (BIG, SMALL)]
     simulate(scene_with(BIG, SMALL), encoded, simulated_sessions, 5, judge)
@@ -96,7 +96,7 @@ def test_protocols_part_where_memory_is_dropped() -> None:
     assert [r.mask_fed_back for r in corrected.rounds] == [False, True, True]
 
 
-def test_together_or_alone_each_player_plays_the_same() -> None:
+def test_together_or_alone_each_session_is_the_same() -> None:
     simulated_sessions = [
         SimulatedSession(target, user, "corrected")
         for target in (BIG, SMALL)
@@ -277,7 +277,7 @@ class Beside:
         return finish
 
 
-def test_many_players_go_in_two_halves_and_are_judged_while_the_view_works() -> None:
+def test_many_sessions_go_in_two_halves_and_are_judged_while_the_model_works() -> None:
     scene = drawn_scene()
     simulated_sessions = [
         SimulatedSession(scene.targets[0], RandomFirstClick(name=f"person {i}"), "corrected")

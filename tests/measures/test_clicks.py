@@ -111,7 +111,7 @@ def test_a_coordinate_that_does_not_vary_has_no_p_value() -> None:
     assert not ks_2d(line, line + 1).alike
 
 
-def test_sound_scores_do_not_depend_on_the_size_of_the_image() -> None:
+def test_corrected_scores_do_not_depend_on_the_size_of_the_image() -> None:
     small = np.zeros((40, 40))
     small[10:20, 10:20] = 1
     large = np.kron(small, np.ones((4, 4)))

@@ -127,7 +127,7 @@ def test_r50_is_undefined_when_no_precision_reaches_half() -> None:
     assert summarize(PooledCounts.of([0.1, 0.2], [low]), "bench").r50 is None
 
 
-def test_the_sound_area_follows_the_upper_envelope() -> None:
+def test_the_corrected_area_follows_the_upper_envelope() -> None:
     sweep = MeanScores(np.arange(3.0), np.array([[0.5, 0.2, 1.0]]), np.array([[1.0, 0.6, 0.4]]))
     # 1.0 up to recall 0.4, down to 0.5 at 0.6, then level: the dip to 0.2 does not count.
     assert summarize(sweep).corrected_ap == pytest.approx(0.4 + 0.2 * 0.75 + 0.4 * 0.5)

@@ -128,7 +128,7 @@ def test_a_box_beside_a_mask_does_not_change_the_masks_area(files):
     assert abs(coco_scores(ground_truth, boxed)["ap-large"] - other) > 0.2
 
 
-def test_an_object_of_32_by_32_is_in_two_sizes_when_published_and_in_one_when_sound():
+def test_an_object_of_32_by_32_is_in_two_sizes_when_published_and_in_one_when_corrected():
     ground_truth, found = _scene([(0, 0, 32, 32)], [(0, 0, 32, 32)])
     published, corrected = (
         coco_scores(ground_truth, found, "segm", r) for r in ("published", "corrected")

@@ -93,14 +93,14 @@ def test_every_method_is_taken_at_its_best_setting(golden: Path, measure: str) -
     assert corrected == pytest.approx(sabd.value, abs=0.02)
 
 
-def test_ties_are_right_when_published_and_half_when_sound() -> None:
+def test_ties_are_right_when_published_and_half_when_corrected() -> None:
     method, equal = Sweep(np.array([[0.5], [0.7]])), Sweep(np.array([[0.5], [0.1]]))
     assert against_baselines([method], [equal]).value == 1
     assert against_baselines([method], [equal], "corrected").value == 0.75
     assert against_swapped([method], [equal], "corrected").by_image.tolist() == [0.5, 1]
 
 
-def test_sound_settings_are_chosen_without_the_image_itself() -> None:
+def test_corrected_settings_are_chosen_without_the_image_itself() -> None:
     """Setting 1 is best overall only because of the first image."""
     sweep = Sweep(np.array([[0.0, 1.0], [0.6, 0.5], [0.6, 0.5]]))
     assert sweep.best_setting() == 1

@@ -1,7 +1,9 @@
-"""Objects of other libraries as models: transformers itself, ultralytics by its interface."""
+"""Objects of other libraries as models: transformers and MONAI, ultralytics by its interface."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +16,7 @@ from segmeter.core.errors import BadInput  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Scribble  # noqa: E402
-from segmeter.core.scenes import Image, Target  # noqa: E402
+from segmeter.core.scenes import Header, Image, Target, Volume  # noqa: E402
 from segmeter.models.adapters import as_model  # noqa: E402
 from segmeter.models.conformance import check  # noqa: E402
 
@@ -154,3 +156,92 @@ def test_a_model_of_transformers_without_a_known_processor_is_asked_for_one() ->
     Odd.__module__ = "transformers.models.odd"
     with pytest.raises(BadInput, match=r"give 'Odd' with its processor"):
         as_model(Odd())
+
+
+BUNDLE = {
+    "network_def": {
+        "_target_": "UNet", "spatial_dims": 3, "in_channels": 3, "out_channels": 1,
+        "channels": [4, 8], "strides": [2],
+    },
+    "inferer": {"_target_": "SimpleInferer"},
+    "preprocessing": {"_target_": "Compose", "transforms": [
+        {"_target_": "LoadImaged", "keys": "image"},
+        {"_target_": "monai.apps.deepgrow.transforms.AddGuidanceFromPointsd",
+         "ref_image": "image", "depth_first": False, "spatial_dims": 3},
+        {"_target_": "EnsureChannelFirstd", "keys": "image"},
+        {"_target_": "NormalizeIntensityd", "keys": "image"},
+        {"_target_": "monai.apps.deepgrow.transforms.AddGuidanceSignald", "image": "image"},
+    ]},
+    "postprocessing": {"_target_": "Compose", "transforms": [
+        {"_target_": "Activationsd", "keys": "pred", "sigmoid": True},
+        {"_target_": "AsDiscreted", "keys": "pred", "threshold": 0.5},
+        {"_target_": "SaveImaged", "keys": "pred", "output_dir": "never"},
+    ]},
+}  # fmt: skip
+
+
+def volume() -> Volume:
+    voxels = np.random.default_rng(3).normal(size=(16, 16, 32)).astype(np.float32)
+    header = Header("volume", voxels.shape, spacing_mm=(3.0, 1.0, 2.0))
+    return Volume("drawn", "noise", voxels, [], header=header)
+
+
+@pytest.mark.filterwarnings("ignore")  # of MONAI's own
+def test_a_monai_bundle_runs_with_its_own_transforms_inferer_and_network(tmp_path: Path) -> None:
+    bundles = pytest.importorskip("monai.bundle")
+    (tmp_path / "inference.json").write_text(json.dumps(BUNDLE))
+    torch.manual_seed(0)
+    workflow = bundles.ConfigWorkflow(
+        str(tmp_path / "inference.json"), logging_file=False, workflow_type="infer"
+    )
+    workflow.initialize()
+    model, given = as_model(workflow), volume()
+    encoded = model.encode(given)
+    (found,) = encoded.predict([Request((Click((3, 4, 25)), Click((9, 8, 7), False)))])
+    image = torch.from_numpy(given.voxels.T.copy())[None]
+    signal = {"image": (image - image.mean()) / image.std(correction=0)}
+    signal["guidance"] = [[[25, 4, 3]], [[7, 8, 9]]]
+    entered = workflow.preprocessing.transforms[-1](signal)["image"]
+    with torch.no_grad():
+        logits = workflow.network_def.eval()(torch.as_tensor(entered)[None].float())
+    assert np.array_equal(found.mask().dense(), (logits[0, 0] > 0).numpy().T)
+    assert 0 < found.mask().area < given.voxels.size
+    with pytest.raises(BadInput, match="monai-bundle takes clicks only"):
+        encoded.predict([Request((Box((1, 1, 1), (2, 2, 2)),))])
+    with pytest.raises(BadInput, match="is an image, and 'monai-bundle' segments volumes"):
+        model.encode(scene())
+
+
+@pytest.mark.filterwarnings("ignore")  # of MONAI's own
+def test_a_network_of_monai_that_takes_points_receives_them_in_its_frame() -> None:
+    nets = pytest.importorskip("monai.networks.nets")
+    torch.manual_seed(0)
+    network, given = nets.vista3d132(encoder_embed_dim=8).eval(), volume()
+    request = Request((Click((3, 4, 25)), Click((9, 8, 7), False)))
+    (found,) = as_model(network).encode(given).predict([request])
+    image = torch.from_numpy(given.voxels.T.copy())[None, None]
+    points = torch.tensor([[[25.0, 4.0, 3.0], [7.0, 8.0, 9.0]]])
+    with torch.no_grad():
+        theirs = network(image, point_coords=points, point_labels=torch.tensor([[1, 0]]))
+    assert np.array_equal(found.mask().dense(), (theirs[0, 0] > 0).numpy().T)
+
+    seen: list[Any] = []
+
+    class Half(torch.nn.Conv3d):
+        def forward(self, x: Any, point_coords: Any, point_labels: Any) -> Any:
+            seen.append((tuple(x.shape), point_coords.tolist(), point_labels.tolist()))
+            return super().forward(x)
+
+    transforms = pytest.importorskip("monai.transforms")
+    steps = [transforms.EnsureChannelFirstd("image"), transforms.Spacingd("image", (1, 1, 1))]
+
+    class BundleWorkflow:
+        preprocessing, inferer = (
+            transforms.Compose(steps),
+            staticmethod(lambda x, n, **g: n(x, **g)),
+        )
+        network_def = Half(1, 1, 1)
+
+    with pytest.raises(BadInput, match="gave an array of shape"):  # nothing inverts the spacing
+        as_model(BundleWorkflow()).encode(given).predict([request])
+    assert seen == [((1, 1, 63, 16, 46), [[[50.0, 4.0, 9.0], [14.0, 8.0, 27.0]]], [[1, 0]])]

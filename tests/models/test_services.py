@@ -21,12 +21,14 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
-from segmeter.core.prompts import Box, Click
+from segmeter.core.prompts import Box, Click, Scribble
 from segmeter.core.received import received
 from segmeter.core.scenes import Header, Image, Volume
 from segmeter.models.conformance import check, drawn_scene
 from segmeter.models.service_protocols import decoded_brush
 from segmeter.models.services import ServiceModel
+
+from .volume_services import painted
 
 HERE = Path(__file__).parent
 ROWS = """select scene, target, protocol, round, prompt, iou from rows order by all"""
@@ -61,11 +63,11 @@ def run(model: str, out: Path) -> list[dict[str, Any]]:
 
 
 def test_our_service_gives_the_rows_of_the_library(tmp_path: Path) -> None:
-    with served("blobs") as (_, address):
+    with served("synthetic-blobs") as (_, address):
         model = ServiceModel(address)
         assert model.card.family == "service"
         assert check(model, drawn_scene()) == []
-        assert run(address, tmp_path / "service") == run("blobs", tmp_path / "library")
+        assert run(address, tmp_path / "service") == run("synthetic-blobs", tmp_path / "library")
 
 
 def test_a_label_studio_backend_gives_the_rows_of_the_library(tmp_path: Path) -> None:
@@ -96,9 +98,7 @@ def test_servers_of_volumes_give_the_rows_of_the_library(tmp_path: Path, protoco
 @pytest.mark.parametrize("protocol", ["monai-label", "nninteractive"])
 def test_a_restarted_server_of_volumes_is_sent_the_volume_again(protocol: str) -> None:
     stand_in = str(HERE / "volume_services.py")
-    voxels = np.arange(4 * 5 * 6, dtype=np.float32).reshape(4, 5, 6)
-    header = Header("volume", (4, 5, 6), spacing_mm=(3.0, 1.0, 2.0))
-    volume = Volume("mine", "1", voxels, [], header=header)
+    volume = small_volume()
     request = Request((Click((3, 4, 5)), Click((3, 0, 5), False)))
     with process(stand_in, protocol) as (_, address):
         encoded = ServiceModel(address, protocol).encode(volume)  # type: ignore[arg-type]
@@ -110,6 +110,106 @@ def test_a_restarted_server_of_volumes_is_sent_the_volume_again(protocol: str) -
         (again,) = encoded.predict([request])
     assert again.mask() == first.mask()
     assert again.mask().area > 0
+
+
+def small_volume(name: str = "1") -> Volume:
+    voxels = np.arange(4 * 5 * 6, dtype=np.float32).reshape(4, 5, 6)
+    header = Header("volume", (4, 5, 6), spacing_mm=(3.0, 1.0, 2.0))
+    return Volume("mine", name, voxels if name == "1" else voxels[::-1], [], header=header)
+
+
+@pytest.mark.parametrize("name", ["graphcut", "labelled"])
+def test_a_model_of_scribbles_receives_strokes_and_a_box(name: str) -> None:
+    with process(str(HERE / "volume_services.py"), "monai-label") as (_, address):
+        model = ServiceModel(address, "monai-label", model=name)
+        assert model.card.abilities == {"click", "box", "scribble", "volume"}
+        assert ServiceModel(address, "monai-label").card.abilities == {"click", "volume"}
+        stroke = Scribble(((1, 0, 1), (1, 0, 4)), True)
+        against = Click((1, 0, 2), False)
+        encoded = model.encode(small_volume())
+        found = encoded.predict(
+            [Request((stroke, against)), Request((Box((0, 0, 3), (3, 4, 5)), stroke))]
+        )
+        assert np.argwhere(found[0].mask().dense()).tolist() == [[1, 0, 1], [1, 0, 3], [1, 0, 4]]
+        assert np.argwhere(found[1].mask().dense()).tolist() == [[1, 0, 3], [1, 0, 4]]
+        with pytest.raises(BadInput, match="'deepedit' takes clicks only"):
+            ServiceModel(address, "monai-label").encode(small_volume()).predict(
+                [Request((stroke,))]
+            )
+
+
+def test_two_users_of_a_server_with_one_session_take_turns() -> None:
+    prompts = (Click((3, 4, 5)), Click((3, 0, 5), False))
+    with process(str(HERE / "volume_services.py"), "nninteractive") as (_, address):
+        users = [ServiceModel(address, "nninteractive").encode(small_volume(name)) for name in "12"]
+        alone = [user.predict([Request(prompts)])[0].mask() for user in users]
+        assert alone[0] != alone[1]
+        for end in (1, 2):
+            turns = [user.predict([Request(prompts[:end])])[0].mask() for user in users]
+        assert turns == alone
+
+
+REMOTE = """
+import sys
+
+sys.path.insert(0, {here!r})
+from volume_services import painted
+from segmeter.core.prompts import Click
+
+
+class nnInteractiveRemoteInferenceSession:
+    supported_interactions, preferred_scribble_thickness = {{}}, (2, 2, 2)
+    opened, fails = [], False
+
+    def __init__(self, server_url, api_key=None, read_timeout=60.0):
+        self.opened.append(server_url)
+        if self.fails:
+            raise RuntimeError("server is at capacity (1 sessions)")
+
+    def set_image(self, image):
+        self.image, self.prompts = image[0], []
+
+    def set_target_buffer(self, target_buffer):
+        self.target_buffer = target_buffer
+
+    def reset_interactions(self):
+        self.prompts = []
+
+    def add_point_interaction(self, coordinates, include_interaction):
+        self.prompts.append(Click(coordinates, include_interaction))
+        self.target_buffer[:] = painted(self.image, self.prompts)
+"""
+
+
+def test_the_own_server_of_nninteractive_is_used_by_its_client(
+    odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Odd.answers = {"/healthz": {"ok": True}}
+    request = Request((Click((3, 4, 5)), Click((3, 0, 5), False)))
+    model = ServiceModel(odd, "nninteractive")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nnInteractive"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "nnInteractive", None)
+    with pytest.raises(NotFound, match=r"needs its client: pip install nninteractive-client"):
+        model.encode(small_volume()).predict([request])
+    monkeypatch.delitem(sys.modules, "nnInteractive")
+    package = tmp_path / "nnInteractive" / "inference" / "remote"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(REMOTE.format(here=str(HERE)))
+    for parent in (package.parent, package.parent.parent):
+        (parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    encoded = model.encode(small_volume())
+    (found,) = encoded.predict([request])
+    assert np.array_equal(found.mask().dense(), painted(small_volume().voxels, request.prompts) > 0)
+    remote: Any = sys.modules["nnInteractive.inference.remote"].nnInteractiveRemoteInferenceSession
+    remote.fails = True
+    model.session = model.holds = None
+    with pytest.raises(SegmeterError, match=rf"the service at {odd} failed: server is at capacity"):
+        encoded.predict([request])
+    remote.fails = False
+    assert encoded.predict([request])[0].mask() == found.mask()
+    assert remote.opened == [odd] * 3
 
 
 def test_a_server_of_several_models_is_asked_for_one_by_name(odd: str) -> None:

@@ -69,7 +69,9 @@ class Server(BaseHTTPRequestHandler):
 class MonaiLabel(Server):
     def do_GET(self) -> None:
         assert self.path == "/info/"
-        models = {"deepedit": {"type": "deepedit"}, "segmentation": {"type": "segmentation"}}
+        kinds = {"deepedit": "deepedit", "segmentation": "segmentation", "graphcut": "scribbles"}
+        models = {name: {"type": kind, "labels": None} for name, kind in kinds.items()}
+        models["labelled"] = {"type": "scribbles", "labels": {"a": 0, "b": 1, "c": 2}}
         self.answer({"name": "stand-in", "models": models})
 
     def do_PUT(self) -> None:
@@ -82,11 +84,25 @@ class MonaiLabel(Server):
     def do_POST(self) -> None:
         where = urlsplit(self.path)
         session = parse_qs(where.query)["session_id"][0]
-        params = json.loads(self.form()["params"])
-        if where.path != "/infer/deepedit" or session not in self.volumes:
+        form = self.form()
+        params = json.loads(form["params"])
+        if session not in self.volumes:
             self.answer({"detail": "Failed to execute infer"}, 500)
             return
         values, affine = self.volumes[session]
+        if where.path in ("/infer/graphcut", "/infer/labelled"):  # foreground strokes in the region
+            foreground = 3 if where.path == "/infer/graphcut" else 5
+            strokes = nibabel.Nifti1Image.from_bytes(gzip.decompress(form["label"]))
+            assert np.array_equal(strokes.affine, affine)
+            made = np.asarray(strokes.dataobj).copy()
+            x0, x1, y0, y1, z0, z1 = params.get("roi", [0, 999] * 3)
+            made[x0:x1, y0:y1, z0:z1] += 10
+            made = nibabel.Nifti1Image(
+                np.where(made == 10 + foreground, 1, 0).astype(np.uint8), affine
+            )
+            self.answer(gzip.compress(made.to_bytes()))
+            return
+        assert where.path == "/infer/deepedit"
         assert params["object"] == params["foreground"]
         points = [(p, True) for p in params["foreground"]]
         points += [(p, False) for p in params["background"]]

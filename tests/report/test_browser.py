@@ -272,7 +272,7 @@ def test_planes_and_steps_are_chosen_by_mouse_or_key(tab: Any) -> None:
     assert slices_state(tab)[2] == 2
 
 
-def test_slices_are_cut_the_way_radiologists_look_at_them(tab: Any) -> None:
+def test_slices_are_cut_the_way_radiologists_view_them(tab: Any) -> None:
     """Voxels are brighter to the head, the front and the patient's right."""
     slices_state(tab)
     corners = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {

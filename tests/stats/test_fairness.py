@@ -27,7 +27,7 @@ def people(gap, images=60, each=3, seed=0, spread=0.0):
     return values, groups.tolist(), np.repeat(np.arange(images), each).tolist()
 
 
-def test_the_published_interval_is_the_normal_one_and_the_sound_one_is_wider_in_clusters():
+def test_the_published_interval_is_the_normal_one_and_the_corrected_one_is_wider_in_clusters():
     """Difference 23 of the register: masks of one image are not independent."""
     values, groups, clusters = people(0, spread=8.0)
     published, corrected = (

@@ -55,7 +55,7 @@ def test_a_killed_server_loses_no_acknowledged_answer(faults: ModuleType) -> Non
     assert found["lost"] == 0
     assert found["stored twice"] == 0
     assert found["backup equal"]
-    assert int(str(found["commands beside"])) > 0
+    assert int(str(found["commands run"])) > 0
     assert found["commands failed"] == []
 
 

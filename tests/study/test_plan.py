@@ -60,7 +60,7 @@ def test_a_missing_or_huge_plan_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_plans_that_study_new_writes_are_sound(kind: str) -> None:
+def test_the_plans_that_study_new_writes_are_valid(kind: str) -> None:
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
     plan = parse_plan(text, Path())
     assert plan.kind == kind

@@ -29,7 +29,7 @@ def test_estimates_with_exclusions_are_unbiased(simulation: ModuleType) -> None:
     assert abs(found["bias with exclusions"]) < abs(found["bias without exclusions"]) / 2
 
 
-def test_rules_never_look_at_the_condition(simulation: ModuleType) -> None:
+def test_rules_never_use_the_condition(simulation: ModuleType) -> None:
     plan = parse_plan(simulation.PLAN, Path())
     rows, _ = simulation.simulated(1, 20, 0.2)
     hidden = [{**row, "condition": "hidden"} for row in rows]

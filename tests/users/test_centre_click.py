@@ -138,7 +138,7 @@ def test_a_tie_between_missed_and_spilled_is_a_negative_click() -> None:
     assert click_on(target, prediction, [], "corrected") == Click((4, 13), positive=False)
 
 
-def test_with_nothing_wrong_sound_is_content_and_published_clicks_the_corner() -> None:
+def test_with_nothing_wrong_corrected_stops_and_published_clicks_the_corner() -> None:
     target = Target("1", Mask.box((9, 9), (0, 0), (5, 5)))
     assert click_on(target, target.mask, [], "corrected") is None
     assert click_on(target, target.mask, [], "published") == Click((0, 0), positive=False)

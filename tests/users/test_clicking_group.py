@@ -21,7 +21,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.error_prompts import TOGETHER, CentreClick, RandomFirstClick, centre_click
 
@@ -86,7 +86,7 @@ def test_golden_draws_of_all_groups_and_rounds(
     assert played == 13 * 10 * 3
 
 
-def test_sound_groups_part_the_mass_into_exact_tenths() -> None:
+def test_corrected_groups_part_the_mass_into_exact_tenths() -> None:
     """Many draws of each group stay within the values of their own tenth of the map."""
     map = prior(DISC).on(DISC)
     values = np.sort(map.weights[map.weights > 0].astype(np.float64))
@@ -124,7 +124,7 @@ def test_the_side_to_mend_is_the_centre_clicks_choice(protocol: ProtocolName) ->
     assert not DISC[[int(c) for c in click.point]]
 
 
-def test_with_nothing_wrong_sound_is_content_and_published_clicks_the_corner() -> None:
+def test_with_nothing_wrong_corrected_stops_and_published_clicks_the_corner() -> None:
     for user in (ClickingGroup(4), MapSample(2)):
         assert user.next(observation(DISC), generator(0)) is None
         assert user.next(observation(DISC, (), "published"), generator(0)) == Click((0, 0), False)
@@ -178,7 +178,7 @@ def test_both_protocols_share_the_first_map_of_the_prior(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_players_of_all_kinds_click_together_as_each_would_alone(
+def test_users_of_all_kinds_click_together_as_each_would_alone(
     protocol: ProtocolName, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On one thread and on several."""
@@ -199,7 +199,7 @@ def test_players_of_all_kinds_click_together_as_each_would_alone(
         assert TOGETHER.next_batch(users, [seen] * len(users), draws) == alone
 
 
-def test_second_draws_differ_in_sound_only() -> None:
+def test_second_draws_differ_in_corrected_only() -> None:
     simulated_sessions = [
         SimulatedSession(SCENE.targets[0], ClickingGroup(5, draw=d), protocol)
         for protocol in ("published", "corrected")

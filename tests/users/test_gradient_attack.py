@@ -109,7 +109,7 @@ def test_the_soft_answer_has_the_slope_of_finite_differences(encoded):
             assert float(slope[i, axis]) == pytest.approx(float(change), rel=0.15, abs=2.0)
 
 
-def test_sound_keeps_to_valid_pixels_and_never_loses_to_the_centre(encoded):
+def test_corrected_keeps_to_valid_pixels_and_never_loses_to_the_centre(encoded):
     first = encoded.predict([Request((Click((34, 50)),))])[0]
     later = observation(encoded, "corrected", (Click((34, 50)),), first)
     observations = [

@@ -59,7 +59,7 @@ def test_an_object_is_found_by_its_label(clicks: str) -> None:
     assert ReplayUser(clicks).next(observation("tetris", "b", "8", (30, 40)), generator(0)) is None
 
 
-def test_sound_scales_to_the_image_and_published_does_not(clicks: str) -> None:
+def test_corrected_scales_to_the_image_and_published_does_not(clicks: str) -> None:
     twice = (120, 160)
     corrected = ReplayUser(clicks).next(observation("grabcut", "a", "1", twice), generator(0))
     assert corrected == Click((40.5, 20.5))

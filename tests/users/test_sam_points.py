@@ -37,13 +37,13 @@ def test_the_published_click_is_the_samplers_in_every_golden_case(cases):
     assert len(found) == 19
 
 
-def test_a_perfect_mask_is_clicked_at_the_corner_when_published_and_left_alone_when_sound():
+def test_a_perfect_mask_is_clicked_at_the_corner_when_published_and_left_alone_when_corrected():
     target = Target("a", Mask.box((8, 8), (0, 0), (4, 4)))
     assert next_point(target, target.mask, "published") == Click((0, 0), False)
     assert next_point(target, target.mask, "corrected") is None
 
 
-def test_an_equal_depth_is_a_negative_click_when_published_and_goes_by_size_when_sound():
+def test_an_equal_depth_is_a_negative_click_when_published_and_goes_by_size_when_corrected():
     """Two components 3 deep: 3 x 3 missed, 3 x 5 added, then the other way round."""
     small, large = Mask.box((20, 20), (2, 2), (5, 5)), Mask.box((20, 20), (10, 10), (13, 15))
     missed_less, missed_more = Target("a", small), Target("a", large)
@@ -53,7 +53,7 @@ def test_an_equal_depth_is_a_negative_click_when_published_and_goes_by_size_when
     assert next_point(missed_more, small, "corrected") == Click((11, 11), True)
 
 
-def test_equal_depth_and_size_is_a_positive_click_when_sound():
+def test_equal_depth_and_size_is_a_positive_click_when_corrected():
     one, other = Mask.box((20, 20), (2, 2), (5, 5)), Mask.box((20, 20), (10, 10), (13, 13))
     assert next_point(Target("a", one), other, "corrected") == Click((3, 3), True)
     assert next_point(Target("a", one), other, "published") == Click((11, 11), False)

@@ -29,7 +29,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.library_objects import as_library_model
 
 Predict = Callable[[npt.NDArray[np.uint8], list[tuple[float, float, bool]]], Any]
 
@@ -42,6 +41,8 @@ def as_model(thing: Any, name: str = "") -> Any:
     """
     if hasattr(thing, "encode") and hasattr(thing, "card"):
         return thing
+    from segmeter.models.library_objects import as_library_model
+
     made = as_library_model(thing, name)
     if made is not None:
         return made

@@ -1,8 +1,9 @@
-"""Objects of other libraries as models: `ultralytics.SAM` and the SAMs of `transformers`.
+"""Objects of other libraries as models: `ultralytics`, `transformers` and MONAI bundles.
 
     segmeter.evaluate(ultralytics.SAM("mobile_sam.pt"))
     segmeter.evaluate(transformers.SamModel.from_pretrained(...))
-    segmeter.evaluate((model, processor))
+    segmeter.evaluate([(model, processor)])
+    segmeter.evaluate(workflow, "mini-volumes", benchmark="volumes")  # monai.bundle.ConfigWorkflow
 
 They are recognised by the library that their class comes from and used through its interface,
 so results are those of the library: its preprocessing, its decoder, its choice of masks.
@@ -10,8 +11,10 @@ so results are those of the library: its preprocessing, its decoder, its choice 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,8 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Scene, Volume
+from segmeter.models.adapters import mask_from
 
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
@@ -40,6 +44,11 @@ def as_library_model(thing: Any, name: str = "") -> Any | None:
         return TransformersSam(thing, _processor(thing), name or type(thing).__name__)
     if _is_of(thing, "ultralytics") and callable(getattr(thing, "predict", None)):
         return UltralyticsSam(thing, name or "ultralytics")
+    if any(kind.__name__ == "BundleWorkflow" for kind in type(thing).__mro__):
+        return MonaiBundle(thing, name or "monai-bundle")
+    if _is_of(thing, "monai") and _takes_points(thing):
+        alone = SimpleNamespace(network_def=thing, inferer=lambda x, net, **given: net(x, **given))
+        return MonaiBundle(alone, name or type(thing).__name__)
     return None
 
 
@@ -106,11 +115,8 @@ class _UltralyticsEncodedScene:
         results = self.model.hold(self.scene)(**given)
         if not results or results[0].masks is None or not len(results[0].masks.data):
             return MaskPrediction(Mask.empty(self.scene.shape), 0.0)
-        found, masks = results[0], results[0].masks.data
-        mask = np.asarray(masks[0].cpu() if hasattr(masks[0], "cpu") else masks[0]).astype(bool)
-        if mask.shape != tuple(self.scene.shape):
-            raise BadInput(f"{self.model.name}: gave a mask of {mask.shape} for {self.scene.shape}")
-        return MaskPrediction(Mask.of(mask), float(found.boxes.conf[0]))
+        mask = mask_from(results[0].masks.data[0], self.scene.shape, self.model.name)
+        return MaskPrediction(mask, float(results[0].boxes.conf[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +198,106 @@ class _TransformersEncodedScene:
         post = self.model.processor.post_process_masks
         size = [[int(n) for n in self.scene.shape]]
         return post(masks, size, [list(self.inside)]) if self.padded else post(masks, size)
+
+
+@dataclass(frozen=True, slots=True)
+class MonaiBundle:
+    """An inference workflow of a MONAI bundle on volumes: its transforms, inferer and network.
+
+    The transforms receive the volume as `image` and all clicks as `foreground` and `background`,
+    indices `(x, y, z)`; a network that takes `point_coords` receives them in the frame of its
+    input. Transforms that load or save files are left out. Non-zero labels, or logits above 0,
+    are foreground.
+    """
+
+    workflow: Any
+    name: str = "monai-bundle"
+
+    @property
+    def wrapped(self) -> Any:
+        return self.workflow
+
+    @property
+    def card(self) -> ModelCard:
+        network = type(self.workflow.network_def).__name__
+        about = f"a MONAI bundle with the network {network}"
+        return ModelCard(self.name, about, frozenset({"click", "volume"}), family="monai")
+
+    def encode(self, scene: Scene) -> _BundleEncodedScene:
+        if not isinstance(scene, Volume):
+            raise BadInput(f"{scene.name} is an image, and '{self.name}' segments volumes")
+        return _BundleEncodedScene(self, scene)
+
+
+@dataclass(frozen=True, slots=True)
+class _BundleEncodedScene:
+    model: MonaiBundle
+    scene: Volume
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        import torch
+
+        with torch.no_grad():
+            return [MaskPrediction(self._one(request)) for request in requests]
+
+    def _one(self, request: Request) -> Mask:
+        import torch
+
+        workflow, network = self.model.workflow, self.model.workflow.network_def
+        clicks = [p for p in request.prompts if isinstance(p, Click)]
+        if len(clicks) != len(request.prompts):
+            raise BadInput(f"{self.model.name} takes clicks only; choose a user who clicks")
+        places = [([round(c) for c in click.point[::-1]], click.positive) for click in clicks]
+        image = self._image()
+        data: dict[str, Any] = {"image": image, "image_meta_dict": image.meta}
+        data["foreground"] = [place for place, positive in places if positive]
+        data["background"] = [place for place, positive in places if not positive]
+        data = _transformed(getattr(workflow, "preprocessing", None), data)
+        entered = data["image"] if data["image"].ndim > 3 else data["image"][None]
+        device, dtype = (p := next(network.parameters())).device, p.dtype
+        given = _points(entered, image, places) if _takes_points(network) else {}
+        given = {key: value.to(device) for key, value in given.items()}
+        batch = torch.as_tensor(entered)[None].to(device, dtype)
+        data["pred"] = workflow.inferer(batch, network.eval(), **given)[0]
+        made = _transformed(getattr(workflow, "postprocessing", None), data)["pred"]
+        values = np.asarray(made.cpu())[-1].T
+        fraction = values.min() >= 0 and values.max() <= 1 and bool((values % 1).any())
+        return mask_from(values if fraction else values > 0, self.scene.shape, self.model.name)
+
+    def _image(self) -> Any:
+        """The volume as MONAI's loader gives it: axes `(x, y, z)` and an affine."""
+        import torch
+        from monai.data.meta_tensor import MetaTensor
+
+        spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
+        voxels = np.ascontiguousarray(np.asarray(self.scene.voxels, np.float32).T)
+        meta = {"spatial_shape": np.array(voxels.shape), "original_channel_dim": float("nan")}
+        affine = torch.diag(torch.tensor([*spacing[::-1], 1.0], dtype=torch.float64))
+        return MetaTensor(voxels, affine=affine, meta=meta)
+
+
+def _transformed(transforms: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """A bundle's transforms of a dictionary, without those that read or write files."""
+    for transform in getattr(transforms, "transforms", [transforms] if transforms else []):
+        if not type(transform).__name__.startswith(("LoadImage", "SaveImage")):
+            data = transform(data)
+    return data
+
+
+def _points(entered: Any, image: Any, places: Sequence[tuple[list[int], bool]]) -> dict[str, Any]:
+    """Points as indices of a transformed volume, by the two affines, and their labels."""
+    import torch
+
+    there = torch.linalg.inv(entered.affine) @ image.affine
+    points = torch.tensor([place for place, _ in places], dtype=there.dtype).reshape(-1, 3)
+    labels = torch.tensor([[int(positive) for _, positive in places]])
+    found = (points @ there[:3, :3].T + there[:3, 3]).float()
+    return {"point_coords": found[None], "point_labels": labels}
+
+
+def _takes_points(network: Any) -> bool:
+    forward = getattr(network, "forward", None)
+    return forward is not None and "point_coords" in inspect.signature(forward).parameters
 
 
 def _prompts(

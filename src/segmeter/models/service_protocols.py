@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import gzip
+import importlib
 import io
 import json
+import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -19,13 +23,23 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, Request
-from segmeter.core.prompts import Box, Click, Prompt
+from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.services import ServiceModel, png, score_of, short, strange
-from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, PackageSession
-from segmeter.models.weights import DAMAGED
+from segmeter.models.volumes.nninteractive import (
+    NnInteractiveEncodedScene,
+    PackageSession,
+    drawn,
+)
+from segmeter.models.weights import DAMAGED, home
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: two processes at once are not kept apart
+    fcntl = None  # type: ignore[assignment]
 
 Bytes = npt.NDArray[np.uint8]
+Files = Mapping[str, tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +207,18 @@ def _filled(polygon: npt.NDArray[np.float64], shape: Sequence[int]) -> npt.NDArr
 
 
 class MonaiLabelScene:
-    """A volume in a session of MONAI Label; every request has all points, as `(x, y, z)`."""
+    """A volume in a session of MONAI Label.
+
+    Every request has all prompts: points `(x, y, z)` for DeepGrow and DeepEdit; for a model of
+    scribbles a label map and the last box as its region of interest. The map's values follow on the
+    model's labels: background, then foreground (2 and 3 for a model without labels).
+    """
 
     def __init__(self, model: ServiceModel, scene: Scene) -> None:
         self.model, self.scene = model, scene
-        self.name = model.model or _interactive(model)
+        self.name, about = monai_model(model)
+        self.kind, labels = str(about["type"]), about.get("labels")
+        self.background = 1 + len(labels) if isinstance(labels, list | dict) and labels else 2
         self.session = self._sent()
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
@@ -205,28 +226,25 @@ class MonaiLabelScene:
 
     def _sent(self) -> str:
         """Give the volume to the service; the name of its session there."""
-        nibabel = _nibabel()
-        spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
-        voxels = np.asarray(self.scene.pixels, np.float32).T
-        image = nibabel.Nifti1Image(voxels, np.diag([*spacing[::-1], 1.0]))
-        packed = gzip.compress(image.to_bytes(), 1)
-        said = _json(self.model, "PUT", "/session/", {}, {"files": ("image.nii.gz", packed)})
+        file = ("image.nii.gz", self._nifti(np.asarray(self.scene.pixels, np.float32)))
+        said = _json(self.model, "PUT", "/session/", {}, {"files": file})
         if not isinstance(said, dict) or not isinstance(said.get("session_id"), str):
             raise strange(self.model.address, f"no session ({short(said)})")
         return str(said["session_id"])
 
+    def _nifti(self, values: npt.NDArray[Any]) -> bytes:
+        spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
+        image = _nibabel().Nifti1Image(values.T, np.diag([*spacing[::-1], 1.0]))
+        return gzip.compress(image.to_bytes(), 1)
+
     def _one(self, request: Request) -> Mask:
-        points: dict[bool, list[list[int]]] = {True: [], False: []}
-        for prompt in request.prompts:
-            if not isinstance(prompt, Click):
-                raise BadInput("MONAI Label's models take clicks only")
-            points[prompt.positive].append([round(c) for c in prompt.point[::-1]])
-        asked: dict[str, Any] = {"foreground": points[True], "background": points[False]}
-        asked |= {"label": self.model.label, self.model.label: points[True]}
+        asked, files = (
+            self._scribbled(request) if self.kind == "scribbles" else self._pointed(request)
+        )
         params = json.dumps(asked | {"result_extension": ".nii.gz", "result_dtype": "uint8"})
         for again in (True, False):
             path = f"/infer/{quote(self.name)}?session_id={quote(self.session)}&output=image"
-            status, answer = _posted(self.model, "POST", path, {"params": params}, {})
+            status, answer = _posted(self.model, "POST", path, {"params": params}, files)
             if status < 400 or not again:
                 break
             self.session = self._sent()  # sessions expire, and end with the service
@@ -235,6 +253,33 @@ class MonaiLabelScene:
                 f"the service at {self.model.address} failed ({status}): {short(answer[:80])}"
             )
         return self._mask(answer)
+
+    def _pointed(self, request: Request) -> tuple[dict[str, Any], Files]:
+        points: dict[bool, list[list[int]]] = {True: [], False: []}
+        for prompt in request.prompts:
+            if not isinstance(prompt, Click):
+                raise BadInput(f"MONAI Label's model '{self.name}' takes clicks only")
+            points[prompt.positive].append([round(c) for c in prompt.point[::-1]])
+        asked: dict[str, Any] = {"foreground": points[True], "background": points[False]}
+        return asked | {"label": self.model.label, self.model.label: points[True]}, {}
+
+    def _scribbled(self, request: Request) -> tuple[dict[str, Any], Files]:
+        shape = tuple(self.scene.shape)
+        strokes = np.zeros(shape, np.uint8)
+        asked: dict[str, Any] = {}
+        for prompt in request.prompts:
+            if isinstance(prompt, Box):
+                ends = [
+                    (round(a), round(b) + 1) for a, b in zip(prompt.low, prompt.high, strict=True)
+                ]
+                asked["roi"] = [end for side in ends[::-1] for end in side]
+            elif isinstance(prompt, Click | Scribble):
+                points = (prompt.point,) if isinstance(prompt, Click) else prompt.points
+                strokes[drawn(points, shape, (1, 1, 1)) > 0] = self.background + prompt.positive
+            else:
+                kind = type(prompt).__name__.lower()
+                raise BadInput(f"MONAI Label's model '{self.name}' takes no {kind}")
+        return asked, {"label": ("scribbles.nii.gz", self._nifti(strokes))}
 
     def _mask(self, packed: bytes) -> Mask:
         """The label map in a NIfTI file; all non-zero values are foreground."""
@@ -256,26 +301,78 @@ class MonaiLabelScene:
             raise strange(self.model.address, f"not a NIfTI label map ({reason})") from error
 
 
-def _interactive(model: ServiceModel) -> str:
-    """The only model of a MONAI Label server that takes points."""
+def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
+    """Name and description of a MONAI Label server's model: that asked for, or the interactive."""
     said = model.line.call("GET", "/info/")
     try:
         kinds = {str(name): about["type"] for name, about in said["models"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise strange(model.address, f"no list of models ({short(said)})") from error
     found = [name for name, kind in kinds.items() if kind in ("deepgrow", "deepedit")]
-    if len(found) != 1:
+    chosen = [model.model] if model.model else found
+    if len(chosen) != 1 or chosen[0] not in kinds:
         raise BadInput(
             f"the service at {model.address} has the models {', '.join(sorted(kinds))}; "
             f"choose one: {model.address}?protocol=monai-label&model=NAME"
         )
-    return found[0]
+    return chosen[0], said["models"][chosen[0]]
+
+
+class NnInteractiveScene(NnInteractiveEncodedScene):
+    """A volume at a server of nnInteractive; only one process here uses the server at a time."""
+
+    model: NnInteractiveServer | NnInteractiveClient
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        with self.model.alone():
+            return super().predict(requests)
+
+
+class NnInteractiveClient:
+    """A session on nnInteractive's own server, by its package `nninteractive-client`."""
+
+    def __init__(self, model: ServiceModel) -> None:
+        self._model = model
+
+    @property
+    def session(self) -> PackageSession:
+        if self._model.session is None:
+            try:
+                package: Any = importlib.import_module("nnInteractive.inference.remote")
+            except ImportError as error:
+                raise NotFound(
+                    f"the service at {self._model.address} is nnInteractive's own server and "
+                    "needs its client: pip install nninteractive-client"
+                ) from error
+            self._model.session = package.nnInteractiveRemoteInferenceSession(
+                self._model.address, read_timeout=self._model.line.timeout
+            )
+        session: PackageSession = self._model.session
+        return session
+
+    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
+        mine, self._model.holds = self._model.holds is encoded, encoded
+        return not mine
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Errors of the client in one sentence; the next request opens another session."""
+        import httpx
+
+        try:
+            yield
+        except (httpx.HTTPError, RuntimeError, KeyError, *DAMAGED) as error:
+            self._model.session = self._model.holds = None
+            raise SegmeterError(
+                f"the service at {self._model.address} failed: {' '.join(str(error).split())}"
+            ) from error
 
 
 class NnInteractiveServer:
     """The session of nnInteractive's server for 3D Slicer, as its Python package has it.
 
-    The server holds one volume and one session for all clients: run with one worker.
+    The server holds one volume and one session for all clients. Processes of this machine take
+    turns, and send their volume again after another process had its turn.
     """
 
     def __init__(self, model: ServiceModel) -> None:
@@ -293,6 +390,22 @@ class NnInteractiveServer:
         """Whether the server holds another volume, or may hold one."""
         mine, self._model.holds = self._model.holds is encoded, encoded
         return not mine
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        name = sha256(self._model.address.encode()).hexdigest()[:16]
+        mine = f"{os.getpid()} {id(self._model)}"
+        home().mkdir(parents=True, exist_ok=True)
+        with open(home() / f"server-{name}.lock", "a+") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            if file.read() != mine:
+                self._model.holds = None
+            file.truncate(0)
+            file.write(mine)
+            file.flush()
+            yield
 
     def set_image(self, image: npt.NDArray[Any]) -> None:
         self._upload("/upload_image", "volume.npy", _npy(image[0]))
@@ -347,9 +460,11 @@ class NnInteractiveServer:
             raise strange(self._model.address, what) from error
 
 
-def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveEncodedScene:
+def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:
     assert isinstance(scene, Volume)
-    return NnInteractiveEncodedScene(NnInteractiveServer(model), scene)
+    status, _ = model.line.fetch("GET", "/healthz", None, "application/json")
+    kind = NnInteractiveClient if status == 200 else NnInteractiveServer
+    return NnInteractiveScene(kind(model), scene)
 
 
 def _json(
@@ -357,7 +472,7 @@ def _json(
     verb: str,
     path: str,
     fields: Mapping[str, str],
-    files: Mapping[str, tuple[str, bytes]],
+    files: Files,
 ) -> Any:
     status, answer = _posted(model, verb, path, fields, files)
     try:
@@ -374,13 +489,13 @@ def _posted(
     verb: str,
     path: str,
     fields: Mapping[str, str],
-    files: Mapping[str, tuple[str, bytes]],
+    files: Files,
 ) -> tuple[int, bytes]:
     kind, body = _form(fields, files)
     return model.line.fetch(verb, path, body, kind)
 
 
-def _form(fields: Mapping[str, str], files: Mapping[str, tuple[str, bytes]]) -> tuple[str, bytes]:
+def _form(fields: Mapping[str, str], files: Files) -> tuple[str, bytes]:
     """Content type and body of a form with texts and files."""
     limit = uuid4().hex
     parts = [(f'name="{name}"', text.encode()) for name, text in fields.items()]

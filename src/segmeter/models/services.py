@@ -45,7 +45,8 @@ class ServiceModel:
         `http://host:port` and a path where the service has one.
     protocol
         `segmeter` (what `segmeter models serve` speaks), `label-studio` or `cvat` for images;
-        `monai-label` or `nninteractive` (the server of its 3D Slicer extension) for volumes.
+        `monai-label` or `nninteractive` (its own server, or that of its 3D Slicer extension) for
+        volumes.
     timeout
         Seconds to wait for an answer.
     label
@@ -69,14 +70,20 @@ class ServiceModel:
         self.address, self.protocol, self.label = address.rstrip("/"), protocol, label
         self.model = model
         self.line = Line(self.address, float(timeout))
-        self.holds: object = None  # the encoded scene whose volume a server with one session has
+        self.holds: object = None  # the encoded scene whose volume a server's session has
+        self.session: Any = None  # with nnInteractive's own server
 
     @cached_property
     def card(self) -> ModelCard:
         """Asked of the service where its protocol has an answer."""
         if self.protocol != "segmeter":
-            abilities = {"click", "box"} if self.protocol != "monai-label" else {"click"}
-            abilities |= {"volume"} if self.protocol in _OF_VOLUMES else set()
+            from segmeter.models.service_protocols import monai_model
+
+            abilities = {"click", "box", "scribble", "volume"}
+            if self.protocol not in _OF_VOLUMES:
+                abilities = {"click", "box"}
+            elif self.protocol == "monai-label" and monai_model(self)[1]["type"] != "scribbles":
+                abilities = {"click", "volume"}
             about = f"the service at {self.address} by the protocol of {self.protocol}"
             return ModelCard(self.address, about, frozenset(abilities), family="service")
         said = self.line.call("GET", "/")

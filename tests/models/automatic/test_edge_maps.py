@@ -35,7 +35,7 @@ def test_the_strongest_mask_wins_and_the_map_is_stretched(told: Any, logits: Any
     assert np.abs(framed - told["bzp5_max"]).max() <= 1e-5
 
 
-def test_sound_keeps_the_gradient_of_the_mask_that_won(told: Any, logits: Any) -> None:
+def test_corrected_keeps_the_gradient_of_the_mask_that_won(told: Any, logits: Any) -> None:
     found = edge_map(logits, logits.shape[1:], "corrected")
     assert np.abs(stretched(found.strength, "corrected") - told["sound_magnitude"]).max() <= 1e-5
     assert (found.winner == told["sound_argmax"]).all()
@@ -61,7 +61,7 @@ def test_the_frame_is_an_edge_as_published_only() -> None:
     assert not (one & square).any()
 
 
-def test_a_map_of_one_value_has_no_number_as_published_and_stays_zero_when_sound() -> None:
+def test_a_map_of_one_value_has_no_number_as_published_and_stays_zero_when_corrected() -> None:
     flat = np.zeros((5, 5), dtype=np.float32)
     assert np.isnan(stretched(flat)).all()
     assert (stretched(flat, "corrected") == 0).all()

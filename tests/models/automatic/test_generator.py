@@ -31,7 +31,7 @@ def scene(shape: tuple[int, int] = SHAPE) -> Scene:
 
 
 def blobs(options: Options) -> list[Any]:
-    return generate(catalogue.models.make("blobs"), scene(), options)
+    return generate(catalogue.models.make("synthetic-blobs"), scene(), options)
 
 
 class Strange:
@@ -88,7 +88,7 @@ def test_bad_settings_are_refused_before_anything_is_loaded(spec: str, said: str
         catalogue.methods.make(spec)
 
 
-def test_sound_removes_masks_that_cover_the_image_and_empty_ones() -> None:
+def test_corrected_removes_masks_that_cover_the_image_and_empty_ones() -> None:
     published, corrected = (blobs(replace(OPEN, protocol=r)) for r in ("published", "corrected"))
     whole = SHAPE[0] * SHAPE[1]
     assert any(m.mask.area >= 0.95 * whole for m in published)
@@ -98,7 +98,7 @@ def test_sound_removes_masks_that_cover_the_image_and_empty_ones() -> None:
     assert all(m.mask.area < 0.95 * whole for m in papers)
 
 
-def test_sound_clicks_at_pixel_centres_and_published_half_a_pixel_beside() -> None:
+def test_corrected_clicks_at_pixel_centres_and_published_half_a_pixel_off() -> None:
     square = Mask.box((10, 20), (2, 2), (6, 6))
     places = {}
     for protocol in ("published", "corrected"):
@@ -108,7 +108,7 @@ def test_sound_clicks_at_pixel_centres_and_published_half_a_pixel_beside() -> No
     assert places == {"published": [(5.0, 10.0)], "corrected": [(4.5, 9.5)]}
 
 
-def test_sound_boxes_count_pixels() -> None:
+def test_corrected_boxes_count_pixels() -> None:
     square = Mask.box((10, 20), (2, 3), (6, 10))
     (one,) = generate(Strange(square), scene((10, 20)), replace(OPEN, points=1))
     assert one.record("published")["bbox"] == [3, 2, 6, 3]
@@ -116,7 +116,9 @@ def test_sound_boxes_count_pixels() -> None:
     assert one.record("corrected")["cleaned"] is False
 
 
-def test_a_mask_of_small_islands_only_keeps_its_largest_as_published_and_goes_when_sound() -> None:
+def test_a_mask_of_small_islands_only_keeps_its_largest_as_published_and_goes_when_corrected() -> (
+    None
+):
     bits = np.zeros((30, 40), dtype=bool)
     bits[3:5, 3:8] = bits[20:23, 20:25] = True
     model, options = Strange(Mask.of(bits)), replace(OPEN, points=1, smallest=50)
@@ -160,7 +162,7 @@ def test_refining_needs_a_model_that_can() -> None:
 
 
 def test_blobs_answer_clicks_as_they_answer_grids() -> None:
-    encoded = catalogue.models.make("blobs").encode(scene())
+    encoded = catalogue.models.make("synthetic-blobs").encode(scene())
     points = np.array([[40.0, 40.0], [60.2, 91.7], [5.0, 150.0]])
     together = encoded.candidates(points, 0.0)
     alone = encoded.predict([Request((Click((y, x)),)) for y, x in points])
@@ -169,7 +171,7 @@ def test_blobs_answer_clicks_as_they_answer_grids() -> None:
 
 
 def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
-    model, crop = catalogue.models.make("blobs"), Crop(0, 0, SHAPE[1], SHAPE[0])
+    model, crop = catalogue.models.make("synthetic-blobs"), Crop(0, 0, SHAPE[1], SHAPE[0])
     whole, compact = (
         crop_candidates(model, scene(), crop, OPEN, compact=flag) for flag in (False, True)
     )
@@ -191,7 +193,7 @@ def test_several_filters_share_one_look() -> None:
 
         def encode(self, scene: Scene) -> Any:
             self.looks += 1
-            return catalogue.models.make("blobs").encode(scene)
+            return catalogue.models.make("synthetic-blobs").encode(scene)
 
     settings = [
         replace(OPEN, protocol=protocol, crops=1, score=score, stability=stable, box_nms=nms,
@@ -213,7 +215,7 @@ def test_several_filters_share_one_look() -> None:
 
 
 def test_settings_that_ask_the_model_otherwise_do_not_share_a_look() -> None:
-    model = catalogue.models.make("blobs")
+    model = catalogue.models.make("synthetic-blobs")
     for other in (replace(OPEN, points=3), replace(OPEN, protocol="corrected")):
         with pytest.raises(BadInput, match="share a look differ in"):
             generate_each(model, scene(), [OPEN, other])
@@ -244,7 +246,7 @@ def test_a_model_without_a_single_output_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["published", "corrected"])
-def test_cleaned_masks_keep_their_scores_and_only_sound_says_so(protocol: Any) -> None:
+def test_cleaned_masks_keep_their_scores_and_only_corrected_marks_them(protocol: Any) -> None:
     before = Options(points=8, score=0.0, stability=0.5, box_nms=1.0, protocol=protocol)
     after = blobs(replace(before, smallest=60))
     known = {(m.point, m.score, m.stability) for m in blobs(before)}

@@ -218,7 +218,7 @@ def test_stability_falls_with_the_offset(
     assert (more.strict <= less.strict).all()
 
 
-def test_boxes_one_pixel_wide_are_never_removed_as_published_and_are_when_sound() -> None:
+def test_boxes_one_pixel_wide_are_never_removed_as_published_and_are_when_corrected() -> None:
     boxes, scores = [[3, 0, 3, 9], [3, 0, 3, 9]], [0.9, 0.8]
     assert suppress_boxes(boxes, scores, 0.7).tolist() == [0, 1]
     assert suppress_boxes(boxes, scores, 0.7, "corrected").tolist() == [0]
@@ -240,7 +240,7 @@ def test_a_ring_and_the_disc_inside_it_stay_apart_by_their_masks() -> None:
     assert suppress_masks(masks, [0.9, 0.8], 0.7).tolist() == [0, 1]
 
 
-def test_holes_joined_across_corners_are_one_as_published_and_two_when_sound() -> None:
+def test_holes_joined_across_corners_are_one_as_published_and_two_when_corrected() -> None:
     bits = np.ones((12, 12), dtype=bool)
     bits[3:5, 3:5] = bits[5:7, 5:7] = False
     assert clean_mask(bits, 5)[1] is False

@@ -92,7 +92,7 @@ def test_stability_is_the_share_a_stricter_threshold_keeps() -> None:
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_the_sound_policy_is_the_same_for_all(second: bool) -> None:
+def test_the_corrected_policy_is_the_same_for_all(second: bool) -> None:
     encoded = encode(second, masks="corrected")
     first, later, box = encoded.predict(
         [Request(ONE), Request(TWO), Request((Box((2, 2), (9, 9)),))]

@@ -38,7 +38,7 @@ def test_medical_networks_see_percentiles_of_what_is_above_zero(mr):
     assert np.allclose(found, scaled)
 
 
-def test_hounsfield_units_above_zero_only_are_a_mistake_that_sound_does_not_make():
+def test_hounsfield_units_above_zero_only_are_a_mistake_that_corrected_does_not_make():
     """Fat and lung lie below zero: published throws them away, corrected shows a window."""
     ct = np.linspace(-1000, 400, 600).round().astype(np.int16).reshape(2, 15, 20)
     assert looks_like_ct(ct)

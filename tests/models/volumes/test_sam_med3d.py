@@ -57,7 +57,7 @@ def test_a_cube_is_cut_and_pasted_where_it_lies():
     assert np.array_equal(whole, np.where(np.indices(values.shape).max(0) < 3, values, 0))
 
 
-def test_places_of_published_and_sound_differ_as_the_specification_says(network):
+def test_places_of_published_and_corrected_differ_as_the_specification_says(network):
     """30 slices of 5 mm: slice 28 is 94 in the published code and 94.5 by voxel centres."""
     made = volume()
     published = SamMed3dEncodedScene(network, made, "published")

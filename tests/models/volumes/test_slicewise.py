@@ -20,7 +20,7 @@ from segmeter.core.scenes import Header, Target, Volume
 from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.models.volumes.preparation import CT_WINDOW
 from segmeter.models.volumes.slices import EncodesTogether, SliceRequest, turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
@@ -93,7 +93,7 @@ class Together(Watching):
         return [self.encode(image) for image in images]
 
 
-def test_slices_are_copied_to_three_channels_only_for_models_that_look_one_by_one():
+def test_slices_are_copied_to_three_channels_only_for_models_that_encode_one_by_one():
     requests = [Request((Click((2, 5, 5)), Click((4, 3, 3))))]
     alone, several = Watching(), Together()
     one, other = (
@@ -181,7 +181,7 @@ def test_published_remembers_only_the_slices_of_the_last_answer():
     assert shown["published"] - shown["corrected"] == Mask.empty(SHAPE[1:])
 
 
-def test_published_lists_the_newest_round_first_and_sound_the_oldest():
+def test_published_lists_the_newest_round_first_and_corrected_the_oldest():
     """As IntRaBench's code merges prompts with earlier ones (its golden runs say so)."""
     spots = Click((1, 4, 4)), Click((1, 10, 15)), Click((1, 15, 20))
     for protocol, order in (("published", spots[::-1]), ("corrected", spots)):
@@ -270,7 +270,7 @@ def test_a_session_answers_in_its_own_protocol():
     assert shown["published"].area < shown["corrected"].area
 
 
-def test_players_of_both_protocols_may_play_together():
+def test_sessions_of_both_protocols_may_run_together():
     made, target = volume(), Target("a", Mask.box(SHAPE, (1, 2, 2), (5, 18, 28)))
     encoded = Slicewise(Bright()).encode(made).in_protocol("corrected", "without")
     simulated_sessions = [
@@ -373,7 +373,9 @@ def test_the_oracle_shows_its_target_on_volumes():
     scene = catalogue.datasets.make("mini-volumes").load("hippocampus_001")
     user = catalogue.users.make("box-per-slice")
     for protocol in ("corrected", "published"):
-        encoded = Slicewise(catalogue.models.make("oracle")).encode(scene).in_protocol(protocol)
+        encoded = (
+            Slicewise(catalogue.models.make("synthetic-oracle")).encode(scene).in_protocol(protocol)
+        )
         simulated_sessions = [SimulatedSession(target, user, protocol) for target in scene.targets]
         records = simulate(scene, encoded, simulated_sessions, 1, lambda target, mask: {})
         assert [r.rounds[-1].mask == r.simulated.target.mask for r in records] == [True, True]

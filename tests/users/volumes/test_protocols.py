@@ -43,7 +43,7 @@ def free(seed: int = 0) -> FreeDraws:
     return FreeDraws(np.random.default_rng(seed))
 
 
-def test_m4_fallback_clicks_on_false_positives_are_negative_in_sound() -> None:
+def test_m4_fallback_clicks_on_false_positives_are_negative_in_corrected() -> None:
     # The target's outline lies far from the false positive part, so that no stroke can be drawn.
     target, prediction = block((5, 10, 2), (15, 12, 4)), block((5, 10, 20), (15, 11, 28))
     both = target.dense() | prediction.dense()
@@ -67,7 +67,7 @@ def answers_one_pixel_narrower(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]
     return found
 
 
-def test_m6_neighbours_get_the_box_of_the_answer_in_sound() -> None:
+def test_m6_neighbours_get_the_box_of_the_answer_in_corrected() -> None:
     target = block((4, 10, 10), (9, 16, 20))
     middle = 6
     copied = box_propagation(target, answers_one_pixel_narrower, "published")
@@ -77,7 +77,7 @@ def test_m6_neighbours_get_the_box_of_the_answer_in_sound() -> None:
     assert {b.low[0]: b for b in asked}[middle + 1].low[2] == seed.low[2] + 1
 
 
-def test_m7_no_slice_goes_without_a_prompt_for_lack_of_seeds_in_sound() -> None:
+def test_m7_no_slice_goes_without_a_prompt_for_lack_of_seeds_in_corrected() -> None:
     target = block((4, 10, 10), (11, 11, 12))  # two pixels a slice: two seeds, not five
 
     def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
@@ -90,7 +90,7 @@ def test_m7_no_slice_goes_without_a_prompt_for_lack_of_seeds_in_sound() -> None:
     assert {int(c.point[0]) for c in published} == {7, 8, 9, 10}
 
 
-def test_m8_sound_looks_for_the_worst_plane_on_both_axes() -> None:
+def test_m8_corrected_looks_for_the_worst_plane_on_both_axes() -> None:
     target = block((4, 10, 10), (14, 16, 16))
     # A sheet of false positives at fixed x: few in any plane of fixed y.
     sheet = block((4, 2, 17), (14, 28, 18))
@@ -104,7 +104,7 @@ def test_m8_sound_looks_for_the_worst_plane_on_both_axes() -> None:
     assert by_x.plane == (2, 17)
 
 
-def test_m9_sound_draws_along_z_and_keeps_all_positive_points() -> None:
+def test_m9_corrected_draws_along_z_and_keeps_all_positive_points() -> None:
     target = block((2, 10, 8), (14, 13, 20))
     published = scribble_correction_3d(
         target, Mask.empty(target.shape), PublishedDraws(), "published"
@@ -121,7 +121,7 @@ def test_m9_sound_draws_along_z_and_keeps_all_positive_points() -> None:
     assert len(one.clicks) == 1
 
 
-def test_m17_centre_points_are_ordered_along_z_in_sound_and_along_x_as_an_option() -> None:
+def test_m17_centre_points_are_ordered_along_z_in_corrected_and_along_x_as_an_option() -> None:
     bits = np.zeros((20, 30, 30), bool)
     for z in range(4, 15):  # a line that runs back in x while z grows
         bits[z, 14:17, 24 - z : 27 - z] = True
@@ -133,7 +133,7 @@ def test_m17_centre_points_are_ordered_along_z_in_sound_and_along_x_as_an_option
     assert [c.point for c in along_z] != [c.point for c in along_x]
 
 
-def test_m19_sound_draws_belong_to_the_generator_and_published_ones_to_seed_one() -> None:
+def test_m19_corrected_draws_belong_to_the_generator_and_published_ones_to_seed_one() -> None:
     target = block((4, 10, 10), (9, 25, 25))
     one, other = np.random.default_rng(1), np.random.default_rng(2)
     assert points_per_slice(target, 1, draws_of("published", one)) == points_per_slice(
@@ -144,7 +144,7 @@ def test_m19_sound_draws_belong_to_the_generator_and_published_ones_to_seed_one(
     )
 
 
-def test_m20_slices_draw_independently_in_sound() -> None:
+def test_m20_slices_draw_independently_in_corrected() -> None:
     # Equal slices: the same random word picks the same pixel in each of them.
     target, prediction = block((4, 10, 10), (12, 20, 20)), Mask.empty((20, 30, 30))
     published = point_per_wrong_slice(target, prediction, PublishedDraws())
@@ -163,7 +163,7 @@ def test_m22_the_centre_can_be_that_of_the_box_of_the_mass_or_the_deepest() -> N
     assert len({centre_of(mask, "box"), centre_of(mask, "mass"), centre_of(mask, "edt")}) == 3
 
 
-def test_m23_seed_slices_are_spaced_among_the_targets_own_in_sound() -> None:
+def test_m23_seed_slices_are_spaced_among_the_targets_own_in_corrected() -> None:
     gap = Mask.of(
         block((0, 10, 10), (3, 15, 15)).dense() | block((17, 10, 10), (20, 15, 15)).dense()
     )

@@ -259,7 +259,7 @@ def test_names_tell_options_apart_and_can_be_typed_again() -> None:
     assert len({catalogue.users.make(n).name for n in STATIC.values()}) == len(STATIC)
 
 
-def test_sound_sessions_are_the_same_whoever_plays_beside(volumes: Path) -> None:
+def test_corrected_sessions_are_the_same_whichever_others_run(volumes: Path) -> None:
     case, fake = cases(volumes)["ring"], fakes(volumes)["F1"]
     user = catalogue.users.make("scribble-refinement?start=point-interpolation&n=5")
     first, second = (played(case, fake, user, 4, "corrected") for _ in range(2))

@@ -297,11 +297,11 @@ def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
     last = np.where(first == 0, group.rounds, first).astype(float)
     lead = comparison.goals.lead
     last = group.unless_met(lead, last)
-    played = np.arange(1, group.rounds + 1) <= last[:, None]
+    active = np.arange(1, group.rounds + 1) <= last[:, None]
     drawn = group.unless_met(lead, np.where(first == 0, cost.drawing(group.outline_px), 0.0))
     return {
         "finding the object" + (" and reviewing it" if cost.review else ""): cost.per_object,
-        "giving prompts": float((group.spoken * played).sum(axis=1).mean()),
+        "giving prompts": float((group.spoken * active).sum(axis=1).mean()),
         "drawing by hand": float(drawn.mean()),
     }
 

@@ -231,6 +231,7 @@ def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
         values=lambda g: g.unless_met(goal, rounds_to(*g.towards(goal))),
         of=ClickSessions,
         tested="yes" if lead else "on request",
+        effort="clicks" if lead else "",
     )
 
 
@@ -282,6 +283,7 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
         values=lambda g: _with_touch_up(g, goal)[0],
         of=ClickSessions,
         tested="yes" if lead else "on request",
+        effort="seconds" if lead else "",
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import Key, rows_played
+from segmeter.benchmarks.report_parts import Key, session_rows
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core.benchmarks import Results, Row
@@ -105,8 +105,8 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
 
 
 def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Frame]:
-    played = rows_played(run, group, key, (group.user,))
-    rows = [row for row in played if not row["stopped"] or row["round"] == 1]
+    every = session_rows(run, group, key, (group.user,))
+    rows = [row for row in every if not row["stopped"] or row["round"] == 1]
     if any(row["mask"] is None for row in rows):
         return []
     try:

@@ -80,7 +80,7 @@ def test_proposals_are_ranked_by_the_mean_of_score_and_stability() -> None:
     assert len(ranked(kept, 0.9, 5)) == 5
 
 
-def test_empty_masks_come_last_as_published_and_not_at_all_when_sound() -> None:
+def test_empty_masks_come_last_as_published_and_not_at_all_when_corrected() -> None:
     kept = candidates()
     published, corrected = (kept.take(ranked(kept, 0.9, 1000, r)).stability for r in BOTH)
     empty = np.isnan(published)
@@ -114,7 +114,7 @@ def test_classes_that_were_not_searched_for_make_no_difference_to_recall() -> No
 
 
 def test_wrong_settings_and_data_are_refused() -> None:
-    plan = Plan("proposals", (Spec("blobs"),), (Spec("mine"),))
+    plan = Plan("proposals", (Spec("synthetic-blobs"),), (Spec("mine"),))
     for options, said in (
         ({"points": 0}, "from 1, not 0"),
         ({"nms": 2.0}, "from 0 to 1, not 2.0"),
@@ -216,5 +216,5 @@ def test_a_plan_keeps_all_options() -> None:
 
 
 def filled(**options: Any) -> Plan:
-    plan = Plan("proposals", (Spec("blobs"),), (Spec("mine"),), options=options)
+    plan = Plan("proposals", (Spec("synthetic-blobs"),), (Spec("mine"),), options=options)
     return Proposals().plan(plan)
