@@ -47,6 +47,7 @@ __all__ = [
     "Sweeps",
     "SweptByRegions",
     "WithWeights",
+    "WritesChallengeTable",
     "capability",
     "capable",
     "prompts_given_by",
@@ -238,6 +239,15 @@ class ShowsVolumes(Protocol):
 
     def shown(self, scene: Any) -> tuple[Any, str]:
         """Grey values 0 to 255, and modality and window in a sentence."""
+        ...
+
+
+@capability
+class WritesChallengeTable(Protocol):
+    """A benchmark that writes a model's results as the table that a challenge expects."""
+
+    def challenge_table(self, run: Any, model: str, protocol: str) -> str:
+        """CSV with the challenge's own columns, a line per case."""
         ...
 
 
