@@ -228,7 +228,7 @@ def _compressed(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], window:
     return file.getvalue()
 
 
-_LONGEST_PATH = 2000  # characters; beyond, the outline is drawn coarser
+_LONGEST_PATH = 3000  # characters; beyond, the outline is drawn coarser
 
 
 def outline_path(mask: Mask, scale: float) -> str:
