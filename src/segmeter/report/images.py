@@ -6,6 +6,7 @@ import colorsys
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -275,7 +276,7 @@ def _joined(contours: list[npt.NDArray[np.float64]], tolerance: float) -> str:
     return "".join(pieces)
 
 
-def _relative(points: npt.NDArray[np.float32]) -> str:
+def _relative(points: npt.NDArray[Any]) -> str:
     """A closed route by steps from each place to the next, in tenths of a pixel: half as long.
 
     >>> _relative(np.array([(0, 0), (2.5, 1), (2, 0)], dtype=np.float32))
