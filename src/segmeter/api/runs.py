@@ -111,10 +111,7 @@ class Run(StoredRun):
             yield row, mask.dense()
 
     def compare(
-        self,
-        protocol: str = "corrected",
-        by: str | None = None,
-        groups: str | Path | None = None,
+        self, protocol: str = "corrected", by: str | None = None, groups: str | Path | None = None
     ) -> list[Any]:
         """Differences between models on the same targets, with corrected p values.
 
@@ -336,11 +333,7 @@ class Run(StoredRun):
         return _written(place, render(page))
 
     def _report_sections(
-        self,
-        by: str | None,
-        groups: str | Path | None,
-        objects: int | None,
-        rate: float | None,
+        self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
     ) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
         from segmeter.report.writing import sections_of

@@ -7,40 +7,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.api import printable
-from segmeter.cli._options import (
-    AsJson,
-    By,
-    Cost,
-    Data,
-    GoalChoice,
-    GroupsFile,
-    RunAddress,
-    Trust,
-)
+from segmeter.cli._options import AsJson, By, Cost, Data, GoalChoice, GroupsFile, RunAddress, Trust
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import Exit, app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Where to write; inside RUN by default.")
-]
-Kind = Annotated[
-    str, typer.Option("--format", help="html, or all its tables as csv, markdown or latex.")
-]
+Out = Annotated[Path | None, Option("--out", "-o", help="Where to write; inside RUN by default.")]
+Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
 Objects = Annotated[
-    int | None,
-    typer.Option("--objects", min=1, help="Add what annotating so many objects would cost."),
+    int | None, Option("--objects", min=1, help="Add what annotating so many objects would cost.")
 ]
 Sheet = Annotated[
-    bool, typer.Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
+    bool, Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
 ]
-Rate = Annotated[
-    float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
-]
+Rate = Annotated[float | None, Option("--rate", min=0, help="Money per hour (with --objects).")]
 
 
 @app.command()

@@ -15,15 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Volume
-from segmeter.core.sections import (
-    Block,
-    Frame,
-    Illustration,
-    Note,
-    Replay,
-    Section,
-    Slices,
-)
+from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section, Slices
 from segmeter.core.wording import counted
 from segmeter.report.elements import filled
 from segmeter.report.page import Page, render

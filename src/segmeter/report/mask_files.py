@@ -74,11 +74,7 @@ class _OnAFile(Protocol):
 
 
 def export_masks(
-    run: Run,
-    folder: Path,
-    kind: str | None = None,
-    rounds: Rounds = "last",
-    images: bool = True,
+    run: Run, folder: Path, kind: str | None = None, rounds: Rounds = "last", images: bool = True
 ) -> list[MaskFile]:
     """Write the masks of a run as files, or as lists of an annotation tool.
 
