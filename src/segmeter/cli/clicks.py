@@ -66,7 +66,7 @@ MasksFolder = Annotated[
 # Options of `clicks compare`
 ClicksFile = Annotated[Path, Option("--clicks", help="Clicks or previews file (CSV).")]
 Compare = Annotated[
-    str, Option("--compare", help="devices, modes, halves (people and people), or maps.")
+    str, Option("--compare", help="devices, modes, halves (people and people), maps, or scribbles.")
 ]
 Maps = Annotated[
     list[str] | None, Option("--map", help="Click map to judge; a network's weights as name=FILE.")
