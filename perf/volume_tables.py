@@ -55,7 +55,7 @@ def rotate_headers(data: Path, out: Path) -> None:
         for path in sorted((data / name).rglob("*.nii.gz")):
             target = out / path.relative_to(data)
             target.parent.mkdir(parents=True, exist_ok=True)
-            image: Any = nibabel.load(path)  # type: ignore[attr-defined]  # exported lazily
+            image: Any = nibabel.load(path)
             affine = np.diag([-1.0, -1.0, 1.0, 1.0]) @ image.affine
             made = nibabel.Nifti1Image(np.asanyarray(image.dataobj), affine)
             made.to_filename(target)

@@ -20,7 +20,7 @@ from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, kind_of, round_from_json, round_to_json
 from segmeter.core.rows import RESPONSES
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.obedience import Response, responses
@@ -80,7 +80,12 @@ def simulate_all(
 def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
     """The encoded scene, and the seconds that took."""
     start = perf_counter()
-    encoded = model.encode(scene)
+    try:
+        encoded = model.encode(scene)
+    except BadInput as error:
+        if isinstance(scene, Volume) and "volume" not in model.card.abilities:
+            raise BadInput(f"{error}; evaluate volumes with 'segmeter run volumes'") from error
+        raise
     return encoded, perf_counter() - start
 
 

@@ -234,10 +234,10 @@ class ChoosesUsers(Protocol):
 
 @capability
 class ShowsVolumes(Protocol):
-    """A benchmark that shows volumes in the window that its models see."""
+    """A benchmark that shows its sessions on volumes slice by slice."""
 
-    def shown(self, scene: Any) -> tuple[Any, str]:
-        """Grey values 0 to 255, and modality and window in a sentence."""
+    def session_slices(self, scene: Any, target: str, rows: Sequence[Any]) -> Any:
+        """The `Slices` of one session, from its rows; a `Note` where it cannot be shown."""
         ...
 
 
@@ -323,6 +323,11 @@ class KnowsItsScan(Protocol):
 
     @property
     def window(self) -> tuple[float, float] | None: ...
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
+        ...
 
 
 class Team(Protocol):

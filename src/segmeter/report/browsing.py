@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
@@ -22,7 +22,6 @@ from segmeter.core.sections import (
     Note,
     Replay,
     Section,
-    Slices,
 )
 from segmeter.core.wording import counted
 from segmeter.report.elements import filled
@@ -60,6 +59,7 @@ class Sessions:
         if not measure or "target" not in columns:
             raise BadInput(f"runs of '{run.plan.benchmark}' have no sessions to browse")
         self.measure = measure
+        self.volumes = isinstance(run.benchmark, ShowsVolumes)
         area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
@@ -74,10 +74,11 @@ class Sessions:
         self._connection.register(
             "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
         )
-        self._connection.execute("""
+        none = "true" if self.volumes else "area is null"  # sizes are COCO's, of images
+        self._connection.execute(f"""
             create table sessions as select *,
                 case when reached then 'reached' else 'failed' end as result,
-                case when area is null then '' when area < 1024 then 'small'
+                case when {none} then '' when area < 1024 then 'small'
                      when area < 9216 then 'medium' else 'large' end as size
             from made""")
 
@@ -125,6 +126,7 @@ class Sessions:
             title=f"Sessions of {PurePath(self.run.address).name}",
             goal=f"{100 * self.goal:g} % {_QUALITY[self.measure]}",
             measure=_QUALITY[self.measure],
+            size="voxels" if self.volumes else "area, px",
             choices=self.choices(),
             asked=dict(asked),
             sorts=list(_SORTS),
@@ -171,22 +173,11 @@ class Sessions:
         if any(row.get("mask") is None for row in rows):
             return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
         if isinstance(scene, Volume) and isinstance(self.run.benchmark, ShowsVolumes):
-            grey, seen = self.run.benchmark.shown(scene)
-            z, y, x = scene.spacing_mm or (1.0, 1.0, 1.0)
-            steps = list(_steps(rows, scene.shape))
-            return Slices("session", key["scene"], grey, steps, ground_truth, (z, y, x), seen)
+            slices: Block = self.run.benchmark.session_slices(scene, key["target"], rows)
+            return slices
         frames = [_frame(row, ground_truth.shape) for row in rows]
         image = Illustration(pixels, close=True)
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
-
-
-def _steps(rows: Sequence[Mapping[str, Any]], shape: Sequence[int]) -> Iterator[Frame]:
-    """The rounds of a session on a volume; those after the user stopped are left out."""
-    for row in rows:
-        if not row["stopped"] or row["round"] == 1:
-            mask = Mask.decoded(row["mask"], tuple(shape))
-            spent = f"{row['interactions']:.0f} interactions so far"
-            yield Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
 
 
 def _object(scene: str, target: str) -> str:

@@ -17,6 +17,7 @@ from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
+from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core import catalogue
 from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.catalogue import Spec
@@ -27,7 +28,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Note, Section, Slices, Table
+from segmeter.core.sections import Note, Section, Slices, Table, Value
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
@@ -416,4 +417,25 @@ def test_sessions_on_volumes_can_be_browsed_by_their_dice(run: Run) -> None:
     asked = {k: rows[0][k] for k in ("model", "dataset", "scene", "target", "user", "protocol")}
     page = sessions.session(asked)
     assert "replay slices" in page
-    assert "MR, shown from" in page
+    assert "MR, shown to networks from" in page
+    assert '"numbers":[["k",0,1]' in page.replace("&#34;", '"')
+    assert "data-level" in page
+
+
+def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
+    from segmeter.stats.effort import CostModel
+
+    section = run.benchmark.cost_section(run, 3600, 10.0)
+    assert section is not None
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    heads = [column.title for column in table.columns]
+    assert heads == ["way", "time", "waiting", "money", "saved", "conclusion"]
+    found = [g for g in groups(run) if g.protocol == "corrected"]
+    ways = sorted(f"{g.model}, {typed(g.user)}" for g in found)
+    assert sorted(str(row[0]) for row in table.rows[:-1]) == ways
+    assert table.rows[-1][0] == "all by hand"
+    hand = float(found[0].by_hand.mean()) + CostModel().per_object
+    by_hand = table.rows[-1]
+    assert by_hand[1] == Value(pytest.approx(hand))  # type: ignore[arg-type]  # compares by value
+    assert by_hand[3] == Value(pytest.approx(10 * hand))  # type: ignore[arg-type]
+    assert all(row[-1] == "too few scans to test" for row in table.rows[:-1])

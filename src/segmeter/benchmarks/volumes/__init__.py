@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
@@ -22,7 +22,7 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Section
+from segmeter.core.sections import Block, Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
@@ -131,22 +131,10 @@ class Volumes(Declared):
             raise BadInput(takes_none(segmenter))
         return found
 
-    def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
-        """As in every benchmark; no limits and no p value below six patients or scans."""
-        from segmeter.benchmarks.volumes.sections import without_limits
-        from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
+    def session_slices(self, scene: Volume, target: str, rows: Sequence[Row]) -> Block:
+        from segmeter.benchmarks.volumes.cases import session_slices
 
-        many: dict[str, set[str]] = {}
-        for group in self.groups(run):
-            many.setdefault(group.dataset, set()).update(group.clusters)
-        found = Declared.differences(self, run, names)
-        return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
-
-    def shown(self, scene: Volume) -> tuple[Any, str]:
-        """A volume as its viewers show it, with its modality and window."""
-        from segmeter.benchmarks.volumes.cases import grey_values
-
-        return grey_values(scene)
+        return session_slices(scene, target, rows)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""
@@ -178,6 +166,11 @@ class Volumes(Declared):
             "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
             "interactions",
         )
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
+        from segmeter.benchmarks.volumes.sections import project_section
+
+        return project_section(run, objects, rate)
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.volumes.sections import sections

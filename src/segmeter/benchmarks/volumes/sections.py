@@ -10,7 +10,14 @@ import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
-from segmeter.benchmarks.report_parts import column_of, difference_section, difference_table
+from segmeter.benchmarks.report_parts import (
+    Way,
+    column_of,
+    cost_of,
+    cost_section,
+    difference_section,
+    difference_table,
+)
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
@@ -18,10 +25,10 @@ from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     FEWEST,
-    FEWEST_PAIRS,
     VolumeSessions,
     dice_within,
     goals_of,
+    limits_of,
     never,
     per_case,
     seconds_until,
@@ -53,7 +60,7 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
-from segmeter.stats.intervals import Resampling
+from segmeter.stats.effort import waiting_to
 from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
 
@@ -171,17 +178,15 @@ def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
     values = [per_case(g, g.dice[:, -1]) for g in once]
     known = all(len(set(cases)) >= FEWEST for _, cases in values)
     limits = [
-        Resampling(cases, seed=g.dataset).limits(v[:, None])
-        for (v, cases), g in zip(values, once, strict=True)
-        if known
+        limits_of(v, cases, g.dataset) for (v, cases), g in zip(values, once, strict=True) if known
     ]
     return Points(
         model,
         [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
         [float(v.mean()) for v, _ in values],
         [g.prompter_label for g in once],
-        [float(low[0]) for low, _ in limits] if known else None,
-        [float(high[0]) for _, high in limits] if known else None,
+        [found.low for found in limits] if known else None,
+        [found.high for found in limits] if known else None,
     )
 
 
@@ -275,6 +280,32 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
     return Section("Hardest objects", text, blocks)
 
 
+def project_section(run: Results, objects: int, rate: float | None) -> Section:
+    """What so many objects cost with each model and prompter, to the last goal."""
+    benchmark, goal, cost = Volumes(), goals_of(run)[-1], cost_of(run)
+    numbers, card = benchmark.numbers(run), seconds_until(goal)
+    lead = run.plan.leading_protocol
+    found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
+    tables: dict[str, list[Way]] = {}
+    for dataset, members in _sets([g for g in found if g.protocol == lead]):
+        for group in members:
+            seconds = card.compared(group)
+            assert seconds is not None  # all groups are of volumes
+            waited = waiting_to(group.dice, group.waited, np.zeros(group.size), goal / 100)
+            tables.setdefault(dataset, []).append(
+                Way(
+                    f"{group.model}, {typed(group.user)}",
+                    Value.of(numbers[group.key, card.name]),
+                    Value(float(waited.mean())),
+                    seconds,
+                    cost.per_object + group.by_hand,
+                    group.clusters,
+                    dataset,
+                )
+            )
+    return cost_section(tables, objects, rate, _units(found))
+
+
 def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:
     sets: dict[str, list[VolumeSessions]] = {}
     for group in found:
@@ -341,23 +372,12 @@ def against_best(
         swapped = [replace(group, model=group.user, user=model) for group in mine]
         pairs = differences_of(swapped, statistics)
         found += [_first(d, best.user) for d in pairs if best.user in (d.first, d.second)]
-    few = len({c for group in groups for c in group.clusters}) < FEWEST_PAIRS
-    return [without_limits(d) if few else d for d in corrected_together(found)]
+    return corrected_together(found)
 
 
 def _first(difference: Difference, user: str) -> Difference:
     """The difference with a user named first."""
-    if difference.first == user:
-        return difference
-    d = difference
-    names = d.second, d.first
-    return replace(d, first=names[0], second=names[1], value=-d.value, low=-d.high, high=-d.low)
-
-
-def without_limits(difference: Difference) -> Difference:
-    """A difference of too few patients: neither limits nor a p value."""
-    nan = float("nan")
-    return replace(difference, low=nan, high=nan, p=1.0, p_holm=1.0)
+    return difference if difference.first == user else difference.turned
 
 
 def seen_as(run: Results) -> str:

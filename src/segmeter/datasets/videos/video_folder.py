@@ -84,7 +84,7 @@ class VideoFolder:
             name=place.resolve().stem or "videos",
             summary="a folder of your own",
             licence="your own",
-            citation="your own",
+            citation="nothing to cite",
             notes=self.recognised,
         )
 

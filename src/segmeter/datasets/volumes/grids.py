@@ -94,6 +94,19 @@ class Grid:
         z, y, x = (float(sides[self._file_axis(w)]) for w in (2, 1, 0))
         return z, y, x
 
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's axis, its index of the first slice, the step.
+
+        >>> Grid((7, 9, 5), np.diag([-1, 1, 2, 1])).slice_numbers
+        (('k', 0, 1), ('j', 0, 1), ('i', 6, -1))
+        """
+        axes = [self._file_axis(w) for w in (2, 1, 0)]
+        flipped = self.axes[1]
+        return tuple(
+            ("ijk"[a], self.size[a] - 1 if flipped[a] else 0, -1 if flipped[a] else 1) for a in axes
+        )
+
     @cached_property
     def scene_affine(self) -> Affine:
         """4 x 4, from the scene's `(z, y, x, 1)` to RAS+ mm."""
