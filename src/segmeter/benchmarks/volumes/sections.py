@@ -281,7 +281,7 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
 
 
 def project_section(run: Results, objects: int, rate: float | None) -> Section:
-    """What so many objects cost with each model and prompter, to the last goal."""
+    """Costs of so many objects with each model and prompter, to the last goal."""
     benchmark, goal, cost = Volumes(), goals_of(run)[-1], cost_of(run)
     numbers, card = benchmark.numbers(run), seconds_until(goal)
     lead = run.plan.leading_protocol
