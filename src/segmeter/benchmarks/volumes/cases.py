@@ -11,6 +11,7 @@ import numpy.typing as npt
 from segmeter.benchmarks.report_parts import Key, rows_played
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
+from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
@@ -113,7 +114,7 @@ def session_slices(scene: Scene, target: str, rows: Sequence[Row]) -> Block:
     voxels, greys, seen = grey_values(scene)
     return Slices(
         re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{target}"),
-        f"{scene.id}, {object_.label or target}: {row['model']}, {row['prompter_label']}",
+        f"{scene.id}, {object_.label or target}: {row['model']}, {typed(row['prompter'])}",
         voxels,
         steps,
         object_.mask,
