@@ -155,8 +155,8 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
     precious.write_text("kept")
     (run / ".lock").unlink()
     (run / ".lock").symlink_to(precious)
-    code, _, err = typed("run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", 2,
-                         "--limit", 2, "--out", run, "--workers", 0)  # fmt: skip
+    code, _, err = typed("run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn",
+                         "--rounds", 2, "--limit", 2, "--out", run, "--workers", 0)  # fmt: skip
     assert code == 2
     assert ".lock' is a link" in err
     assert precious.read_text() == "kept"

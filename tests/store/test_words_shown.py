@@ -40,7 +40,7 @@ def test_a_terminal_is_told_nothing_to_obey() -> None:
 
 
 def test_an_ascii_terminal_gets_the_summary(run: Path) -> None:
-    words = ["-m", "segmeter", "run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn",
+    words = ["-m", "segmeter", "run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn",
              "--rounds", "2", "--limit", "2", "--out", str(run), "--workers", "0"]  # fmt: skip
     plain = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(

@@ -221,7 +221,7 @@ def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> di
 
 def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
     """Which recorded clicks a benchmark leaves out, and if they miss their objects."""
-    from segmeter.clickability.click_files import astray, left_out, unplayed
+    from segmeter.clickability.click_files import astray, left_out, outside_run
     from segmeter.users.replay import NAMES, open_clicks
 
     declared = catalogue.benchmarks.make(plan.benchmark).options
@@ -235,7 +235,7 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
         datasets[name] = data
         scenes[name] = frozenset(plan.scenes_of(str(spec), data.scenes()))
     clicks, _ = open_clicks(path)
-    _tell(tell, path, left_out(clicks, *unplayed(scenes)), astray(clicks, datasets, scenes))
+    _tell(tell, path, left_out(clicks, *outside_run(scenes)), astray(clicks, datasets, scenes))
 
 
 def warn_of_samples(

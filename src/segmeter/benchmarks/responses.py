@@ -46,7 +46,7 @@ _LEAST_DRAWS, _DRAWS, _MOST_ROWS = 100, 400, 2_000_000  # resamples of statistic
 
 @dataclass(frozen=True, slots=True)
 class Responses(Group):
-    """The rounds of a group, a line per object; NaN where a round was not played or not known.
+    """The rounds of a group, a line per object; NaN where a round was not run or is unknown.
 
     `round` numbers the rounds; several users that are reported together follow each other.
     """
@@ -111,7 +111,7 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     rounds = iou.shape[1]
     kinds = tables.lists("kinds_")
     given = np.asarray(kinds.flatten().fill_null("").to_numpy(zero_copy_only=False) != "")
-    played = spread(kinds, given, False, rounds)
+    prompted = spread(kinds, given, False, rounds)
     if quality == "dice":
         iou = iou / (2 - iou)
     unknown = np.full(iou.shape, np.nan)
@@ -134,7 +134,7 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
         protocol,
         tables.keys,
         tables.clusters,
-        *(np.where(played, table, np.nan) for table in every),
+        *(np.where(prompted, table, np.nan) for table in every),
     )
 
 

@@ -91,7 +91,7 @@ def simulate(
         Ends a session once its scores satisfy it; its record then stops there.
 
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> from segmeter.users.error_prompts import CentreClick
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> simulated_sessions = [SimulatedSession(scene.targets[0], CentreClick(), 'corrected')]

@@ -92,7 +92,7 @@ class Session:
     Examples
     --------
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene()
     >>> session = Session(scene, Disc(radius=5).encode(scene))
@@ -199,7 +199,7 @@ def begin_round(
     `seconds` is the time each user took.
 
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> sessions = [Session(scene, encoded), Session(scene, encoded)]

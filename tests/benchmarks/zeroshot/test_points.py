@@ -13,7 +13,7 @@ from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
     OverDatasets,
-    Played,
+    PointSessions,
     played,
     with_means,
 )
@@ -114,7 +114,7 @@ def test_a_random_first_point_lies_on_the_object_and_is_the_same_for_all_workers
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    models = ["oracle", "disc?radius=9", ThreeMasks()]
+    models = ["synthetic-oracle", "disc?radius=9", ThreeMasks()]
     out = tmp_path_factory.mktemp("points") / "run"
     return evaluate(models[:2], ["drawn", "mini"], benchmark="points", out=out, limit=3, workers=0)
 
@@ -168,7 +168,7 @@ def test_weights_of_data_sets_are_equal_whatever_their_size():
 def _played(name, values):
     keys = tuple((str(k), "t") for k in range(len(values)))
     clusters = tuple(str(k) for k in range(len(values)))
-    return Played("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
+    return PointSessions("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():

@@ -35,7 +35,7 @@ class Noc(Declared):
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
-    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "noc@90", "seconds-to-90")
+    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
     )

@@ -287,11 +287,11 @@ def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
     cost = comparison.cost
     first = first_round(*group.towards(comparison.goals.lead))
     last = np.where(first == 0, group.rounds, first)
-    played = np.arange(1, group.rounds + 1) <= last[:, None]
+    active = np.arange(1, group.rounds + 1) <= last[:, None]
     drawn = np.where(first == 0, cost.drawing(group.outline_px), 0.0)
     return {
         "finding the object" + (" and reviewing it" if cost.review else ""): cost.per_object,
-        "giving prompts": float((group.spoken * played).sum(axis=1).mean()),
+        "giving prompts": float((group.spoken * active).sum(axis=1).mean()),
         "drawing by hand": float(drawn.mean()),
     }
 

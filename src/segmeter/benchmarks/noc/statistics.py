@@ -219,6 +219,7 @@ def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
         values=lambda g: rounds_to(*g.towards(goal)),
         of=ClickSessions,
         tested="yes" if lead else "on request",
+        effort="clicks" if lead else "",
     )
 
 
@@ -271,6 +272,7 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
         values=values,
         of=ClickSessions,
         tested="yes" if lead else "on request",
+        effort="seconds" if lead else "",
     )
 
 

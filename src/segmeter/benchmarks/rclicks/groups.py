@@ -263,7 +263,7 @@ def findings(run: Results) -> list[Findings]:
 def _findings(groups: Sequence[Group]) -> list[Findings]:
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
-        raise BadInput("the run holds no target that the centre click and all groups played")
+        raise BadInput("the run has no target with the centre click and all groups")
     made = []
     for trial in trials:
         first: dict[Who, FirstClicks] = {

@@ -13,7 +13,7 @@ from segmeter.benchmarks.report_parts import (
     Key,
     cost_of,
     difference_section,
-    rows_played,
+    session_rows,
     summary_table,
     title,
 )
@@ -197,7 +197,7 @@ def _shown(run: Results, group: Tables, key: Key) -> _Shown | str:
     try:
         scene = run.scene(group.dataset, key[0])
         target = next((t for t in scene.targets if t.id == key[1]), None)
-        rows = [r for r in rows_played(run, group, key, (group.user,)) if not r["stopped"]]
+        rows = [r for r in session_rows(run, group, key, (group.user,)) if not r["stopped"]]
         if not isinstance(scene, Video) or target is None or not rows:
             return f"{key[0]}: its video or object is gone"
         if any(row["frame_masks"] is None for row in rows):

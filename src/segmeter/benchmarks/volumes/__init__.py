@@ -102,7 +102,7 @@ class Volumes(Declared):
     )  # fmt: skip
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
-    split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice", "seconds")
+    split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice")
     citations: ClassVar[Mapping[str, str]] = {
         "benchmark volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: "
         "interactive radiological benchmark. arXiv:2411.07885, 2024"

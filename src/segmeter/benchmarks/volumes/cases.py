@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import Key, rows_played
+from segmeter.benchmarks.report_parts import Key, session_rows
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.benchmarks.volumes.tables import typed
@@ -91,7 +91,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
     for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:
         group = max(groups, key=lambda g: (_last(g, key), g.rounds, g.key))
         try:
-            rows = rows_played(run, group, key, (group.user,))
+            rows = session_rows(run, group, key, (group.user,))
             blocks.append(session_slices(run.scene(group.dataset, key[0]), key[1], rows))
         except SegmeterError as error:
             return [Note(f"Volumes are not at hand to be shown: {error}", "warning")]

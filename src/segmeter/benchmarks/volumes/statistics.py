@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -247,10 +247,11 @@ def statistics(run: Results) -> list[Statistic]:
         *map(_other, others),
         _mean("volume-error", "volume error", "%", _volume_error, 1, "", percent=True),
         _mean("interactions", "interactions", "per object", lambda g: g.interactions[:, -1],
-              better=""),
+              better="", effort="clicks"),
         _mean("dof", "degrees of freedom", "per object", lambda g: g.degrees_of_freedom[:, -1], 0,
               ""),
-        _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, ""),
+        _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
+              effort="seconds"),
         *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
         _dice("area", f"area to {AREA}", lambda g: area_to(g.dice, g.interactions, AREA), "%",
               tested=True),
@@ -273,6 +274,7 @@ def _mean(
     tested: bool = False,
     percent: bool = False,
     interval: Callable[[Any, Floats], Interval | None] = _mean_over_cases,
+    effort: Literal["clicks", "seconds", ""] = "",
 ) -> Statistic:
     def of_repeats(group: VolumeSessions) -> Floats:
         each = [values(one) for one in group.repeats or (group,)]
@@ -280,7 +282,7 @@ def _mean(
 
     return Statistic(
         name, title, unit, digits, better, percent, of_repeats, interval,
-        of=VolumeSessions, tested="yes" if tested else "on request",
+        of=VolumeSessions, tested="yes" if tested else "on request", effort=effort,
         pair=lambda first, second: _paired(first, second, of_repeats),
     )  # fmt: skip
 

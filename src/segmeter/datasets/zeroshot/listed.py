@@ -1,8 +1,8 @@
 """Listed data sets: a list of images, each with a way to its masks.
 
-Sampling: which images of a large data set are played.
+Sampling: which images of a large data set are used.
 
-Segment Anything plays data sets of more than 15 000 masks in part: random images until
+Segment Anything samples data sets of more than 15 000 masks in part: random images until
 there are about 10 000 masks. Its own parts were not published.
 """
 
@@ -26,7 +26,7 @@ LARGE, ABOUT = 15_000, 10_000
 def sampled(
     masks: Mapping[str, int], seed: int, large: int = LARGE, about: int = ABOUT
 ) -> set[str]:
-    """The images to play, from how many masks each one has.
+    """The images to use, from how many masks each one has.
 
     All that have a mask where there are at most `large` masks. Otherwise images in an order
     that the seed draws (over their names, sorted), until there are `about` masks or more; the
@@ -92,13 +92,13 @@ class Selection:
     Attributes
     ----------
     sample
-        Seed of the sample of large sets; None plays everything.
+        Seed of the sample of large sets; None uses everything.
     least_area
         Smaller masks are left out, in pixels after resizing.
     most_side
         Images are reduced to this longest side, never enlarged; 0 leaves them.
     split
-        A file that names a scene a line; only these are played.
+        A file that names a scene a line; only these are used.
     category
         Only masks of this class.
     """
@@ -133,7 +133,7 @@ class Listed:
         if self._selection.sample is None:
             return self._card
         chosen = sum(self._counts[name] for name in self.scenes())
-        note = f" {len(self.scenes())} images with {chosen} masks are played."
+        note = f" {len(self.scenes())} images with {chosen} masks are used."
         return replace(self._card, notes=self._card.notes + note, targets=chosen)
 
     def scenes(self) -> Sequence[str]:

@@ -63,9 +63,9 @@ class Points(Declared):
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.zeroshot.points.statistics import played, with_means
+        from segmeter.benchmarks.zeroshot.points.statistics import point_sessions, with_means
 
-        return [*with_means(played(run)), *response_groups(run)]
+        return [*with_means(point_sessions(run)), *response_groups(run)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.responses import STATISTICS as RESPONSES
@@ -80,7 +80,7 @@ class Points(Declared):
 
 
 def simulate_points(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
-    """Look once, play every target with every user in every protocol, together.
+    """Encode once, run every target with every user in every protocol, together.
 
     Rows have one more column, `oracle_iou`: in the first round the IoU of the best mask that
     the model offers, whichever it shows. It has no influence on later rounds.
