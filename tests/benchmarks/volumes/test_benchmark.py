@@ -217,6 +217,33 @@ def test_an_empty_mask_scores_what_the_cards_say() -> None:
     assert found["hd95"] == hd95(target.mask, half, (2.0, 1.0, 1.0))
 
 
+def test_a_row_beside_the_paper_has_no_average_without_its_data_sets(run: Run) -> None:
+    tables = [t for t in blocks(sections(run), Table) if t.name.startswith("paper-table-")]
+    printed = [[getattr(row[1], "protocol", "") == "paper" for row in t.rows] for t in tables]
+    mine = [
+        row[-1]
+        for table, paper in zip(tables, printed, strict=True)
+        for row, theirs in zip(table.rows, paper, strict=True)
+        if any(paper) and not theirs
+    ]
+    assert mine
+    assert set(mine) == {None}
+
+
+def test_the_tolerance_of_nsd_is_that_of_the_organ() -> None:
+    truth, mask = (
+        Mask.box((8, 8, 8), (1, 1, 1), (6, 6, 6)),
+        Mask.box((8, 8, 8), (1, 1, 1), (7, 6, 6)),
+    )
+    options = {"nsd_mm": "1,spleen=3"}
+    judge = judge_by(("nsd",), (2.0, 1.0, 1.0), options)
+    scores = {
+        organ: judge(Target(organ, truth, label=organ), mask) for organ in ("liver", "spleen")
+    }
+    assert scores["spleen"]["nsd"] == nsd(truth, mask, (2.0, 1.0, 1.0), 3.0) == 1.0
+    assert scores["liver"]["nsd"] == nsd(truth, mask, (2.0, 1.0, 1.0), 1.0) < 1.0
+
+
 def test_default_users_fit_some_model_of_each_kind() -> None:
     made = [catalogue.users.make(name) for name in PROMPTERS]
     whole = replace(Filler.card, abilities=frozenset({"click", "box", "volume"}))

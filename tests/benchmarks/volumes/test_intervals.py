@@ -183,6 +183,17 @@ def test_prompters_of_a_model_are_compared_with_its_best():
     assert difference.significant
 
 
+def test_one_model_alone_is_compared_by_its_prompters():
+    run = KeptRun("volumes")
+    (model, *_) = run.plan.segmenters
+    alone = KeptRun("volumes", where=f"model = '{model}'")
+    object.__setattr__(alone.plan, "segmenters", (model,))
+    found = Volumes().differences(alone)
+    assert {d.user for d in found} == {str(model)}
+    assert {d.measure for d in found} >= {"dice", "area"}
+    assert all(d.first != d.second for d in found)
+
+
 def test_a_goal_of_dice_is_honoured_and_another_is_refused():
     names = [s.name for s in statistics(KeptRun("volumes", {"goal": "dice>=0.85"}))]
     assert "effort-to-85" in names

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
@@ -130,6 +130,19 @@ class Volumes(Declared):
         if not found:
             raise BadInput(takes_none(segmenter))
         return found
+
+    def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
+        """Every pair of models; of one model alone, its best prompter against its others."""
+        from segmeter.benchmarks.volumes.sections import against_best
+
+        found = Declared.differences(self, run, names)
+        if found or len(run.plan.segmenters) > 1:
+            return found
+        cards = [s for s in self.statistics(run) if s.tested == "yes" or s.name in (names or ())]
+        sets: dict[tuple[str, str], list[Any]] = {}
+        for group in self.groups(run):
+            sets.setdefault((group.dataset, group.protocol), []).append(group)
+        return [d for groups in sets.values() for d in against_best(groups, cards)]
 
     def session_slices(self, scene: Volume, target: str, rows: Sequence[Row]) -> Block:
         from segmeter.benchmarks.volumes.cases import session_slices

@@ -69,7 +69,8 @@ def sections(run: Results) -> list[Section]:
     benchmark, lead = Volumes(), run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
     numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
-    apart = [d for d in benchmark.differences(run) if d.protocol == lead]
+    several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
+    apart = [d for d in benchmark.differences(run) if several and d.protocol == lead]
     goals, shown = goals_of(run), Surfaces.of(run.plan.options)
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
@@ -367,7 +368,7 @@ def against_best(
     """Each model's prompter with the highest Dice against its others, paired on objects."""
     found: list[Difference] = []
     for model in dict.fromkeys(group.model for group in groups):
-        mine = [group for group in groups if group.model == model]
+        mine = [g for g in groups if g.model == model and isinstance(g, VolumeSessions)]
         best = max(mine, key=lambda group: (float(group.dice[:, -1].mean()), group.user))
         swapped = [replace(group, model=group.user, user=model) for group in mine]
         pairs = differences_of(swapped, statistics)
