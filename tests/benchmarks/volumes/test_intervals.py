@@ -11,7 +11,7 @@ import pytest
 
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.benchmarks.volumes import Volumes
-from segmeter.benchmarks.volumes.sections import against_best, recommendation
+from segmeter.benchmarks.volumes.sections import _effort_chart, against_best, recommendation
 from segmeter.benchmarks.volumes.statistics import (
     VolumeSessions,
     effort_until,
@@ -22,6 +22,7 @@ from segmeter.benchmarks.volumes.statistics import (
 from segmeter.benchmarks.volumes.tables import by_organ, few, units_of
 from segmeter.core.benchmarks import Difference
 from segmeter.core.errors import BadInput
+from segmeter.core.sections import Line, Points
 from segmeter.stats.statistics import cards_by_name, differences_of
 
 from ..kept_results import KeptRun
@@ -170,6 +171,20 @@ def test_the_recommendation_is_the_fewest_interactions_that_are_good_enough():
     assert "m with --user 'box-interpolation?n=3', 6.0 per object, 90 % of objects" in said
     nobody = str(recommendation([cheap], "mine", 90).text)
     assert "no prompter reaches Dice 90 % in any object" in nobody
+
+
+def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():
+    cheap = sessions([[0.5]] * 6, spent=[[1.0]] * 6, user="box-3d")
+    worse = sessions([[0.3]] * 6, spent=[[5.0]] * 6, user="point-propagation")
+    refined = sessions([[0.4, 0.8]] * 6, spent=[[3.0, 20.0]] * 6, user="r?earlier=keep&n=3")
+    other = sessions([[0.6]] * 6, spent=[[2.0]] * 6, model="b")
+    chart = _effort_chart([cheap, worse, refined, other], "d")
+    lines = [mark for mark in chart.marks if isinstance(mark, Line)]
+    assert [line.name for line in lines] == ["m", "b"]
+    assert list(lines[0].x) == [1, 20, 20]
+    assert list(lines[0].y) == [0.5, 0.8, 0.8]
+    dots = next(mark for mark in chart.marks if isinstance(mark, Points))
+    assert dots.labels == ["box-3d", "point-propagation", "r?n=3"]
 
 
 def test_prompters_of_a_model_are_compared_with_its_best():

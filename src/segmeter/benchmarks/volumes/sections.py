@@ -154,49 +154,52 @@ def _percent(row: SummaryRow) -> Quantity:
 
 def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     text = (
-        "Each dot is a prompter that prompts once; a staircase is a refinement, which keeps its "
-        "Dice until the next prediction. Dots carry the paper's names; colours are models. Up and "
-        "to the left is better."
+        "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
+        "the best Dice of a model for so many interactions, earlier rounds of refinements included. "
+        "Up and to the left is better."
     )
     charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
     return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
 
 
 def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
+    high = max(10.0, *(float(g.interactions[:, -1].mean()) for g in members))
     marks: list[Line | Points] = []
     for model in dict.fromkeys(g.model for g in members):
         mine = [g for g in members if g.model == model]
-        once = [g for g in mine if g.interactions[:, -1].mean() == g.interactions[:, 0].mean()]
-        if once:
-            marks.append(_dots(model, once))
-        marks += [mark for g in mine if g not in once for mark in _staircase(g)]
-    high = max(float(g.interactions[:, -1].mean()) for g in members)
-    x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
+        marks += [_frontier(model, mine, high), _dots(model, mine)]
+    x = Axis("interactions per object", low=1, high=high, scale="log")
     return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
-def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
-    values = [per_case(g, g.dice[:, -1]) for g in once]
+def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> Line:
+    """The best Dice of a model for so many interactions."""
+    steps = sorted(
+        (max(1.0, float(spent.mean())), float(per_case(g, dice)[0].mean()))
+        for g in mine
+        for spent, dice in zip(g.interactions.T, g.dice.T, strict=True)
+    )
+    better = [
+        step for i, step in enumerate(steps) if step[1] > max((d for _, d in steps[:i]), default=-1)
+    ]
+    xs, ys = zip(*better, strict=True)
+    return Line(model, [*xs, end], [*ys, ys[-1]], role="step")
+
+
+def _dots(model: str, mine: Sequence[VolumeSessions]) -> Points:
+    values = [per_case(g, g.dice[:, -1]) for g in mine]
     known = all(len(set(cases)) >= FEWEST for _, cases in values)
     limits = [
-        limits_of(v, cases, g.dataset) for (v, cases), g in zip(values, once, strict=True) if known
+        limits_of(v, cases, g.dataset) for (v, cases), g in zip(values, mine, strict=True) if known
     ]
     return Points(
         model,
-        [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
+        [max(1.0, float(g.interactions[:, -1].mean())) for g in mine],
         [float(v.mean()) for v, _ in values],
-        [g.prompter_label for g in once],
+        [typed(g.user) for g in mine],
         [found.low for found in limits] if known else None,
         [found.high for found in limits] if known else None,
     )
-
-
-def _staircase(group: VolumeSessions) -> tuple[Line, Points]:
-    """A refinement in its model's colour, its name at its end."""
-    spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
-    dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
-    line = Line(group.model, spent, dice, role="step")
-    return line, Points(group.model, spent[-1:], dice[-1:], [group.prompter_label])
 
 
 def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Statistic]) -> Section:
