@@ -155,7 +155,7 @@ def _percent(row: SummaryRow) -> Quantity:
 def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     text = (
         "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
-        "the best Dice of a model for so many interactions, earlier rounds of refinements included. "
+        "the best Dice of a model for so many interactions, rounds of refinements included. "
         "Up and to the left is better."
     )
     charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
