@@ -182,7 +182,7 @@ def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():
     lines = [mark for mark in chart.marks if isinstance(mark, Line)]
     assert [line.name for line in lines] == ["m", "b"]
     assert list(lines[0].x) == [1, 20, 20]
-    assert list(lines[0].y) == [0.5, 0.8, 0.8]
+    assert list(lines[0].y) == pytest.approx([0.5, 0.8, 0.8])
     dots = next(mark for mark in chart.marks if isinstance(mark, Points))
     assert dots.labels == ["box-3d", "point-propagation", "r?n=3"]
 
