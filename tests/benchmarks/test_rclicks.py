@@ -537,7 +537,7 @@ def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
     run = Run.open(tmp_path / "run")
     assert all(not f.parts for f in findings(run))
     made = Rclicks().sections(run)
-    assert any("cannot be told apart" in str(b) for s in made for b in s.blocks)
+    assert any("cannot be separated" in str(b) for s in made for b in s.blocks)
 
 
 def test_settings_are_checked() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.api.loading import roots_of
-from segmeter.core.capabilities import ChoosesUsers
+from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section, Table, Value
 from segmeter.runtime.remote_files import Roots
@@ -195,7 +195,8 @@ class Run(StoredRun):
         Parameters
         ----------
         format
-            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`; `"challenge"` for the
+            CSV that the challenge of the run's users expects, of one model.
         columns
             Statistics instead of those that the benchmark's papers print, such as `["noc@80"]`.
         models, datasets
@@ -205,10 +206,21 @@ class Run(StoredRun):
         """
         from segmeter.report.paper_tables import TableChoice, table_text
 
-        check_choice("format", format, ("latex", "tex", "markdown", "md", "csv", "html"))
+        if format == "challenge":
+            return self._challenge_table(list(models), protocol)
+        check_choice("format", format, (*_LANGUAGES, *_LANGUAGES.values(), "csv", "html"))
         named: Any = _LANGUAGES.get(format, format)
         choice = TableChoice(columns, models, datasets, names or {})
         return table_text(self, named, protocol, choice)
+
+    def _challenge_table(self, models: list[str], protocol: str) -> str:
+        benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
+        if not isinstance(benchmark, WritesChallengeTable):
+            raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
+        chosen = models or known
+        if len(chosen) != 1 or chosen[0] not in known:
+            raise BadInput(f"a challenge's table is of one model: --model {' or '.join(known)}")
+        return benchmark.challenge_table(self, chosen[0], protocol)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""

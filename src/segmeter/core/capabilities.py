@@ -47,6 +47,7 @@ __all__ = [
     "Sweeps",
     "SweptByRegions",
     "WithWeights",
+    "WritesChallengeTable",
     "capability",
     "capable",
     "prompts_given_by",
@@ -238,6 +239,15 @@ class ShowsVolumes(Protocol):
 
     def session_slices(self, scene: Any, target: str, rows: Sequence[Any]) -> Any:
         """The `Slices` of one session, from its rows; a `Note` where it cannot be shown."""
+        ...
+
+
+@capability
+class WritesChallengeTable(Protocol):
+    """A benchmark that writes a model's results as the table that a challenge expects."""
+
+    def challenge_table(self, run: Any, model: str, protocol: str) -> str:
+        """CSV with the challenge's own columns, a line per case."""
         ...
 
 

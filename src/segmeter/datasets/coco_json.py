@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import HasVocabulary, capable
@@ -44,13 +45,12 @@ class CocoImage(Image):
     """An image of COCO's or LVIS's that also knows what detections are scored against."""
 
     def __init__(self, source: CocoJson, scene: str) -> None:
-        path = source.image(scene)
         super().__init__(
             source.name,
             scene,
-            lambda: read_rgb(path),
+            lambda: source.pixels(scene),
             lambda: source.targets(scene),
-            file_name=path.name,
+            file_name=source.image(scene).name,
         )
         self._source = source
 
@@ -125,6 +125,10 @@ class CocoJson:
     def image(self, scene: str) -> Path:
         """The file of a scene's image."""
         return self._at_hand[scene]
+
+    def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
+        """A scene's image, `(H, W, 3)`."""
+        return read_rgb(self.image(scene))
 
     def fingerprint(self) -> str:
         return digest([self._annotations, *self._at_hand.values()])

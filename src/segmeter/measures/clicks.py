@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
 from segmeter.measures.references import REFERENCES
@@ -37,6 +38,50 @@ class KolmogorovSmirnov:
     @property
     def alike(self) -> bool:
         return self.p > ALPHA
+
+
+@dataclass(frozen=True, slots=True)
+class ScribbleShape:
+    """A stroke in an object, free of the object's scale.
+
+    Attributes
+    ----------
+    coverage
+        Share of the object's pixels that are no farther from the stroke than the object's
+        deepest pixel is from its outline: about 1 for a stroke along the whole middle line.
+    centredness
+        Mean depth of the stroke's points over the greatest depth; points outside count 0.
+    length
+        Length of the stroke over the square root of the object's area.
+    """
+
+    coverage: float
+    centredness: float
+    length: float
+
+
+def scribble_shape(points: npt.ArrayLike, target: Mask) -> ScribbleShape:
+    """The shape of a stroke of pixel centres `(n, 2)` in an object.
+
+    >>> bar = Mask.box((9, 30), (2, 0), (7, 30))
+    >>> shape = scribble_shape([(4, x) for x in range(2, 28)], bar)
+    >>> round(shape.coverage, 2), round(shape.centredness, 2), round(shape.length, 2)
+    (1.0, 1.0, 2.04)
+    """
+    from scipy import ndimage
+
+    stroke, bits = as_points(points), np.pad(target.dense(), 1)
+    depth = ndimage.distance_transform_edt(bits)
+    places = np.rint(stroke).astype(int).clip(0, np.array(target.shape) - 1) + 1
+    drawn = np.ones(bits.shape, bool)
+    drawn[tuple(places.T)] = False
+    near = ndimage.distance_transform_edt(drawn) <= depth.max()
+    steps = np.linalg.norm(np.diff(stroke, axis=0), axis=1)
+    return ScribbleShape(
+        float(np.count_nonzero(near & bits) / max(1, target.area)),
+        float((depth[tuple(places.T)] / max(depth.max(), 1.0)).mean()),
+        float(steps.sum() / math.sqrt(max(1, target.area))),
+    )
 
 
 @measure("click-pl1", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
