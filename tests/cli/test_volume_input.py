@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -139,10 +140,11 @@ def test_cite_table_and_costs_work_on_volumes_of_your_own(typed: Any, tmp_path: 
     code, table, _ = typed("table", out)
     assert code == 0
     assert "Dice@10" in table
-    code, costs, _ = typed("report", out, "--objects", 100, "--rate", 30)
+    code, costs, _ = typed("report", out, "--objects", 100, "--rate", 30, "--json")
     assert code == 0
-    assert "100 objects" in costs
-    assert "grabcut, box-per-slice" in costs
+    model, hand = json.loads(costs)["cost"]
+    assert (model["way"], hand["way"]) == ("grabcut, box-per-slice", "all by hand")
+    assert model["money"]["value"] == pytest.approx(30 * model["hours"]["value"])
 
 
 def test_an_estimate_of_volumes_goes_by_their_slices() -> None:

@@ -324,6 +324,7 @@ def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> Non
 def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> None:
     user = (Spec.parse("box-interpolation?n=3"),)
     plan = replace(PLAN, segmenters=PLAN.segmenters[1:], users=user, rounds=1, limit=2)
+    plan = replace(plan, measures=("dice",))
     run_plan(plan, tmp_path / "run", workers=0)
     score_run(tmp_path / "run", "hd95", Roots())
     found = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "run"))}
