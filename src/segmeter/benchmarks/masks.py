@@ -84,9 +84,8 @@ class Masks(Declared):
     headline: ClassVar[tuple[str, ...]] = ("dice", "iou", "nsd", "hd95", "touch-up", "pq")
     split_by: ClassVar[tuple[str, ...]] = ("dice", "iou", "nsd", "touch-up", "added-path")
     citations: ClassVar[Mapping[str, str]] = {
-        "PQ": "Kirillov, He, Girshick, Rother, Dollár. Panoptic segmentation. CVPR, 2019",
-        "added path length": "Vaassen et al. Evaluation of measures for assessing time-saving of "
-        "automatic organ-at-risk segmentation in radiotherapy. phiRO 13, 2020",
+        "PQ": "kirillov2019",
+        "added path length": "vaassen2020",
     }
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("instances", bool, False, "Match objects by overlap, not by their labels."),

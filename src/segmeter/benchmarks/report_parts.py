@@ -402,7 +402,8 @@ def _cost_row(way: Way, objects: int, rate: float | None, units: str) -> list[Ce
 def _pays(gap: float, p: float) -> str:
     if p >= 0.05:
         return "no significant difference from drawing by hand"
-    return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
+    word = "pays: costs less" if gap < 0 else "does not pay: costs more"
+    return f"{word} than drawing by hand"
 
 
 def _times(value: Value, factor: float) -> Value:

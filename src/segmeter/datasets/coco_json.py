@@ -308,7 +308,7 @@ _COCO = DatasetCard(
     name="coco",
     summary="objects of COCO, from its JSON of instances",
     licence="annotations CC BY 4.0; each image under the licence its record names",
-    citation="Lin et al. Microsoft COCO: common objects in context. ECCV 2014",
+    citation="lin2014",
     homepage="https://cocodataset.org",
     notes="val2017.zip and annotations_trainval2017.zip of the project page unpack to "
     "coco/val2017 and coco/annotations. Sizes are COCO's: small below 32 x 32 pixels, large "
@@ -319,8 +319,7 @@ _LVIS = DatasetCard(
     name="lvis",
     summary="objects of LVIS, over a thousand classes on COCO's images",
     licence="annotations CC BY 4.0; each image under the licence its record names",
-    citation="Gupta, Dollar, Girshick. LVIS: a dataset for large vocabulary instance "
-    "segmentation. CVPR 2019",
+    citation="gupta2019",
     homepage="https://www.lvisdataset.org",
     notes="lvis_v1_val.json of the project page belongs in coco/annotations, COCO's "
     "images in coco/val2017. Not every object of an image is outlined.",

@@ -17,7 +17,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
-from segmeter.measures.references import REFERENCES
 
 __all__ = ["Sides"]
 
@@ -84,7 +83,7 @@ def scribble_shape(points: npt.ArrayLike, target: Mask) -> ScribbleShape:
     )
 
 
-@measure("click-pl1", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
+@measure("click-pl1", range=(0.0, math.inf), better="lower", cite="antonov2024")
 def pl1(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Mean over all pairs of clicks of the distances along the axes, in object sides.
 
@@ -98,9 +97,7 @@ def pl1(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (
     return sum(_pair_distances(a[:, k], b[:, k]) / pairs / sides[k] for k in (0, 1))
 
 
-@measure(
-    "click-energy", range=(-math.inf, math.inf), better="lower", cite=REFERENCES["szekely2004"]
-)
+@measure("click-energy", range=(-math.inf, math.inf), better="lower", cite="szekely2004")
 def energy(
     ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)
 ) -> float:
@@ -119,7 +116,7 @@ def energy(
     return pl1(a, b, sides) - 0.5 * (own[0] + own[1])
 
 
-@measure("click-wd", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
+@measure("click-wd", range=(0.0, math.inf), better="lower", cite="antonov2024")
 def wasserstein(
     ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides | None = None
 ) -> float:
@@ -136,7 +133,7 @@ def wasserstein(
     return way if sides is None else way / math.hypot(*sides)
 
 
-@measure("click-ks", range=(0.0, 1.0), better="higher", cite=REFERENCES["fasano1987"])
+@measure("click-ks", range=(0.0, 1.0), better="higher", cite="fasano1987")
 def ks(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> float:
     """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0.
 

@@ -45,10 +45,8 @@ class Noc(Declared):
         *STARTS,
     )  # fmt: skip
     citations: ClassVar[Mapping[str, str]] = {
-        "benchmark noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask "
-        "guidance for interactive segmentation. ICIP, 2022",
-        "cost model (79 s per object by hand)": "Lin et al. Microsoft COCO: common objects in "
-        "context. ECCV, 2014",
+        "benchmark noc": "sofiiuk2022",
+        "cost model (79 s per object by hand)": "lin2014",
     }
 
     def plan(self, plan: Plan) -> Plan:

@@ -196,7 +196,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
-        note="95 % intervals from resampling images. Strong: better than every other model, "
+        note="95 % intervals from resampling images. Bold: better than every other model, "
         "and that is significant. An object that never reaches the goal costs its rounds and "
         f"{drawn_by_hand(comparison.cost)} by hand.",
     )

@@ -110,10 +110,7 @@ class Volumes(Declared):
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
     split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice")
-    citations: ClassVar[Mapping[str, str]] = {
-        "benchmark volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: "
-        "interactive radiological benchmark. arXiv:2411.07885, 2024"
-    }
+    citations: ClassVar[Mapping[str, str]] = {"benchmark volumes": "ulrich2024"}
 
     def plan(self, plan: Plan) -> Plan:
         if "until" in plan.options:

@@ -22,8 +22,7 @@ _CARD = DatasetCard(
     name="mini-video",
     summary="12 frames of a swan from DAVIS 2016, at half size",
     licence="BSD-3-Clause; frames CC BY 4.0",
-    citation="Perazzi, Pont-Tuset, McWilliams, Van Gool, Gross, Sorkine-Hornung. A benchmark "
-    "dataset and evaluation methodology for video object segmentation. CVPR 2016",
+    citation="perazzi2016",
     targets=1,
     homepage="https://davischallenge.org",
     notes="Comes with segmeter; nothing to get. One easy object: use it to see how things work.",

@@ -32,9 +32,9 @@ _STROKE_POINTS = 8
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _SAM3 = (0.5, 0.5, 0.5)
 _CITE = {
-    "sam2-video": "Ravi et al. SAM 2: segment anything in images and videos. 2024",
-    "edgetam-video": "Zhou et al. EdgeTAM: on-device track anything model. CVPR 2025",
-    "sam3-tracker-video": "Carion et al. SAM 3: segment anything with concepts. 2025",
+    "sam2-video": "ravi2024",
+    "edgetam-video": "zhou2025",
+    "sam3-tracker-video": "carion2025",
 }
 _CLASSES = {
     "sam2-video": ("Sam2VideoModel", "Sam2VideoInferenceSession"),
