@@ -233,11 +233,11 @@ class ChoosesUsers(Protocol):
 
 
 @capability
-class ShowsVolumes(Protocol):
-    """A benchmark that shows volumes in the window that its models see."""
+class ShowsSessions(Protocol):
+    """A benchmark that shows the sessions of its volumes or videos in a viewer of its own."""
 
-    def shown(self, scene: Any) -> tuple[Any, str]:
-        """Grey values 0 to 255, and modality and window in a sentence."""
+    def player(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
+        """The block of a page for the rows of one session; SegmeterError where there is none."""
         ...
 
 

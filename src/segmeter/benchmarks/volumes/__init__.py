@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
@@ -13,16 +13,17 @@ from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Ro
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
-    ShowsVolumes,
+    ShowsSessions,
     capable,
 )
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
-from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Section
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
@@ -83,7 +84,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-@capable(ChoosesUsers, RunsUsersIndependently, ShowsVolumes)
+@capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions)
 class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
@@ -142,11 +143,11 @@ class Volumes(Declared):
         found = Declared.differences(self, run, names)
         return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
 
-    def shown(self, scene: Volume) -> tuple[Any, str]:
-        """A volume as its viewers show it, with its modality and window."""
-        from segmeter.benchmarks.volumes.cases import grey_values
+    def player(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+        """One session in slices, in the window that models see."""
+        from segmeter.benchmarks.volumes.cases import session_slices
 
-        return grey_values(scene)
+        return session_slices(scene, ground_truth, rows)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""
