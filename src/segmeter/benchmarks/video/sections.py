@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.report_parts import (
     DATA,
+    By,
     Key,
     column_of,
     cost_of,
@@ -81,8 +82,8 @@ def _results(run: Results) -> Section:
     rows = sorted(  # trackers of one mode next to each other
         benchmark.summary(run), key=lambda r: users.index(r.user) if r.user in users else 0
     )
-    several = DATA if len(run.plan.datasets) > 1 else {}
-    by = {**several, Column("user"): attrgetter("user")}
+    by: By = {Column("user"): attrgetter("user")}
+    by = {**DATA, **by} if len(run.plan.datasets) > 1 else by
     note = "95 % intervals from resampling videos."
     blocks: list[Block] = [a for a in [_answer(run)] if a is not None]
     for names, stem, caption in (

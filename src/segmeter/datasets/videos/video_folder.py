@@ -114,7 +114,8 @@ def holds_videos(folder: Path) -> bool:
 
 def read_sequence(dataset: str, name: str, source: Files, sparse: bool = False) -> Video:
     """A video whose header is read now, its masks and frames when used."""
-    where, rate = f"{dataset}/{name}", 24.0
+    where = f"{dataset}/{name}"
+    rate: float | None = 24.0
     if source.frames.is_file():
         film = VideoFile(source.frames)
         shape, rate, read = film.shape, film.frame_rate, film.frame

@@ -297,13 +297,18 @@ class HandOverTrack:
             yield from self.propagate(t, final + 1)
 
 
+def _made(model: str, weights: Text, device: Text) -> Model:
+    given = {} if device is None else {"device": device}
+    made: Model = catalogue.models.make(model, weights=weights, **given)
+    return made
+
+
 @catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
 def _hand_over(
     model: str, by: str = "box", weights: Text = None, device: Text = None,
-    memory_mb: int = MEMORY_MB, flow: bool = False,
+    memory_mb: int = MEMORY_MB,
 ) -> HandOver:  # fmt: skip
-    given = {} if device is None else {"device": device}
-    return HandOver(catalogue.models.make(model, weights=weights, **given), by, flow, memory_mb)
+    return HandOver(_made(model, weights, device), by, False, memory_mb)
 
 
 @catalogue.models.add("flow-hand-over", summary="tracker: optical flow, then an image model")
@@ -311,14 +316,14 @@ def _flow_hand_over(
     model: str, by: str = "box", weights: Text = None, device: Text = None,
     memory_mb: int = MEMORY_MB,
 ) -> HandOver:  # fmt: skip
-    return _hand_over(model, by, weights, device, memory_mb, flow=True)
+    return HandOver(_made(model, weights, device), by, True, memory_mb)
 
 
 @catalogue.models.add("flow", summary="tracker: optical flow carries the mask to the next frame")
 def _flow(
     model: str = "grabcut", weights: Text = None, device: Text = None, memory_mb: int = MEMORY_MB
 ) -> HandOver:
-    return _hand_over(model, "", weights, device, memory_mb, flow=True)
+    return HandOver(_made(model, weights, device), "", True, memory_mb)
 
 
 def on_videos(model: Model) -> Model:

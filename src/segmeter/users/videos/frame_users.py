@@ -180,8 +180,9 @@ class ScribbleRobot:
         t = None if observation.given else self.frame(observation)
         if t is None:
             return None
-        masks = (observation.target.mask, observation.mask)
-        strokes = label_strokes(*(m.slice(t).dense().astype(int) for m in masks), self.kernel)
+        both = (observation.target.mask, observation.mask)
+        truth, shown = (masks.slice(t).dense().astype(int) for masks in both)
+        strokes = label_strokes(truth, shown, self.kernel)
         return [
             at_frame(t, Scribble(s, label > 0)) for label, some in strokes.items() for s in some
         ]
