@@ -236,7 +236,7 @@ class ChoosesUsers(Protocol):
 class ShowsSessions(Protocol):
     """A benchmark that shows the sessions of its volumes or videos in a viewer of its own."""
 
-    def player(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
+    def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
         """The block of a page for the rows of one session; SegmeterError where there is none."""
         ...
 

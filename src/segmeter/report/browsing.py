@@ -167,7 +167,7 @@ class Sessions:
             if any(row.get("mask") is None for row in rows):
                 return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
             if scene.header.kind != "image" and isinstance(benchmark, ShowsSessions):
-                shown: Block = benchmark.player(scene, ground_truth, rows)
+                shown: Block = benchmark.viewer(scene, ground_truth, rows)
                 return shown
             image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:

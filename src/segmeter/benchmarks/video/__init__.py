@@ -146,11 +146,11 @@ class VideoBenchmark(Declared):
             "J&F after the last round, J, F, and the mean J&F over rounds (%)",
         )
 
-    def player(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
         """One session as a video to play."""
-        from segmeter.benchmarks.video.sections import session_player
+        from segmeter.benchmarks.video.sections import session_viewer
 
-        return session_player(scene, ground_truth, rows)
+        return session_viewer(scene, ground_truth, rows)
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.video.sections import sections

@@ -241,7 +241,7 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
             if isinstance(case, str):
                 blocks.append(Note(f"{case}.", "warning"))
             else:
-                blocks += [_strip(case), _player(case, f"Protocol {group.protocol}.")]
+                blocks += [_strip(case), _viewer(case, f"Protocol {group.protocol}.")]
     text = (
         "J&F of each frame after each prompted frame; dots are prompted frames. Below, the video: "
         "wheel, arrow keys or a finger go through frames, left and right through rounds."
@@ -262,12 +262,12 @@ def _strip(case: _Case) -> Chart:
     return Chart(case.name, Axis("frame", low=0, high=len(case.scene) - 1), y, marks)
 
 
-def session_player(scene: Scene, truth: Mask, rows: Sequence[Row]) -> Slices:
+def session_viewer(scene: Scene, truth: Mask, rows: Sequence[Row]) -> Slices:
     """One session to play; NotFound where its masks were not kept."""
-    return _player(_checked(scene.id, scene, truth, rows))
+    return _viewer(_checked(scene.id, scene, truth, rows))
 
 
-def _player(case: _Case, caption: str = "") -> Slices:
+def _viewer(case: _Case, caption: str = "") -> Slices:
     """The video, thinned until it is small enough for a page."""
     import cv2
 

@@ -143,7 +143,7 @@ class Volumes(Declared):
         found = Declared.differences(self, run, names)
         return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
 
-    def player(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
         """One session in slices, in the window that models see."""
         from segmeter.benchmarks.volumes.cases import session_slices
 
