@@ -8,7 +8,9 @@ in temporary files and are read again when a propagation resumes there.
 from __future__ import annotations
 
 import importlib
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -162,7 +164,8 @@ class FrameOutputs(dict[int, Any]):
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most, self._stored = most, set[int]()
-        self._folder = tempfile.TemporaryDirectory(prefix="segmeter-track-")
+        self._folder = Path(tempfile.mkdtemp(prefix="segmeter-track-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def __setitem__(self, t: int, output: Any) -> None:
         self._stored.discard(t)
@@ -173,7 +176,7 @@ class FrameOutputs(dict[int, Any]):
         import torch
 
         if t not in self and t in self._stored:
-            self._keep(t, torch.load(self._file(t), weights_only=True))
+            self._keep(t, torch.load(self._folder / f"{t}.pt", weights_only=True))
         return super().get(t, default)
 
     def _keep(self, t: int, output: Any) -> None:
@@ -185,11 +188,8 @@ class FrameOutputs(dict[int, Any]):
             oldest = next(iter(self))
             held = self.pop(oldest)
             if oldest not in self._stored:
-                torch.save(held, self._file(oldest))
+                torch.save(held, self._folder / f"{oldest}.pt")
                 self._stored.add(oldest)
-
-    def _file(self, t: int) -> Path:
-        return Path(self._folder.name) / f"{t}.pt"
 
 
 class MemoryTrack:
