@@ -105,16 +105,16 @@ def test_one_image_is_one_image(own: Path) -> None:
 
 def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> None:
     data = Spec("folder", {"path": str(own)})
-    run_plan(Plan("noc", (Spec("oracle"),), (data,), rounds=2), tmp_path / "r", workers=0)
+    run_plan(Plan("noc", (Spec("synthetic-oracle"),), (data,), rounds=2), tmp_path / "r", workers=0)
     write_report(Run.open(tmp_path / "r"))
     html = (tmp_path / "r/report.html").read_text()
-    assert "<title>noc: oracle on own" in html
+    assert "<title>noc: synthetic-oracle on own" in html
     assert "1 object in 1 scene" in html
     assert "2 rounds" in html
 
 
 def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
-    plan = Plan("noc", (Spec("oracle"),), (Spec("drawn"),))
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("drawn"),))
     with RunFolder.claimed(tmp_path / "run", plan) as folder:
         folder.sign({"command": f"segmeter run noc --data '{own}' -m x"})
     run = Run.open(tmp_path / "run")

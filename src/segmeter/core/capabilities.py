@@ -47,6 +47,7 @@ __all__ = [
     "Sweeps",
     "SweptByRegions",
     "WithWeights",
+    "WritesChallengeTable",
     "capability",
     "capable",
     "prompts_given_by",
@@ -238,6 +239,15 @@ class ShowsSessions(Protocol):
 
     def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
         """The block of a page for the rows of one session; SegmeterError where there is none."""
+        ...
+
+
+@capability
+class WritesChallengeTable(Protocol):
+    """A benchmark that writes a model's results as the table that a challenge expects."""
+
+    def challenge_table(self, run: Any, model: str, protocol: str) -> str:
+        """CSV with the challenge's own columns, a line per case."""
         ...
 
 

@@ -131,8 +131,7 @@ class PicoDet:
             summary="PicoDet 416, COCO's 80 classes",
             abilities=frozenset({"detect"}),
             licence="Apache-2.0",
-            citation="Yu et al. PP-PicoDet: a better real-time object detector on mobile devices. "
-            "arXiv:2111.00902, 2021",
+            citation="yu2021",
             family="picodet",
             fingerprint=self._network.fingerprint,
         )
@@ -192,7 +191,7 @@ class YoloxNano:
             summary="YOLOX-nano 416, COCO's 80 classes",
             abilities=frozenset({"detect"}),
             licence="Apache-2.0",
-            citation="Ge et al. YOLOX: exceeding YOLO series in 2021. arXiv:2107.08430, 2021",
+            citation="ge2021",
             family="yolox",
             fingerprint=self._network.fingerprint,
         )

@@ -25,7 +25,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import round_from_json
 from segmeter.core.videos import FrameMasks
 from segmeter.engine import run_plan
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.models.videos.frame_trackers import HandOver
 from segmeter.store import Run
 
@@ -103,7 +103,9 @@ def test_a_persons_scribble_comes_first(tmp_path: Path) -> None:
 
 def test_users_stop_when_nothing_is_wrong() -> None:
     rows = simulate_video(
-        catalogue.models.make("hand-over?model=oracle"), mini(), planned("first-bad-frame")
+        catalogue.models.make("hand-over?model=synthetic-oracle"),
+        mini(),
+        planned("first-bad-frame"),
     )
     corrected = [row for row in rows if row["protocol"] == "corrected"]
     assert [row["stopped"] for row in corrected] == [False, True, True]

@@ -31,7 +31,7 @@ from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Models that were played on the same data by the same user, in one protocol.
+    """Models that were run on the same data by the same user, in one protocol.
 
     `title` says where, as short as the run allows; `rows` are the summary's rows by model
     and measure; `groups` come cheapest first.

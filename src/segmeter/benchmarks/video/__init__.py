@@ -82,12 +82,9 @@ class VideoBenchmark(Declared):
     headline: ClassVar[tuple[str, ...]] = ("jf", "jf-mean", "jf@60s", "seconds")
     split_by: ClassVar[tuple[str, ...]] = ("jf", "jf-mean")
     citations: ClassVar[Mapping[str, str]] = {
-        "modes offline and online": "Ravi et al. SAM 2: segment anything in images and videos. "
-        "arXiv:2408.00714, 2024",
-        "mode davis": "Caelles et al. The 2018 DAVIS challenge on video object segmentation. "
-        "arXiv:1803.00557, 2018",
-        "J and F": "Perazzi et al. A benchmark dataset and evaluation methodology for video "
-        "object segmentation. CVPR 2016",
+        "modes offline and online": "ravi2024",
+        "mode davis": "caelles2018",
+        "J and F": "perazzi2016",
     }
     schema: ClassVar[Schema] = SESSION_ROWS.plus(
         [

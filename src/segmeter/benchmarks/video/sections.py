@@ -18,7 +18,7 @@ from segmeter.benchmarks.report_parts import (
     cost_of,
     curve_with_band,
     difference_section,
-    rows_played,
+    session_rows,
     summary_table,
     title,
 )
@@ -184,7 +184,7 @@ def _case(run: Results, group: Tables, key: Key) -> _Case | str:
     try:
         scene = run.scene(group.dataset, key[0])
         truth = next((t.mask for t in scene.targets if t.id == key[1]), None)
-        rows = rows_played(run, group, key, (group.user,))
+        rows = session_rows(run, group, key, (group.user,))
         name = f"{title(*key)}: {group.model}, {group.user}"
         return _checked(name, scene, truth, rows)
     except (SegmeterError, ValueError) as error:

@@ -116,10 +116,11 @@ def statistics(run: Results) -> list[Statistic]:
                   interval=mean_of_known, of=Tables),
         Statistic("frames", "prompted frames", "", 2, "lower", values=_last("frames_prompted"),
                   of=Tables),
-        Statistic("clicks", "clicks", "", 1, "lower", values=_last("clicks"), of=Tables),
+        Statistic("clicks", "clicks", "", 1, "lower", values=_last("clicks"), of=Tables,
+                  effort="clicks"),
         Statistic("strokes", "strokes", "", 1, "lower", values=_last("strokes"), of=Tables),
         Statistic("seconds", "seconds", "s", 0, "lower", values=lambda g: seconds(g)[:, -1],
-                  of=Tables),
+                  of=Tables, effort="seconds"),
         Statistic("ms-frame", "tracker's time per frame and pass", "ms", 0, "lower",
                   values=_per_frame, of=Tables, tested="no"),
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import Key, rows_played
+from segmeter.benchmarks.report_parts import Key, session_rows
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core.benchmarks import Results, Row
@@ -90,7 +90,7 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
     model, dataset, _, protocol = group.key
     scene = run.scene(dataset, key[0])
     target = next((t for t in scene.targets if t.id == key[1]), None)
-    rows = rows_played(run, group, key, (group.user,))
+    rows = session_rows(run, group, key, (group.user,))
     try:
         shown = session_slices(scene, None if target is None else target.mask, rows)
     except BadInput:  # a run that was damaged or made up, or whose data changed

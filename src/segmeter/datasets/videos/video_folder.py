@@ -99,8 +99,7 @@ class MiniVideo(VideoFolder):
             "mini-video",
             "12 frames of a swan from DAVIS 2016, at half size",
             "BSD-3-Clause; frames CC BY 4.0",
-            "Perazzi, Pont-Tuset, McWilliams, Van Gool, Gross, Sorkine-Hornung. A benchmark "
-            "dataset and evaluation methodology for video object segmentation. CVPR 2016",
+            "perazzi2016",
             targets=1,
             homepage="https://davischallenge.org",
             notes="Comes with segmeter; nothing to get. One easy object: see how things work.",

@@ -330,7 +330,7 @@ def on_videos(model: Model) -> Model:
     """A tracker: the model itself, or hand-over with an image model."""
     if "video" in model.card.abilities:
         return model
-    by = next((b for b in ("box", "mask", "click") if b in model.card.abilities), "box")
+    by = next((b for b in ("box", "click", "mask") if b in model.card.abilities), "box")
     return HandOver(model, "centre" if by == "click" else by)
 
 

@@ -42,21 +42,9 @@ _STROKE_POINTS = 8
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 _KINDS = {
-    "sam2-video": (
-        "Sam2VideoModel",
-        "SAM 2 and 2.1",
-        "Ravi et al. SAM 2: segment anything in images and videos. 2024",
-    ),
-    "edgetam-video": (
-        "EdgeTamVideoModel",
-        "EdgeTAM",
-        "Zhou et al. EdgeTAM: on-device track anything model. CVPR 2025",
-    ),
-    "sam3-tracker-video": (
-        "Sam3TrackerVideoModel",
-        "the tracker of SAM 3",
-        "Carion et al. SAM 3: segment anything with concepts. 2025",
-    ),
+    "sam2-video": ("Sam2VideoModel", "SAM 2 and 2.1", "ravi2024"),
+    "edgetam-video": ("EdgeTamVideoModel", "EdgeTAM", "zhou2025"),
+    "sam3-tracker-video": ("Sam3TrackerVideoModel", "the tracker of SAM 3", "carion2025"),
 }
 
 
