@@ -349,7 +349,12 @@ class Run(StoredRun):
             raise BadInput("--rate is what an hour costs of --objects; say how many objects")
         key = (by, None if groups is None else str(groups), objects, rate)
         if key not in self._reports:
-            self._reports[key] = sections_of(self, self._added_sections(*key))
+            added = self._added_sections(*key)
+            found = sections_of(self, added)
+            if objects is not None:  # costs come second, after the results
+                place = len(found) - 2 - len(added)
+                found.insert(1, found.pop(place))
+            self._reports[key] = found
         return self._reports[key]
 
     def _added_sections(

@@ -104,11 +104,12 @@ def report(
 def _print_costs(costs: list[dict[str, Any]]) -> None:
     """Hours and money of each way, one table per data set."""
     for title in dict.fromkeys(row["table"] for row in costs):
-        here = [{k: v for k, v in row.items() if k != "table"} for row in costs
-                if row["table"] == title]  # fmt: skip
-        print(title)
-        heads = [name.replace("_", "\n") for name in here[0]]
-        print_rows(heads, [[_amount(cell) for cell in row.values()] for row in here])
+        here = [row for row in costs if row["table"] == title]
+        same = [k for k in ("data set", "user") if len({row.get(k) for row in here}) == 1]
+        print(printable("; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])))
+        heads = [name for name in here[0] if name not in ("table", *same)]
+        rows = [[_amount(row[name]) for name in heads] for row in here]
+        print_rows([name.replace("_", "\n") for name in heads], rows)
 
 
 def _amount(cell: Any) -> str:

@@ -66,7 +66,8 @@ def breakdown(
 ) -> Section:
     """The section that a report adds for `--by`; hours and money are for so many objects."""
     found = splits(benchmark, run, by, groups)
-    led = [split for split in found if split.protocol == run.plan.leading_protocol]
+    both = {"published", "corrected"} <= set(run.plan.protocols)
+    led = [split for split in found if not both or split.protocol == "corrected"]
     costs = _costs(led, by, objects, rate)
     blocks: list[Block] = [_means(found, by), *([] if costs is None else [costs])]
     if any(split.differences for split in found):
