@@ -234,11 +234,11 @@ class ChoosesUsers(Protocol):
 
 
 @capability
-class ShowsVolumes(Protocol):
-    """A benchmark that shows its sessions on volumes slice by slice."""
+class ShowsSessions(Protocol):
+    """A benchmark that shows the sessions of its volumes or videos in a viewer of its own."""
 
-    def session_slices(self, scene: Any, target: str, rows: Sequence[Any]) -> Any:
-        """The `Slices` of one session, from its rows; a `Note` where it cannot be shown."""
+    def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
+        """The block of a page for the rows of one session; SegmeterError where there is none."""
         ...
 
 

@@ -8,13 +8,12 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 
-from segmeter.core.capabilities import ShowsVolumes
+from segmeter.core.capabilities import ShowsSessions
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.prompts import round_from_json
-from segmeter.core.scenes import Volume
 from segmeter.core.sections import (
     Block,
     Frame,
@@ -32,7 +31,7 @@ from segmeter.store.cache import cached_table
 __all__ = ["Sessions"]
 
 PAGE = 50
-_QUALITY = {"iou": "IoU", "dice": "Dice"}
+_QUALITY = {"iou": "IoU", "dice": "Dice", "jf": "J&F"}
 _FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")
 _SORTS = {
     "hardest": "reached asc, rounds desc, best asc",
@@ -59,7 +58,7 @@ class Sessions:
         if not measure or "target" not in columns:
             raise BadInput(f"runs of '{run.plan.benchmark}' have no sessions to browse")
         self.measure = measure
-        self.volumes = isinstance(run.benchmark, ShowsVolumes)
+        self.volumes = "volume_ml" in columns
         area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
@@ -164,19 +163,19 @@ class Sessions:
         return sorted(own, key=itemgetter("round"))
 
     def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
+        benchmark = self.run.benchmark
         try:
             scene = self.run.scene(key["dataset"], key["scene"])
-            pixels = scene.pixels
             ground_truth = next(t.mask for t in scene.targets if t.id == key["target"])
+            if any(row.get("mask") is None for row in rows):
+                return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
+            if scene.header.kind != "image" and isinstance(benchmark, ShowsSessions):
+                shown: Block = benchmark.viewer(scene, ground_truth, rows)
+                return shown
+            image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:
             return Note(f"The image cannot be shown: {error}", "warning")
-        if any(row.get("mask") is None for row in rows):
-            return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
-        if isinstance(scene, Volume) and isinstance(self.run.benchmark, ShowsVolumes):
-            slices: Block = self.run.benchmark.session_slices(scene, key["target"], rows)
-            return slices
         frames = [_frame(row, ground_truth.shape) for row in rows]
-        image = Illustration(pixels, close=True)
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
 
 

@@ -15,17 +15,18 @@ from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Ro
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
-    ShowsVolumes,
+    ShowsSessions,
     WritesChallengeTable,
     capable,
 )
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
-from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Block, Section
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
@@ -89,7 +90,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-@capable(ChoosesUsers, RunsUsersIndependently, ShowsVolumes, WritesChallengeTable)
+@capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions, WritesChallengeTable)
 class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
@@ -148,10 +149,11 @@ class Volumes(Declared):
             sets.setdefault((group.dataset, group.protocol), []).append(group)
         return [d for groups in sets.values() for d in against_best(groups, cards)]
 
-    def session_slices(self, scene: Volume, target: str, rows: Sequence[Row]) -> Block:
+    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+        """One session in slices, in the window that models see."""
         from segmeter.benchmarks.volumes.cases import session_slices
 
-        return session_slices(scene, target, rows)
+        return session_slices(scene, ground_truth, rows)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""

@@ -15,6 +15,7 @@ from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import (
@@ -91,33 +92,32 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
     for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:
         group = max(groups, key=lambda g: (_last(g, key), g.rounds, g.key))
         try:
+            scene = run.scene(group.dataset, key[0])
+            mask = next((t.mask for t in scene.targets if t.id == key[1]), None)
             rows = session_rows(run, group, key, (group.user,))
-            blocks.append(session_slices(run.scene(group.dataset, key[0]), key[1], rows))
+            blocks.append(session_slices(scene, mask, rows))
+        except BadInput as error:  # a run that was damaged or made up, or whose data changed
+            blocks.append(Note(str(error), "warning"))
         except SegmeterError as error:
             return [Note(f"Volumes are not at hand to be shown: {error}", "warning")]
     return blocks
 
 
-def session_slices(scene: Scene, target: str, rows: Sequence[Row]) -> Block:
+def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row]) -> Slices:
     """One session slice by slice, without the rounds after the user stopped."""
-    object_ = next((t for t in scene.targets if t.id == target), None)
     made = [row for row in rows if not row["stopped"] or row["round"] == 1]
-    if object_ is None or not made or not isinstance(scene, Volume):
-        return Note(f"{scene.id}: its object '{target}' is not in the data any more.", "warning")
+    if ground_truth is None or not made or not isinstance(scene, Volume):
+        raise BadInput(f"{scene.name}: its volume or target is not in the data any more")
     if any(row["mask"] is None for row in made):
-        return Note(f"{scene.id}: masks were not kept in this run.", "warning")
-    try:
-        steps = [_step(row, scene) for row in made]
-    except BadInput as error:  # a run that was damaged or made up
-        return Note(f"{scene.id}: its masks cannot be read: {error}", "warning")
-    row = made[-1]
+        raise BadInput(f"{scene.name}: masks were not kept in this run")
+    row, steps = made[-1], [_step(row, scene) for row in made]
     voxels, greys, seen = grey_values(scene)
     return Slices(
-        re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{target}"),
-        f"{scene.id}, {object_.label or target}: {row['model']}, {typed(row['prompter'])}",
+        re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{row['target']}"),
+        f"{scene.id}, {row['label'] or row['target']}: {row['model']}, {typed(row['prompter'])}",
         voxels,
         steps,
-        object_.mask,
+        ground_truth,
         f"Protocol {row['protocol']}; Dice {100 * row['dice']:.1f} % in the end. {seen}",
         header=scene.header,
         greys=greys,
