@@ -1,8 +1,8 @@
 """How long a large run takes to read: report, compare and --json of 720 000 made-up rows.
 
 `python perf/reading_runs.py [--rows N] [--out FOLDER]` writes the run once and times each
-command in a process of its own, without and with the cached statistics, with its peak memory. `--compacted` puts the
-rows of many jobs into one file before, as a finished run has them.
+command in a process of its own, without and with cached statistics, with its peak memory.
+`--compacted` puts the rows of many jobs into one file before, as a finished run has them.
 """
 
 from __future__ import annotations
