@@ -34,10 +34,10 @@ from segmeter.core.sections import (
 )
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Session
+from segmeter.core.tables import quoted
 from segmeter.core.users import Observation, User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
-from segmeter.store.scanning import quoted
 
 __all__ = ["Comparison", "Parity", "first_clicks", "parity"]
 

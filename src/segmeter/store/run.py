@@ -29,6 +29,7 @@ from segmeter.core.rows import (
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
+from segmeter.core.tables import quoted
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.cache import cached_contents, cached_lines, state_of
 from segmeter.store.folder import RunFolder
@@ -40,7 +41,6 @@ from segmeter.store.scanning import (
     error_rows,
     has_sessions,
     job_table,
-    quoted,
     read_contents,
     rows_query,
     verify_files,

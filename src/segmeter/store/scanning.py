@@ -31,6 +31,7 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.seeds import fingerprint
+from segmeter.core.tables import quoted
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import (
@@ -46,7 +47,7 @@ from segmeter.store.row_files import FILE, RowFiles, in_types, numbered, union
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["CHECKED", "JOB_ROWS", "faults_of", "quoted"]
+__all__ = ["CHECKED", "JOB_ROWS", "faults_of"]
 
 SESSION = SESSION_KEY[:-1]
 """The columns that identify a session."""
@@ -228,15 +229,6 @@ def database() -> duckdb.DuckDBPyConnection:
             "run folder to a machine that has it"
         ) from error
     return duckdb.connect(":memory:", config={"enable_external_access": "false"})
-
-
-def quoted(name: str) -> str:
-    """A name of a column or table in SQL.
-
-    >>> quoted('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
