@@ -237,13 +237,18 @@ def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
 
 def failures_at(goal: Goal) -> Statistic:
     """NoF@q: objects that fail to reach the goal, as the protocol counts them."""
+
+    def values(g: ClickSessions) -> Floats:
+        curves, limit = g.towards(goal)
+        return g.unless_met(goal, failed(curves, limit, g.protocol).astype(float))
+
     return Statistic(
         f"nof@{goal.tag}",
         f"NoF@{goal.tag}",
         "objects",
         digits=0,
         better="lower",
-        values=lambda g: failed(*g.towards(goal), g.protocol).astype(float),
+        values=values,
         interval=count_interval,
         of=ClickSessions,
     )
