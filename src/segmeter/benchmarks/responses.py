@@ -131,7 +131,7 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     if np.isnan(counts[0]).all():
         counts = _from_masks(run, tables, rounds)
     numbers = np.broadcast_to(np.arange(1.0, rounds + 1), iou.shape)
-    more = (held[name] for name in ("start_iou", *CONSISTENCY))
+    more = (held[name] for name in ("start_mask_iou", *CONSISTENCY))
     every = (numbers, iou, held["score"], held["positive"], *counts, *more)
     model, dataset, _, protocol = tables.key
     return Responses(
