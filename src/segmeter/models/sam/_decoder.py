@@ -299,8 +299,9 @@ class MaskDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logits `(B, 4, 4 side, 4 side)` and scores `(B, 4)` for prompts `(B, n, 256)`."""
         own = self._own_tokens()
-        tokens = torch.cat([own.expand(len(sparse), -1, -1), sparse], dim=1)
-        cells = (image.cells + dense).expand(len(sparse), -1, -1)
+        count = sparse.shape[0]  # not len(): an export keeps the batch free
+        tokens = torch.cat([own.expand(count, -1, -1), sparse], dim=1)
+        cells = (image.cells + dense).expand(count, -1, -1)
         tokens, cells = self.transformer(tokens, cells, position)
         skip = 1 if self.fine else 0
         scores = self.iou_prediction_head(tokens[:, skip])
