@@ -26,11 +26,7 @@ from segmeter.core.models import MaskPrediction, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.services import ServiceModel, png, score_of, short, strange
-from segmeter.models.volumes.nninteractive import (
-    NnInteractiveEncodedScene,
-    PackageSession,
-    drawn,
-)
+from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, PackageSession, drawn
 from segmeter.models.weights import DAMAGED, home
 
 try:
@@ -468,11 +464,7 @@ def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:
 
 
 def _json(
-    model: ServiceModel,
-    verb: str,
-    path: str,
-    fields: Mapping[str, str],
-    files: Files,
+    model: ServiceModel, verb: str, path: str, fields: Mapping[str, str], files: Files
 ) -> Any:
     status, answer = _posted(model, verb, path, fields, files)
     try:
@@ -485,11 +477,7 @@ def _json(
 
 
 def _posted(
-    model: ServiceModel,
-    verb: str,
-    path: str,
-    fields: Mapping[str, str],
-    files: Files,
+    model: ServiceModel, verb: str, path: str, fields: Mapping[str, str], files: Files
 ) -> tuple[int, bytes]:
     kind, body = _form(fields, files)
     return model.line.fetch(verb, path, body, kind)

@@ -65,10 +65,7 @@ _LOSS = "isegm.model.modeling.transformer_helper.cross_entropy_loss"
 _MARKER = re.compile(
     r"(?:^|(?<=\.))(?:feature_extractor\.conv3x3_ocr\.0|patch_embed_coords\.proj)\.weight$"
 )
-_NORMS = {
-    "torch.nn.modules.batchnorm.BatchNorm2d",
-    "torch.nn.modules.batchnorm.SyncBatchNorm",
-}
+_NORMS = {"torch.nn.modules.batchnorm.BatchNorm2d", "torch.nn.modules.batchnorm.SyncBatchNorm"}
 
 
 def check(path: Path, shape: Shape, name: str) -> None:

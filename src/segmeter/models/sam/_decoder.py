@@ -247,12 +247,7 @@ class MaskDecoder(nn.Module):
     """
 
     def __init__(
-        self,
-        *,
-        fine: bool = False,
-        quality: int = 0,
-        quality_token: bool = False,
-        width: int = 256,
+        self, *, fine: bool = False, quality: int = 0, quality_token: bool = False, width: int = 256
     ) -> None:
         """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, or 0.
 
