@@ -127,13 +127,15 @@ class Logits:
             yield self.maps[start : start + 16]
 
 
-@dataclass(frozen=True, slots=True)
 class Masks:
     """Candidates that are finished masks: no threshold moves them, so they are stable."""
 
-    scores: Single
-    places: Places
-    finished: tuple[Mask, ...]
+    def __init__(self, scores: Single, places: Places, finished: tuple[Mask, ...]) -> None:
+        self.scores, self.places, self._finished = scores, places, finished
+
+    @property
+    def finished(self) -> tuple[Mask, ...]:
+        return self._finished
 
     def measure(self, threshold: float, offset: float) -> Measured:
         areas = np.array([m.area for m in self.finished], dtype=np.int64)
@@ -156,32 +158,20 @@ class Masks:
         raise BadInput("this model gives finished masks, no logits; clean the masks instead")
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Candidates that are finished masks, kept as run lengths until they are asked for."""
+class Encoded(Masks):
+    """Finished masks that are kept as run lengths until they are asked for."""
 
-    scores: Single
-    places: Places
-    counts: tuple[Mapping[str, Any], ...]
+    def __init__(
+        self, scores: Single, places: Places, counts: tuple[Mapping[str, Any], ...]
+    ) -> None:
+        self.scores, self.places, self.counts = scores, places, counts
 
-    def measure(self, threshold: float, offset: float) -> Measured:
-        return self._decoded().measure(threshold, offset)
+    @property
+    def finished(self) -> tuple[Mask, ...]:
+        return tuple(Mask.from_coco(counts) for counts in self.counts)
 
     def take(self, kept: Places) -> Encoded:
         return Encoded(self.scores[kept], self.places[kept], tuple(self.counts[i] for i in kept))
-
-    def masks(self, threshold: float) -> list[Mask]:
-        return [Mask.from_coco(counts) for counts in self.counts]
-
-    def values(self) -> Single:
-        return self._decoded().values()
-
-    def cleaned(self, smallest: int, threshold: float) -> Encoded:
-        self._decoded().cleaned(smallest, threshold)
-        return self
-
-    def _decoded(self) -> Masks:
-        return Masks(self.scores, self.places, tuple(self.masks(0.0)))
 
 
 def candidates_of(encoded: EncodedScene, points: Points, above: float) -> Candidates:

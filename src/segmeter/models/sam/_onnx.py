@@ -78,7 +78,7 @@ class OnnxPair:
                     f"and {given[name]} in the other"
                 )
         (shape,) = ins.values()
-        grid = next((s[-1] for n, s in outs.items() if n.startswith("image_embed")), 64)
+        grid = next((s[-1] for n, s in given.items() if n.startswith("image_embed")), 64)
         given_by = [*reversed(shape), 16 * grid if isinstance(grid, int) else 1024]
         side = next(n for n in given_by if isinstance(n, int) and n > 3)
         later = any(set(outs) >= known for known in _SECOND)
