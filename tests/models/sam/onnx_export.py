@@ -112,17 +112,17 @@ class Half(MetaDecoder):
         super().__init__(network)
         self.names, self.returned, self.second = names, returned, network.second
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, *inputs: Tensor) -> Any:
         given = dict(zip(self.names, inputs, strict=True))
         known = ("image_embed", "image_embeddings.2", "image_embeddings")
         coarse = next(given[name] for name in known if name in given)
         finer = ("high_res", "image_embeddings.0", "image_embeddings.1")
         fine = [given[name] for name in self.names if name.startswith(finer)]
         maps = (to_cells(fine[1], 1), to_cells(fine[0], 2)) if fine else None
-        places = given.get("point_coords", given.get("input_points"))
-        labels = given.get("point_labels", given.get("input_labels"))
         if "input_points" in given:
-            places, labels = places[:, 0], labels[:, 0]
+            places, labels = given["input_points"][:, 0], given["input_labels"][:, 0]
+        else:
+            places, labels = given["point_coords"], given["point_labels"]
         if "input_boxes" in given:
             corners = given["input_boxes"].reshape(len(places), -1, 2)
             kinds = torch.tensor([2, 3]).repeat(1, corners.shape[1] // 2).to(labels.dtype)
@@ -162,7 +162,7 @@ def export_variant(
     stem = Stem(network.second, last)
     made = dict(zip(maps, stem(example), strict=True))
     taken = {n: (made[n], {}) for n in maps} | taken
-    settings = {"opset_version": 17, "dynamo": False}
+    settings: dict[str, Any] = {"opset_version": 17, "dynamo": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracing says what it makes constant
         torch.onnx.export(

@@ -84,7 +84,7 @@ class OnnxPair:
         later = any(set(outs) >= known for known in _SECOND)
         return cls(first, second, later, side)
 
-    def frame(self, shape: tuple[int, int]) -> Frame:
+    def frame(self, shape: tuple[int, int]) -> Padded | Squeezed:
         if self.second and self.side == 1008:  # SAM 3's tracker
             half = (0.5, 0.5, 0.5)
             return Squeezed(shape, self.side, half, half)
@@ -262,5 +262,5 @@ def _as_taken(array: npt.NDArray[Any], entry: Any) -> npt.NDArray[Any]:
     """An array in the type that a graph's input has."""
     kind = entry.type.removeprefix("tensor(").removesuffix(")")
     if kind == "uint8":
-        return np.rint(array).clip(0, 255).astype(np.uint8)
+        return np.asarray(np.rint(array).clip(0, 255), dtype=np.uint8)
     return np.ascontiguousarray(array, dtype=_KINDS.get(kind, "f4"))
