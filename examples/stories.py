@@ -266,7 +266,7 @@ STORIES = {"researcher": researcher, "annotation-lead": lead, "model-author": au
 
 
 def told(name: str) -> str:
-    """One story, played now."""
+    """One story, run now."""
     with somewhere():
         return STORIES[name]()
 

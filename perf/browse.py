@@ -26,7 +26,7 @@ from segmeter.report.browsing import Sessions
 from segmeter.store import Run
 from segmeter.store.folder import RunFolder
 
-MODELS = ("oracle", "disc", "noisy", "grabcut", "random-walker")
+MODELS = ("synthetic-oracle", "disc", "synthetic-noisy", "grabcut", "random-walker")
 CLASSES = ("cat", "dog", "horse", "car", "tree")
 TARGETS = 10
 
@@ -81,10 +81,10 @@ def timed(path: Path) -> None:
     address = f"http://127.0.0.1:{server.server_port}"
     asked = {
         "first page": "/",
-        "filter by model, class and result": "/?model=noisy&class=dog&result=failed",
+        "filter by model, class and result": "/?model=synthetic-noisy&class=dog&result=failed",
         "sorted by size, page 400": "/?sort=smallest&page=400",
         "one session": "/session?" + urllib.parse.urlencode({
-            "model": "noisy", "dataset": "drawn", "scene": "scene-00007", "target": "t3",
+            "model": "synthetic-noisy", "dataset": "drawn", "scene": "scene-00007", "target": "t3",
             "user": "centre-click", "protocol": "corrected"}),
     }  # fmt: skip
     for what, path_ in asked.items():

@@ -90,7 +90,7 @@ def make(data: Path, out: Path) -> None:
 
 
 def source_image(name: str) -> str:
-    """One image occurs in several sets; its number tells."""
+    """One image occurs in several sets; its number identifies it."""
     return name.split("_")[-1].lstrip("0").rstrip("ab")
 
 

@@ -37,7 +37,7 @@ ROUNDS, PROTOCOLS, LEFT = 5, ("published", "corrected"), 3
 
 def plan_of(jobs: int) -> Plan:
     data = Spec("drawn", {"count": max(2, jobs // 2)})
-    return Plan("noc", (Spec("disc"), Spec("noisy")), (data,), rounds=ROUNDS)
+    return Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (data,), rounds=ROUNDS)
 
 
 def write_run(out: Path, jobs: int) -> None:
@@ -116,7 +116,7 @@ class Watch:
         wall, cpu = time.perf_counter() - start, time.process_time()
         print(f"{{done}} of {{total}} jobs known after {{wall:.1f}} s, {{cpu:.1f}} s of processor")
     def step(self, outcome):
-        print(f"a job played after {{time.perf_counter() - start:.1f}} s")
+        print(f"first job done after {{time.perf_counter() - start:.1f}} s")
     def end(self):
         pass
 

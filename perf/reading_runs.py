@@ -23,7 +23,7 @@ from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.store import RunFolder
 from segmeter.store.compaction import compact
 
-MODELS, TARGETS, ROUNDS, PROTOCOLS = ("disc", "noisy"), 6, 20, ("published", "corrected")
+MODELS, TARGETS, ROUNDS, PROTOCOLS = ("disc", "synthetic-noisy"), 6, 20, ("published", "corrected")
 MEASURES = ("iou", "boundary-iou")
 
 

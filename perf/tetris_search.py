@@ -2,7 +2,7 @@
 
     python perf/tetris_search.py --model mobile-sam --data DATA --weights WEIGHTS [--objects 20]
 
-For each object every `--stride`-th pixel is clicked, which tells the true worst and best IoU,
+For each object every `--stride`-th pixel is clicked, which gives the true worst and best IoU,
 and the search looks for them with some two hundred clicks. `--smallest` takes the objects of
 smallest area, for a machine without a GPU. `segmeter run tetris --exhaustive 1` does
 the same within a run.

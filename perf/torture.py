@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "store"))
 
 from s3_server import s3_server
 
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=3, limit=6)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=3, limit=6)
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 QUERY = """
     select model, dataset, scene, target, "user", protocol, round, prompt, iou, boundary_iou, mask
@@ -69,7 +69,8 @@ folder = RunFolder(sys.argv[1])
 with folder.locked():
     compact(folder, loose=1, closing=True)
 """
-WIDE = ["run", "noc", "-m", "disc", "-m", "noisy", "-m", "oracle", "--add", "--workers", "0"]
+WIDE = ["run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-m", "synthetic-oracle", "--add",
+        "--workers", "0"]  # fmt: skip
 
 
 def rows_of(address: str | Path) -> list[dict[str, Any]]:
@@ -82,7 +83,7 @@ def torture_processes(
     out: str, chance: random.Random, who: Sequence[str], kill: Callable[[int], None]
 ) -> int:
     """Kill and resume until the run is complete; how often it was killed."""
-    words = ["run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", "3",
+    words = ["run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn", "--rounds", "3",
              "--limit", "6", *who, "--out", out]  # fmt: skip
     kills = 0
     while True:
@@ -261,7 +262,7 @@ def torture(
     chance = random.Random(seed)
     run_plan(PLAN, f"{folder}/whole", workers=0)
     whole = rows_of(f"{folder}/whole")
-    oracle = replace(PLAN, segmenters=(*PLAN.segmenters, Spec("oracle")))
+    oracle = replace(PLAN, segmenters=(*PLAN.segmenters, Spec("synthetic-oracle")))
     run_plan(oracle, f"{folder}/wide", workers=0)
     wide = rows_of(f"{folder}/wide")
     end, turns, kills = time.monotonic() + 60 * minutes, 0, dict.fromkeys(bases, 0)

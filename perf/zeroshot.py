@@ -10,7 +10,7 @@
 `together` is the table of `docs/benchmarks/points.md`: models and data sets that were run as
 runs of their own, and the unweighted mean over data sets with the interval of the report, images
 resampled inside every data set. `points` and `boxes` need torch, transformers and pyarrow,
-`detect` needs onnxruntime, `tables` and `together` need duckdb and hotcoco: runs may be played on
+`detect` needs onnxruntime, `tables` and `together` need duckdb: runs may be made on
 one machine and told on another.
 """
 
@@ -154,19 +154,19 @@ def tables(asked: argparse.Namespace) -> None:
 
 
 def together(asked: argparse.Namespace) -> None:
-    """Every run's sessions in one table; of what was played twice the fuller run counts."""
+    """Every run's sessions in one table; of duplicates the fuller run counts."""
     from segmeter.benchmarks.zeroshot.points.statistics import (
         ALL,
         STATISTICS,
-        Played,
-        played,
+        PointSessions,
+        point_sessions,
         with_means,
     )
     from segmeter.stats.statistics import summary_of
 
-    groups: dict[tuple[str, ...], Played] = {}
+    groups: dict[tuple[str, ...], PointSessions] = {}
     for place in asked.runs:
-        for group in played(Run.open(place)):
+        for group in point_sessions(Run.open(place)):
             key = (group.dataset, group.user, group.protocol, group.model)
             if key not in groups or len(group.keys) > len(groups[key].keys):
                 groups[key] = group

@@ -54,7 +54,7 @@ def test_users_and_measures_may_be_objects(tmp_path: Path) -> None:
         return float(ground_truth.overlap(prediction) / max(ground_truth.area, 1))
 
     try:
-        run = segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", limit=1, rounds=1,
+        run = segmeter.evaluate("synthetic-oracle", "drawn", out=tmp_path / "r", limit=1, rounds=1,
                                 users=CentreClick(), measures=covered)  # fmt: skip
     finally:
         from segmeter.core import catalogue
@@ -88,13 +88,17 @@ def test_data_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for folder, pixels in (("images", image), ("masks", (image > 90) * np.uint8(255))):
         stopped = cv2.imencode(".png", pixels)[1].tobytes()
         fsspec.filesystem("memory").pipe_file(f"/evaluated-data/{folder}/a.png", stopped)
-    run = segmeter.evaluate("oracle", "memory://evaluated-data", out=tmp_path / "r", rounds=1)
+    run = segmeter.evaluate(
+        "synthetic-oracle", "memory://evaluated-data", out=tmp_path / "r", rounds=1
+    )
     assert run.sql("select distinct scene from rows").to_pylist() == [{"scene": "a"}]
 
 
 def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run = segmeter.evaluate("oracle", "drawn", out="memory://evaluated", limit=1, rounds=1)
+    run = segmeter.evaluate(
+        "synthetic-oracle", "drawn", out="memory://evaluated", limit=1, rounds=1
+    )
     assert run.address == "memory://evaluated"
     assert run.sql("select count(*) as many from rows").to_pylist() == [{"many": 2}]
     assert not list(tmp_path.iterdir())
@@ -102,7 +106,7 @@ def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_misspelt_protocol_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no protocol 'sond'"):
-        segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", protocols="sond")
+        segmeter.evaluate("synthetic-oracle", "drawn", out=tmp_path / "r", protocols="sond")
 
 
 def test_what_segmeter_offers_is_listed() -> None:
@@ -113,7 +117,7 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import segmeter\n"
-        "run = segmeter.evaluate('oracle', 'drawn', limit=1, rounds=1, progress=True)\n"
+        "run = segmeter.evaluate('synthetic-oracle', 'drawn', limit=1, rounds=1, progress=True)\n"
         "print(len(run.sessions()))\n"
     )
     done = subprocess.run(
@@ -126,7 +130,7 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
 def test_a_run_becomes_data_frames(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="pandas is no dependency")
     run = segmeter.evaluate(
-        "noisy", "drawn", out=tmp_path / "r", limit=1, rounds=2, protocols="corrected"
+        "synthetic-noisy", "drawn", out=tmp_path / "r", limit=1, rounds=2, protocols="corrected"
     )
     rows, sessions, numbers = (run.to_pandas(w) for w in ("rows", "sessions", "summary"))
     assert len(rows) == 2 * len(sessions)

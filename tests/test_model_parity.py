@@ -38,7 +38,7 @@ def test_another_model_differs_from_the_first_round_on(tmp_path: Path) -> None:
 
 
 def test_prompts_of_a_run_are_given_to_both(tmp_path: Path) -> None:
-    run = segmeter.evaluate("oracle", "drawn", out=tmp_path / "run", limit=2, rounds=2)
+    run = segmeter.evaluate("synthetic-oracle", "drawn", out=tmp_path / "run", limit=2, rounds=2)
     recorded = run.sql("select count(*) as n from rows where prompt is not null "
                        "and protocol = 'corrected'").to_pylist()[0]["n"]  # fmt: skip
     found = parity("disc?radius=6", "disc?radius=7", run=tmp_path / "run", limit=2)
@@ -51,7 +51,7 @@ def test_prompts_of_a_run_come_from_one_session_per_object(tmp_path: Path) -> No
     """Sessions of other users or protocols end in other rounds; theirs are not appended."""
     users = ["centre-click", "clicking-group?group=3"]
     run = segmeter.evaluate(
-        ["oracle", "disc?radius=4"],
+        ["synthetic-oracle", "disc?radius=4"],
         "drawn",
         out=tmp_path / "run",
         limit=1,
@@ -73,7 +73,7 @@ def test_runs_on_folders_are_compared(tmp_path: Path) -> None:
     for part in ("images", "masks"):
         (tmp_path / "data" / part).mkdir(parents=True)
         Image.fromarray(mask).save(tmp_path / "data" / part / "one.png")
-    segmeter.evaluate("oracle", tmp_path / "data", out=tmp_path / "run", rounds=1)
+    segmeter.evaluate("synthetic-oracle", tmp_path / "data", out=tmp_path / "run", rounds=1)
     assert parity("disc", "disc", run=tmp_path / "run").mean_iou == 1
 
 
@@ -102,5 +102,5 @@ def test_volumes_are_refused() -> None:
 def test_first_clicks_tell_a_model_that_sees_from_one_that_does_not() -> None:
     from segmeter.core import catalogue
 
-    assert min(first_clicks(catalogue.models.make("oracle"), "drawn")) > 0.9
+    assert min(first_clicks(catalogue.models.make("synthetic-oracle"), "drawn")) > 0.9
     assert max(first_clicks(catalogue.models.make("disc?radius=1"), "drawn", clicks=1)) < 0.5

@@ -31,7 +31,7 @@ TURN = re.compile(r"(?<![\w-])(?:" + "|".join(WORDS) + r")(?![\w-])", re.IGNOREC
 RIDDLE = re.compile(r'"""(?:What|Whoever|Who|Where)\b(?![^"]*\?)')
 
 # Former names: words that names of the code are made of, and whole names of classes.
-OLD_WORDS = {"look", "reading", "sound", "player", "players", "shelf", "trail", "trails"}
+OLD_WORDS = {"look", "played", "player", "players", "reading", "shelf", "sound", "trail", "trails"}
 OLD_CLASSES = {"View", "Ask", "Picture", "Reading", "Player"}
 
 # What is allowed, by file and word, with the reason.

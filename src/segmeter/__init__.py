@@ -1,7 +1,8 @@
 """segmeter measures how many clicks and seconds a good mask takes with a segmentation model.
 
 >>> import segmeter
->>> run = segmeter.evaluate("oracle", "mini", out=getfixture("tmp_path") / "run", limit=1, rounds=2)
+>>> folder = getfixture("tmp_path") / "run"
+>>> run = segmeter.evaluate("disc", "mini", out=folder, limit=1, rounds=2)
 >>> run.summary()[0].dataset
 'mini'
 """

@@ -124,7 +124,7 @@ def evaluate(
     Examples
     --------
     >>> import tempfile
-    >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
+    >>> run = evaluate("synthetic-oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
     >>> run.sql("select round(avg(iou), 2) as iou from rows").to_pylist()
     [{'iou': 1.0}]
     """

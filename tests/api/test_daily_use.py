@@ -116,9 +116,9 @@ def test_a_table_has_the_columns_order_and_names_of_its_author(
     tmp_path: Path, typed: Typed
 ) -> None:
     out = tmp_path / "run"
-    segmeter.evaluate(["disc", "oracle"], ["mini", "drawn"], out=out, rounds=2, limit=1)
-    words = ("table", out, "--format", "md", "--columns", "noc@85,noc@80", "-m", "oracle",
-             "-m", "disc", "-d", "drawn", "-d", "mini", "--name", "oracle=Ours",
+    segmeter.evaluate(["disc", "synthetic-oracle"], ["mini", "drawn"], out=out, rounds=2, limit=1)
+    words = ("table", out, "--format", "md", "--columns", "noc@85,noc@80", "-m", "synthetic-oracle",
+             "-m", "disc", "-d", "drawn", "-d", "mini", "--name", "synthetic-oracle=Ours",
              "--name", "mini=Mini")  # fmt: skip
     code, text, err = typed(*words)
     assert code == 0, err
@@ -137,7 +137,7 @@ def test_a_table_has_the_columns_order_and_names_of_its_author(
 
 def test_the_conclusion_covers_every_data_set(tmp_path: Path) -> None:
     run = segmeter.evaluate(
-        ["disc", "oracle"], ["mini", "drawn"], out=tmp_path / "run", rounds=2, limit=2
+        ["disc", "synthetic-oracle"], ["mini", "drawn"], out=tmp_path / "run", rounds=2, limit=2
     )
     assert [line.split(":")[0] for line in run.conclusion().splitlines()] == [
         "On mini",
@@ -147,10 +147,12 @@ def test_the_conclusion_covers_every_data_set(tmp_path: Path) -> None:
 
 def test_costs_are_the_seconds_of_the_report_times_objects(tmp_path: Path, typed: Typed) -> None:
     out = tmp_path / "run"
-    run = segmeter.evaluate("oracle", "mini", out=out, rounds=2, limit=3, protocols="corrected")
+    run = segmeter.evaluate(
+        "synthetic-oracle", "mini", out=out, rounds=2, limit=3, protocols="corrected"
+    )
     seconds = {row.measure: row for row in run.summary()}
     model, hand = run.cost(7200, 10)
-    assert model["way"] == "oracle"
+    assert model["way"] == "synthetic-oracle"
     assert model["hours"]["value"] == pytest.approx(2 * seconds["seconds-to-90"].value)
     assert model["hours"]["low"] == pytest.approx(2 * seconds["seconds-to-90"].low)
     assert model["waiting_hours"]["value"] == pytest.approx(2 * seconds["waiting-to-90"].value)
@@ -193,7 +195,9 @@ def test_an_export_to_cvat_has_the_masks_and_original_names(tmp_path: Path) -> N
     mask[5:15, 8:20] = 255
     Image.fromarray(np.zeros((24, 30, 3), np.uint8)).save(folder / "images" / "Müller 12.png")
     Image.fromarray(mask).save(folder / "masks" / "Müller 12.png")
-    run = segmeter.evaluate("oracle", folder, out=tmp_path / "run", rounds=1, protocols="corrected")
+    run = segmeter.evaluate(
+        "synthetic-oracle", folder, out=tmp_path / "run", rounds=1, protocols="corrected"
+    )
     (file,) = run.export(tmp_path / "out", "cvat")
     image = ElementTree.parse(file.path).getroot().find("image")
     assert image is not None

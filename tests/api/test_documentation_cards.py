@@ -68,7 +68,7 @@ def test_answers_of_people_are_kept_when_a_card_is_made_again(tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def model_card(tmp_path_factory: pytest.TempPathFactory) -> Card:
     out = tmp_path_factory.mktemp("card") / "run"
-    segmeter.evaluate(["oracle", "disc"], "mini", out=out, rounds=2, limit=2)
+    segmeter.evaluate(["synthetic-oracle", "disc"], "mini", out=out, rounds=2, limit=2)
     return segmeter.make_card("model", "disc", runs=[out])
 
 

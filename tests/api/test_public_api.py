@@ -1,15 +1,12 @@
-"""What `import segmeter` offers: every name documented, and commands that print the same facts."""
+"""What `import segmeter` offers: every name documented, and what each returns."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,9 @@ PUBLIC = [name for name in segmeter.__all__ if name != "__version__"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> segmeter.Run:
     out = tmp_path_factory.mktemp("api") / "run"
-    return segmeter.evaluate(["oracle", "disc?radius=30"], "mini", out=out, rounds=3, limit=3)
+    return segmeter.evaluate(
+        ["synthetic-oracle", "disc?radius=30"], "mini", out=out, rounds=3, limit=3
+    )
 
 
 def test_importing_segmeter_loads_nothing_heavy() -> None:
@@ -69,7 +68,7 @@ def test_arrays_become_a_data_set_that_can_be_evaluated(tmp_path: Path) -> None:
     own = segmeter.Dataset.from_arrays(images, [labels > 0, labels], names=["one", "two"])
     assert [target.id for target in own["two"].targets] == ["1", "7"]
     assert [target.mask.area for target in own["one"].targets] == [300]
-    made = segmeter.evaluate("oracle", own, out=tmp_path / "run", rounds=1)
+    made = segmeter.evaluate("synthetic-oracle", own, out=tmp_path / "run", rounds=1)
     assert {row["target"] for row in made.rows()} == {"object", "1", "7"}
     other = segmeter.Dataset.from_arrays(images, [labels > 3, labels], names=["one", "two"])
     assert other.fingerprint() != own.fingerprint()
@@ -146,7 +145,7 @@ def test_a_run_gives_masks_tables_figures_and_citations(run: segmeter.Run, tmp_p
     row, mask = masks[0]
     assert mask.shape == run.scene(row["dataset"], row["scene"]).shape
     assert run.figure(tmp_path / "iou.png").stat().st_size > 1000
-    assert "oracle" in run.leaderboard(tmp_path / "board.html").read_text()
+    assert "synthetic-oracle" in run.leaderboard(tmp_path / "board.html").read_text()
     assert "@" in run.cite()
     assert {d.measure for d in run.compare()}
     assert len(run.export(tmp_path / "masks")) == len(masks)
@@ -183,32 +182,3 @@ def test_metrics_take_batches_and_merge() -> None:
     tensors = segmeter.metrics.MetricCollection(["iou", "dice"])
     tensors.update(torch.as_tensor(preds), torch.as_tensor(target))
     assert tensors.compute()["iou"] == pytest.approx(np.mean(each))
-
-
-def plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))
-
-
-def test_json_is_what_the_api_returns(run: segmeter.Run, typed: Typed, tmp_path: Path) -> None:
-    """The facts that commands print for programs, against the calls they stand for."""
-
-    def told(*words: object) -> Any:
-        code, out, err = typed(*words, "--json")
-        assert code in (0, 1), err
-        return json.loads(out)
-
-    assert told("report", run.address)["rows"] == plain([asdict(r) for r in run.summary()])
-    assert told("compare", run.address)["rows"] == plain(
-        [asdict(d) | {"significant": d.significant} for d in run.compare()]
-    )
-    assert [row["name"] for row in told("list", "users")["users"]] == segmeter.list_users()
-    assert told("list", "measures", "iou") == plain(segmeter.describe("measures", "iou"))
-    assert told("check", "disc")["broken"] == list(segmeter.check("disc").faults)
-    found = told("check", "mini", "--limit", 2)
-    assert found["scenes"] == segmeter.check("mini", limit=2).findings.scenes  # type: ignore[union-attr]
-    assert {row["name"]: row["here"] for row in told("fetch", "--list")} == segmeter.list_weights()
-    masks = told("export", run.address, "--out", tmp_path / "a")["masks"]
-    written = run.export(tmp_path / "a")
-    assert [(m["file"], m["scene"], m["voxels"]) for m in masks] == [
-        (str(m.path), m.scene, m.voxels) for m in written
-    ]

@@ -20,7 +20,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Answer, Gallery, Note, Replay, Section, Table
 from segmeter.engine import run_plan
-from segmeter.models.drawn import Oracle
+from segmeter.models.synthetic import Oracle
 from segmeter.report.page import Page, render
 from segmeter.report.provenance import missing, provenance
 from segmeter.stats.goals import Goal
@@ -28,7 +28,7 @@ from segmeter.store import Run
 
 PLAN = Plan(
     "noc",
-    (Spec("noisy"), Spec("oracle")),
+    (Spec("synthetic-noisy"), Spec("synthetic-oracle")),
     (Spec("drawn"),),
     users=(Spec("centre-click"),),
     rounds=8,
@@ -81,16 +81,16 @@ def test_an_oracle_needs_one_click_and_never_fails(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
     for protocol in ("published", "corrected"):
-        assert rows["oracle", protocol, "noc@90"].value == 1
-        assert rows["oracle", protocol, "nof@90"].value == 0
-        assert rows["oracle", protocol, "auc"].value == 100
-        assert rows["oracle", protocol, "iou@1"].value == 100
+        assert rows["synthetic-oracle", protocol, "noc@90"].value == 1
+        assert rows["synthetic-oracle", protocol, "nof@90"].value == 0
+        assert rows["synthetic-oracle", protocol, "auc"].value == 100
+        assert rows["synthetic-oracle", protocol, "iou@1"].value == 100
 
 
 def test_no_failure_seen_is_not_none_possible(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    assert rows["oracle", "corrected", "never@90"].high > 0.5
+    assert rows["synthetic-oracle", "corrected", "never@90"].high > 0.5
 
 
 def test_the_summary_follows_from_the_rows_of_the_run(
@@ -99,26 +99,29 @@ def test_the_summary_follows_from_the_rows_of_the_run(
     table = run.sql("""
         with firsts as (
             select scene, target, min(case when iou >= 0.9 then round end) as first
-            from rows where model = 'noisy' and protocol = 'corrected' group by all)
+            from rows where model = 'synthetic-noisy' and protocol = 'corrected' group by all)
         select avg(coalesce(first, 8)) as noc, count(*) - count(first) as never from firsts
     """).to_pylist()[0]
-    assert rows["noisy", "corrected", "noc@90"].value == pytest.approx(table["noc"])
-    assert rows["noisy", "corrected", "never@90"].value == table["never"]
+    assert rows["synthetic-noisy", "corrected", "noc@90"].value == pytest.approx(table["noc"])
+    assert rows["synthetic-noisy", "corrected", "never@90"].value == table["never"]
 
 
 def test_a_persons_seconds_hold_finding_and_clicking_and_no_machine(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    assert rows["oracle", "corrected", "seconds-to-90"].value == 2.5
-    assert rows["oracle", "corrected", "waiting-to-90"].value > 0
+    assert rows["synthetic-oracle", "corrected", "seconds-to-90"].value == 2.5
+    assert rows["synthetic-oracle", "corrected", "waiting-to-90"].value > 0
 
 
 def test_what_fails_is_drawn_by_hand(rows: dict[tuple[str, str, str], SummaryRow]) -> None:
-    clicks, never = rows["noisy", "corrected", "noc@95"], rows["noisy", "corrected", "never@95"]
+    clicks, never = (
+        rows["synthetic-noisy", "corrected", "noc@95"],
+        rows["synthetic-noisy", "corrected", "never@95"],
+    )
     by_hand = 79 * never.value / never.targets
     assert never.value > 0
     spent = 1 + 1.5 * clicks.value + by_hand
-    assert rows["noisy", "corrected", "seconds-to-95"].value == pytest.approx(spent)
+    assert rows["synthetic-noisy", "corrected", "seconds-to-95"].value == pytest.approx(spent)
 
 
 def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) -> None:
@@ -126,14 +129,14 @@ def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) 
     file.write_text("locate = 0\nclick = 10\n")
     own = Run.open(run.folder.path, settings={"cost": file})
     seconds = {r.model: r.value for r in Noc().summary(own) if r.measure == "seconds-to-90"}
-    assert seconds["oracle"] == 10
+    assert seconds["synthetic-oracle"] == 10
 
 
 def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cost.toml"
     file.write_text("by_hand = 0\nby_hand_px = 0.25\n")
     own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
-    group = next(g for g in groups(own) if g.key[0] == "noisy")
+    group = next(g for g in groups(own) if g.key[0] == "synthetic-noisy")
     assert group.outline_px is not None
     never = group.iou.max(axis=1) < 0.95
     spent = seconds_until(Goal(0.95)).compared(group)
@@ -145,7 +148,7 @@ def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:
     found = [d for d in Noc().differences(run) if d.protocol == "corrected"]
     assert {d.measure for d in found} == {"seconds-to-90", "noc@90", "auc", "iou@1"}
     for d in found:
-        assert (d.first, d.second) == ("noisy", "oracle")
+        assert (d.first, d.second) == ("synthetic-noisy", "synthetic-oracle")
         assert d.significant
         assert (d.value > 0) == (d.measure in ("seconds-to-90", "noc@90"))
 
@@ -162,10 +165,10 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
     assert answer.text.startswith(
-        "**oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s and 1.00"
+        "**synthetic-oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s and 1.00"
     )
     longer, more = answer.detail.split(". Counted")
-    assert "**noisy**, takes" in longer
+    assert "**synthetic-noisy**, takes" in longer
     assert "longer per object, and that is **significant**" in longer
     assert "more, and that is **significant**" in more
 
@@ -173,7 +176,7 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
 def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:
     (table,) = next(s for s in sections if s.title.startswith("Significant")).blocks
     assert isinstance(table, Table)
-    assert [row[-1] for row in table.rows] == ["significant: oracle is better"] * 4
+    assert [row[-1] for row in table.rows] == ["significant: synthetic-oracle is better"] * 4
     gaps = [row[3].value for row in table.rows]  # type: ignore[union-attr]
     assert [g > 0 for g in gaps] == [True, False, False, True]
 
@@ -199,7 +202,7 @@ def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
     table = sections[0].blocks[1]
     assert isinstance(table, Table)
     links = {str(row[0]): row[3].link for row in table.rows}  # type: ignore[union-attr]
-    assert links == {"oracle": "", "noisy": HARDEST}
+    assert links == {"synthetic-oracle": "", "synthetic-noisy": HARDEST}
     html = render(Page("t", "s", [], sections))
     assert f'<section id="{HARDEST}"' in html
 
@@ -237,7 +240,7 @@ class Fussy(Oracle):
 
 
 def test_a_scene_without_result_is_named_and_means_are_warned_of(tmp_path: Path) -> None:
-    plan = replace(PLAN, segmenters=(Spec("fussy"), Spec("noisy")), rounds=2, limit=5)
+    plan = replace(PLAN, segmenters=(Spec("fussy"), Spec("synthetic-noisy")), rounds=2, limit=5)
     tally = run_plan(plan, tmp_path / "run", objects={"fussy": Fussy()})
     assert tally.failed == 1
     run = Run.open(tmp_path / "run")
@@ -265,8 +268,8 @@ def test_scenes_that_nobody_has_begun_are_named_too(tmp_path: Path) -> None:
     assert isinstance(table, Table)
     assert note.text.startswith("2 results are missing")
     assert [(row[0], row[1]) for row in table.rows] == [
-        ("noisy", f"drawn: {gone}"),
-        ("oracle", f"drawn: {gone}"),
+        ("synthetic-noisy", f"drawn: {gone}"),
+        ("synthetic-oracle", f"drawn: {gone}"),
     ]
 
 
@@ -280,7 +283,9 @@ def test_without_its_images_a_run_still_reports(run: Run, monkeypatch: pytest.Mo
 
 
 def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) -> None:
-    plan = replace(PLAN, segmenters=(Spec("oracle"),), rounds=1, limit=1, protocols=("published",))
+    plan = replace(
+        PLAN, segmenters=(Spec("synthetic-oracle"),), rounds=1, limit=1, protocols=("published",)
+    )
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), provenance(run)]))

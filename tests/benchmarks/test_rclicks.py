@@ -268,7 +268,7 @@ def test_laws_scatter_as_they_say() -> None:
 
 PLAN = Plan(
     "rclicks",
-    (Spec("disc", {"radius": 12}), Spec("noisy")),
+    (Spec("disc", {"radius": 12}), Spec("synthetic-noisy")),
     (Spec("drawn"),),
     rounds=5,
     limit=5,
@@ -329,7 +329,8 @@ def test_eleven_users_per_target_in_published_and_two_draws_in_corrected(run: Ru
 def test_people_click_once_and_are_as_many_as_recorded(run: Run) -> None:
     table = run.sql("""
         select count(*) as clicks, max(round) as last, count(distinct "user") as people
-        from rows where "user" like 'replay-%' and model = 'noisy' and protocol = 'corrected'
+        from rows where "user" like 'replay-%' and model = 'synthetic-noisy'
+        and protocol = 'corrected'
     """).to_pylist()[0]
     targets = run.sql("select count(distinct scene || target) as n from rows").to_pylist()[0]["n"]
     assert table == {"clicks": 12 * targets, "last": 1, "people": 12}
@@ -345,10 +346,10 @@ def test_the_summary_holds_every_statistic_in_both_protocols(
             assert known is (statistic.relabelled != "none")
         for who in ("people", "samples"):
             for name in ("iou@1", "std@1", "nsr@1"):
-                assert ("noisy", who, protocol, name) in rows
+                assert ("synthetic-noisy", who, protocol, name) in rows
     for name in ("between-noc", "within-noc", "share-auc"):
-        assert ("noisy", "groups", "corrected", name) in rows
-        assert ("noisy", "groups", "published", name) not in rows
+        assert ("synthetic-noisy", "groups", "corrected", name) in rows
+        assert ("synthetic-noisy", "groups", "published", name) not in rows
 
 
 def test_user_at_one_follows_from_the_rows(
@@ -536,7 +537,7 @@ def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
     run = Run.open(tmp_path / "run")
     assert all(not f.parts for f in findings(run))
     made = Rclicks().sections(run)
-    assert any("cannot be told apart" in str(b) for s in made for b in s.blocks)
+    assert any("cannot be separated" in str(b) for s in made for b in s.blocks)
 
 
 def test_settings_are_checked() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import segmeter
 from segmeter.benchmarks.response_section import followed_sentence, response_sections
 from segmeter.benchmarks.responses import STATISTICS, Responses, response_groups
-from segmeter.core.benchmarks import Difference
+from segmeter.core.benchmarks import Difference, Group
 from segmeter.core.rows import RESPONSES
 from segmeter.core.sections import Value
 from segmeter.stats.statistics import cards_by_name
@@ -24,7 +24,12 @@ CARDS = cards_by_name(STATISTICS)
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     place = tmp_path_factory.mktemp("responses") / "run"
     return segmeter.evaluate(
-        ["oracle", "stubborn", "noisy"], "mini", out=place, limit=4, rounds=4, workers=0
+        ["synthetic-oracle", "synthetic-stubborn", "synthetic-noisy"],
+        "mini",
+        out=place,
+        limit=4,
+        rounds=4,
+        workers=0,
     )
 
 
@@ -34,12 +39,12 @@ def numbers(run: Any) -> dict[tuple[str, str], float]:
 
 def test_an_oracle_follows_every_click_and_a_mask_that_never_changes_undoes_none(run: Any) -> None:
     found = numbers(run)
-    assert found["oracle", "obeyed"] == found["oracle", "obeyed@1"] == 100
-    assert found["oracle", "hurt"] == 0
-    assert found["stubborn", "undone"] == 0
-    assert found["stubborn", "stuck"] == 100
-    assert found["stubborn", "obeyed@2-4"] < 100
-    assert found["stubborn", "hurt"] == 0
+    assert found["synthetic-oracle", "obeyed"] == found["synthetic-oracle", "obeyed@1"] == 100
+    assert found["synthetic-oracle", "hurt"] == 0
+    assert found["synthetic-stubborn", "undone"] == 0
+    assert found["synthetic-stubborn", "stuck"] == 100
+    assert found["synthetic-stubborn", "obeyed@2-4"] < 100
+    assert found["synthetic-stubborn", "hurt"] == 0
 
 
 class WithoutColumns:
@@ -91,14 +96,13 @@ def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any)
     assert kinds.count("Table") == 2
     assert "Multiples" in kinds
     replays = [block for block in section.blocks if type(block).__name__ == "Replay"]
-    assert "stubborn" in replays[0].title  # type: ignore[union-attr]
+    assert "synthetic-stubborn" in replays[0].title  # type: ignore[union-attr]
     assert "not followed: click 1" in {f.note for f in replays[0].frames}  # type: ignore[union-attr]
 
 
 def group_of(**tables: Any) -> Responses:
     shape = np.array(next(iter(tables.values()))).shape
-    names = ("round", "iou", "score", "positive", "given", "obeyed", "earlier", "kept", "undone",
-             "changed")  # fmt: skip
+    names = [field.name for field in fields(Responses)[len(fields(Group)) :]]
     held = {name: np.full(shape, np.nan) for name in names}
     held["round"] = np.broadcast_to(np.arange(1.0, shape[1] + 1), shape)
     held |= {name: np.array(table, float) for name, table in tables.items()}

@@ -40,7 +40,7 @@ from segmeter.users.error_prompts import CentreClick
 
 PLAN = Plan(
     "tetris",
-    (Spec("disc"), Spec("noisy"), Spec("disc", {"radius": 35})),
+    (Spec("disc"), Spec("synthetic-noisy"), Spec("disc", {"radius": 35})),
     (Spec("drawn"),),
     rounds=3,
     limit=3,
@@ -160,7 +160,9 @@ def test_areas_follow_from_the_rows(run: Run, rows: dict[tuple[str, str, str], S
     assert rows["disc", "corrected", "iou-min"].value == pytest.approx(100 * table["area"])
     d = rows["disc", "corrected", "iou-max"].value - rows["disc", "corrected", "iou-min"].value
     assert rows["disc", "corrected", "iou-d"].value == pytest.approx(d)
-    assert rows["noisy", "corrected", "iou-d"].value == 0  # it does not encode where one clicks
+    assert (
+        rows["synthetic-noisy", "corrected", "iou-d"].value == 0
+    )  # it does not encode where one clicks
 
 
 def test_models_without_a_gradient_have_no_published_attack(
@@ -316,7 +318,7 @@ def test_the_box_search_finds_both_ends_within_reach() -> None:
 
 
 def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
-    plan = Plan("tetris-boxes", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), limit=2)
+    plan = Plan("tetris-boxes", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), limit=2)
     run_plan(plan, tmp_path / "boxes", workers=0)
     run = Run.open(tmp_path / "boxes")
     for group in groups(run):
@@ -444,8 +446,8 @@ def test_a_run_needs_no_database(tmp_path: Path) -> None:
     )
     out = tmp_path / "run"
     done = subprocess.run(
-        [sys.executable, "-c", program, "run", "tetris", "-m", "noisy", "-d", "drawn", "--limit",
-         "1", "--rounds", "1", "--exhaustive", "0", "--workers", "0", "--out", str(out)],
+        [sys.executable, "-c", program, "run", "tetris", "-m", "synthetic-noisy", "-d", "drawn",
+         "--limit", "1", "--rounds", "1", "--exhaustive", "0", "--workers", "0", "--out", str(out)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from segmeter.store import Run
 from ..cli.conftest import type_here
 
 TOY = f"{Path(__file__).with_name('toy_benchmark.py')}:Toy"
-RUN = ("-m", "oracle", "-m", "disc", "-d", "drawn", "--workers", "0")
+RUN = ("-m", "synthetic-oracle", "-m", "disc", "-d", "drawn", "--workers", "0")
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def test_its_summary_has_values_and_intervals(place: Path) -> None:
     row = rows["disc", "overlap"]
     assert row.value == pytest.approx(mean["v"])
     assert row.low < row.value < row.high
-    assert rows["oracle", "wrong-size"].value == 0
+    assert rows["synthetic-oracle", "wrong-size"].value == 0
 
 
 def test_its_models_are_compared(place: Path) -> None:
     rows = json.loads(said("compare", place, "--trust", "--json"))["rows"]
     found = {row["measure"]: row for row in rows}
     assert found.keys() == {"wrong-size", "overlap"}
-    assert found["overlap"]["first"] == "oracle"
+    assert found["overlap"]["first"] == "synthetic-oracle"
     assert found["overlap"]["value"] > 0 > found["wrong-size"]["value"]
     assert "wrong-size" in said("compare", place, "--trust", "--by", "class")
 
@@ -68,7 +68,7 @@ def test_its_leaderboard_knows_which_way_is_better(place: Path, tmp_path: Path) 
 
     (section,) = sections_of(Run.open(place, trust=True))
     (table,) = section.blocks
-    assert [row[0] for row in table.rows] == ["oracle", "disc"]  # type: ignore[union-attr]
+    assert [row[0] for row in table.rows] == ["synthetic-oracle", "disc"]  # type: ignore[union-attr]
     assert [c.unit for c in table.columns] == ["", "octaves", "%"]  # type: ignore[union-attr]
 
 

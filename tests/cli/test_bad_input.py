@@ -100,7 +100,9 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run_on_trouble(troubled: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
     out = tmp_path_factory.mktemp("runs") / "run"
-    return segmeter("run", "noc", "-m", "oracle", "-d", troubled, "--rounds", 2, "-o", out), out
+    return segmeter(
+        "run", "noc", "-m", "synthetic-oracle", "-d", troubled, "--rounds", 2, "-o", out
+    ), out
 
 
 SENTENCES = {
@@ -154,7 +156,20 @@ def test_data_that_was_mended_is_another_plan(typed: Typed, troubled: Path, tmp_
     """Rows of old and new data must not be mixed in one run."""
     data, out = tmp_path / "mine", tmp_path / "run"
     shutil.copytree(troubled, data)
-    command = ("run", "noc", "-m", "oracle", "-d", data, "--rounds", 1, "--workers", 0, "-o", out)
+    command = (
+        "run",
+        "noc",
+        "-m",
+        "synthetic-oracle",
+        "-d",
+        data,
+        "--rounds",
+        1,
+        "--workers",
+        0,
+        "-o",
+        out,
+    )
     assert typed(*command)[0] == 1
     shutil.copy(data / "masks" / "a-good.png", data / "masks" / "empty.png")
     code, _, complaint = typed(*command)
@@ -254,7 +269,7 @@ def test_a_data_folder_that_is_named_is_not_passed_over(
 
 BROKEN = """
 from segmeter.core.errors import BadInput
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 
 
 class Broken(Disc):

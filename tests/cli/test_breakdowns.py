@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+import segmeter
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.by_group.target_groups import shape_group
 from segmeter.core.catalogue import Spec
@@ -23,7 +25,7 @@ from .conftest import Typed
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs") / "run"
-    plan = Plan("noc", (Spec("noisy"), Spec("disc")), (Spec("drawn"),), rounds=3, limit=8)
+    plan = Plan("noc", (Spec("synthetic-noisy"), Spec("disc")), (Spec("drawn"),), rounds=3, limit=8)
     run_plan(plan, place, workers=0)
     return place
 
@@ -55,6 +57,32 @@ def test_the_page_shows_the_split_and_a_slip_is_told(run: Path, typed: Typed) ->
     assert "Results by boundary" in to.read_text()
     with pytest.raises(BadInput, match=r"rows know .*shape"):
         splits(Run.open(run).benchmark, Run.open(run), "colour")
+
+
+def test_groups_have_clicks_hours_and_money_that_add_up_to_those_of_all(
+    run: Path, typed: Typed
+) -> None:
+    opened = segmeter.open_run(run, goal="85")
+    costs = opened.cost(3600, 12, by="size")
+    for model in ("synthetic-noisy", "disc"):
+        here = [c for c in costs if c.get("model") == model]
+        (whole,) = (c for c in costs if c.get("way") == model)
+        many = [int(c["objects"]) for c in here]
+        assert len(here) > 1
+        rows = {r.measure: r for r in opened.summary()
+                if (r.model, r.protocol) == (model, "corrected")}  # fmt: skip
+        for key, all_objects in (
+            ("hours", whole["hours"]["value"]),
+            ("money", whole["money"]["value"]),
+            ("clicks", rows["noc@85"].value),
+        ):
+            mean = sum(n * c[key]["value"] for n, c in zip(many, here, strict=True)) / sum(many)
+            assert mean == pytest.approx(all_objects), key
+        assert all(c["money"]["low"] == pytest.approx(12 * c["hours"]["low"]) for c in here)
+    code, text, err = typed("report", run, "--goal", "85", "--by", "size", "--objects", 3600,
+                            "--rate", 12, "--json")  # fmt: skip
+    assert code == 0, err
+    assert json.loads(text)["cost"] == json.loads(json.dumps(costs).replace("NaN", "null"))
 
 
 def test_every_session_has_a_line_whose_numbers_are_those_of_the_rows(
@@ -93,6 +121,15 @@ def test_volumes_are_split_by_their_dice(tmp_path: Path, typed: Typed) -> None:
     run_plan(plan, tmp_path / "run", workers=0)
     code, _, err = typed("report", tmp_path / "run", "--by", "class", "--format", "csv")
     assert code == 0, err
+    code, out, err = typed("report", tmp_path / "run", "--by", "class", "--objects", 500,
+                           "--rate", 90, "--json")  # fmt: skip
+    assert code == 0, err
+    hours = {c["class"]: c["hours"]["value"] for c in json.loads(out)["cost"]}
+    seconds = (tmp_path / "run" / "tables" / "by-class.csv").read_text()
+    timed = [x for x in csv.DictReader(io.StringIO(seconds)) if x["statistic"].startswith("sec")]
+    wanted_hours = {x["class"]: float(x["mean_95_percent_interval"]) * 500 / 3600 for x in timed}
+    assert hours == pytest.approx(wanted_hours, rel=1e-3)
+    assert typed("report", tmp_path / "run", "--objects", 500)[0] == 2
     lines = csv.DictReader(io.StringIO((tmp_path / "run" / "tables" / "by-class.csv").read_text()))
     rows = (
         Run.open(tmp_path / "run")

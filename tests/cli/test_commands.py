@@ -20,8 +20,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small finished run with two models."""
     out = tmp_path_factory.mktemp("cli") / "run"
     done = segmeter(
-        "run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--limit", 3, "--rounds", 3,
-        "--workers", 0, "-o", out,
+        "run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn", "--limit", 3,
+        "--rounds", 3, "--workers", 0, "-o", out,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "noc@90" in done.stdout
@@ -41,7 +41,7 @@ def test_report_json_is_the_summary(run: Path) -> None:
     rows = json.loads(segmeter("report", run, "--json").stdout)["rows"]
     keys = {"model", "dataset", "user", "protocol", "measure", "value", "low", "high", "targets"}
     assert all(set(row) == keys for row in rows)
-    assert {row["model"] for row in rows} == {"disc", "noisy"}
+    assert {row["model"] for row in rows} == {"disc", "synthetic-noisy"}
     assert {row["protocol"] for row in rows} == {"published", "corrected"}
 
 

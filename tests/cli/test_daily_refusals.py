@@ -29,7 +29,7 @@ def test_a_damaged_mask_is_refused_in_a_sentence(
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text('{"size": [3, 3], "counts": [0, 9]}')
     bad.write_text(text)
-    code, _, err = typed("measure", "--as", "object", bad, good)
+    code, _, err = typed("measures", "compute", "--as", "object", bad, good)
     assert code == 2
     assert said in err
     assert "Traceback" not in err
@@ -47,8 +47,8 @@ def test_a_folder_goes_by_its_own_name_in_the_terminal(
     for name in "ab":
         cv2.imwrite(f"own/images/{name}.png", np.full((30, 30, 3), ord(name), np.uint8))
         cv2.imwrite(f"own/masks/{name}.png", mask)
-    _, out, err = typed("run", "noc", "-m", "oracle", "-m", "disc", "-d", "own", "--rounds", 2,
-                        "--workers", 0, "-o", "r")  # fmt: skip
+    _, out, err = typed("run", "noc", "-m", "synthetic-oracle", "-m", "disc", "-d", "own",
+                        "--rounds", 2, "--workers", 0, "-o", "r")  # fmt: skip
     told = out + err
     told += "".join(typed("compare", "r")[1:])
     assert "own" in told

@@ -13,11 +13,11 @@ def test_the_demo_of_volumes_needs_nothing_downloaded(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("segmeter.api.demo._VOLUME_USERS", ("box-per-slice",))
-    quick = (["disc", "stubborn"], "drawn models, for the time it takes")
+    quick = (["disc", "synthetic-stubborn"], "drawn models, for the time it takes")
     monkeypatch.setattr("segmeter.api.demo._volume_models", lambda _: quick)
     code, _, err = typed("demo", "volumes", "--out", "run")
     assert code == 0, err
-    assert "disc and stubborn on the built-in volumes" in err
+    assert "disc and synthetic-stubborn on the built-in volumes" in err
     page = Path("run/report.html").read_bytes()
     assert b'class="replay slices"' in page
     assert len(page) < 5_000_000

@@ -32,8 +32,9 @@ def rows(out: str) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 
 def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, here: Path) -> None:
-    code, _, err = typed("run", "noc", "-m", "noisy", "-m", "disc", "-d", "drawn", "--limit", 4,
-                         "--rounds", 3, "--measure", "dice", "--workers", 0)  # fmt: skip
+    code, _, err = typed("run", "noc", "-m", "synthetic-noisy", "-m", "disc", "-d", "drawn",
+                         "--limit", 4, "--rounds", 3, "--measure", "dice",
+                         "--workers", 0)  # fmt: skip
     assert code == 0
     assert "run folder: runs/noc-1" in err
     run = Run.open("runs/noc-1")
@@ -41,9 +42,12 @@ def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, 
     assert typed("score", "runs/noc-1", "--measure", "precision")[0] == 0
     told = rows(typed("report", "runs/noc-1", "--json")[1])
     (mean,) = run.sql("""select 100 * avg(dice) as dice, 100 * avg(precision) as precision
-        from rows where model = 'noisy' and protocol = 'corrected' and round = 1""").to_pylist()
-    assert told["noisy", "corrected", "dice@1"]["value"] == pytest.approx(mean["dice"])
-    assert told["noisy", "corrected", "precision@1"]["value"] == pytest.approx(mean["precision"])
+        from rows where model = 'synthetic-noisy' and protocol = 'corrected'
+        and round = 1""").to_pylist()
+    assert told["synthetic-noisy", "corrected", "dice@1"]["value"] == pytest.approx(mean["dice"])
+    assert told["synthetic-noisy", "corrected", "precision@1"]["value"] == pytest.approx(
+        mean["precision"]
+    )
     compared = json.loads(typed("compare", "runs/noc-1", "--json")[1])["rows"]
     assert {"dice-auc", "precision-auc"} <= {r["measure"] for r in compared}
     aimed = rows(typed("report", "runs/noc-1", "--json", "--goal", "dice>=0.7")[1])
@@ -57,22 +61,39 @@ def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, 
 
 @pytest.mark.parametrize("goal", ["dice", "200", "nothing>=0.5", "iou>=nan"])
 def test_a_goal_that_makes_no_sense_gets_one_sentence(typed: Typed, here: Path, goal: str) -> None:
-    typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 1, "--rounds", 1, "--workers", 0)
+    typed(
+        "run",
+        "noc",
+        "-m",
+        "synthetic-oracle",
+        "-d",
+        "drawn",
+        "--limit",
+        1,
+        "--rounds",
+        1,
+        "--workers",
+        0,
+    )
     code, _, err = typed("report", "runs/noc-1", "--goal", goal)
     assert code == 2
     assert len(err.strip().splitlines()) == 1
 
 
 def test_sessions_end_at_the_goal_and_count_as_if_they_had_not(typed: Typed, here: Path) -> None:
-    common = ("run", "noc", "-m", "noisy", "-d", "drawn", "--limit", 4, "--rounds", 6,
+    common = ("run", "noc", "-m", "synthetic-noisy", "-d", "drawn", "--limit", 4, "--rounds", 6,
               "--workers", 0, "--json")  # fmt: skip
     whole = rows(typed(*common, "--out", "whole")[1])
     early = rows(typed(*common, "--out", "early", "--until", "90")[1])
     for measure in ("noc@80", "noc@90", "nof@90", "never@90", "seconds-to-90"):
         for protocol in ("published", "corrected"):
-            key = ("noisy", protocol, measure)
+            key = ("synthetic-noisy", protocol, measure)
             assert early[key]["value"] == pytest.approx(whole[key]["value"]), key
-    assert ("noisy", "corrected", "auc") not in early  # an area over rounds that nobody played
+    assert (
+        "synthetic-noisy",
+        "corrected",
+        "auc",
+    ) not in early  # an area over rounds that nobody played
     played, all_rounds = (
         Run.open(n).sql("select * from rows").num_rows for n in ("early", "whole")
     )
@@ -81,7 +102,20 @@ def test_sessions_end_at_the_goal_and_count_as_if_they_had_not(typed: Typed, her
 
 
 def test_a_dry_run_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, here: Path) -> None:
-    words = ("run", "noc", "-m", "disc", "-m", "oracle", "-d", "drawn", "--rounds", 2, "--limit", 5)
+    words = (
+        "run",
+        "noc",
+        "-m",
+        "disc",
+        "-m",
+        "synthetic-oracle",
+        "-d",
+        "drawn",
+        "--rounds",
+        2,
+        "--limit",
+        5,
+    )
     code, out, _ = typed(*words, "--dry-run", "--workers", 2)
     assert code == 0
     assert "disc on drawn: 5 scenes; run here on cpu in " in out
@@ -102,13 +136,13 @@ def test_a_dry_run_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, her
 
 def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path) -> None:
     common = ("run", "noc", "-d", "drawn", "--limit", 2, "--rounds", 2, "--workers", 0)
-    typed(*common, "-m", "oracle", "--out", "r")
+    typed(*common, "-m", "synthetic-oracle", "--out", "r")
     before = Run.open("r").sql("select * from rows order by all").to_pylist()
-    code, _, err = typed(*common, "-m", "noisy", "--out", "r", "--add")
+    code, _, err = typed(*common, "-m", "synthetic-noisy", "--out", "r", "--add")
     assert code == 0, err
     after = Run.open("r")
-    assert [s.name for s in after.plan.segmenters] == ["oracle", "noisy"]
-    kept = after.sql("select * from rows where model = 'oracle' order by all").to_pylist()
+    assert [s.name for s in after.plan.segmenters] == ["synthetic-oracle", "synthetic-noisy"]
+    kept = after.sql("select * from rows where model = 'synthetic-oracle' order by all").to_pylist()
     assert kept == before
     code, _, err = typed("run", "noc", "-d", "drawn", "--limit", 2, "--rounds", 5, "-m", "disc",
                          "--out", "r", "--add")  # fmt: skip
@@ -120,7 +154,7 @@ def test_models_that_are_added_at_once_are_both_kept(
     typed: Typed, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The slower of two commands read the plan before the quicker one had widened it."""
-    plan = Plan("noc", (Spec("oracle"),), (Spec("drawn"),), rounds=2, limit=2)
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("drawn"),), rounds=2, limit=2)
     run_plan(plan, "r", workers=0)
     refused = []
 
@@ -134,21 +168,25 @@ def test_models_that_are_added_at_once_are_both_kept(
         return widened
 
     monkeypatch.setattr(runner, "wider_plan", quicker)
-    run_plan(replace(plan, segmenters=(Spec("noisy"),)), "r", workers=0, add=True)
+    run_plan(replace(plan, segmenters=(Spec("synthetic-noisy"),)), "r", workers=0, add=True)
     assert "another command is writing to 'r'; wait for it" in refused[0]
     run_plan(replace(plan, segmenters=(Spec("disc"),)), "r", workers=0, add=True)
-    assert [s.name for s in Run.open("r").plan.segmenters] == ["oracle", "noisy", "disc"]
+    assert [s.name for s in Run.open("r").plan.segmenters] == [
+        "synthetic-oracle",
+        "synthetic-noisy",
+        "disc",
+    ]
     assert len(Run.open("r").sql("select distinct model from rows")) == 3
 
 
 def test_what_is_added_is_measured_as_the_run_was(typed: Typed, here: Path) -> None:
     common = ("run", "noc", "--workers", 0, "--out", "r")
-    typed(*common, "-m", "oracle", "-d", "drawn", "--limit", 1, "--rounds", 2,
+    typed(*common, "-m", "synthetic-oracle", "-d", "drawn", "--limit", 1, "--rounds", 2,
           "--measure", "dice", "--until", 90)  # fmt: skip
     code, _, err = typed(*common, "-m", "disc", "--add")
     assert code == 0, err
     rows = Run.open("r").sql("select model, dice from rows order by model").to_pylist()
-    assert {row["model"] for row in rows} == {"disc", "oracle"}
+    assert {row["model"] for row in rows} == {"disc", "synthetic-oracle"}
     assert all(0 < row["dice"] <= 1 for row in rows)
 
 
@@ -156,7 +194,11 @@ def test_the_same_command_goes_on_and_another_takes_the_next_number(
     typed: Typed, here: Path
 ) -> None:
     common = ("run", "noc", "-d", "drawn", "--limit", 1, "--rounds", 1, "--workers", 0)
-    for model, folder in (("oracle", "noc-1"), ("oracle", "noc-1"), ("disc", "noc-2")):
+    for model, folder in (
+        ("synthetic-oracle", "noc-1"),
+        ("synthetic-oracle", "noc-1"),
+        ("disc", "noc-2"),
+    ):
         assert f"runs/{folder}" in typed(*common, "-m", model)[2]
 
 
@@ -179,7 +221,7 @@ def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> Non
 
 
 def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, here: Path) -> None:
-    common = ("run", "noc", "-m", "noisy", "-d", "drawn", "--limit", 2, "--rounds", 3,
+    common = ("run", "noc", "-m", "synthetic-noisy", "-d", "drawn", "--limit", 2, "--rounds", 3,
               "--workers", 0)  # fmt: skip
     key = '"user", scene, target, protocol, round'
     steady = f"{key}, prompt, iou, boundary_iou, mask, groups, shape"
@@ -219,16 +261,31 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
     assert code == 0, err
     assert "click       2.00 s" in out
     assert "review      1.00 s" in out
-    typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 2, "--workers", 0, "-o", "r")
+    typed(
+        "run",
+        "noc",
+        "-m",
+        "synthetic-oracle",
+        "-d",
+        "drawn",
+        "--limit",
+        2,
+        "--workers",
+        0,
+        "-o",
+        "r",
+    )
     code, out, _ = typed("report", "r", "--cost", "costs.toml", "--json")
-    assert rows(out)["oracle", "corrected", "seconds-to-90"]["value"] == pytest.approx(4.0)
+    assert rows(out)["synthetic-oracle", "corrected", "seconds-to-90"]["value"] == pytest.approx(
+        4.0
+    )
     told = json.loads(typed("clicks", "costs", "log.csv", "--json")[1])
     assert told["prices"]["locate"]["seconds"] == pytest.approx(1.0)
     assert typed("clicks", "costs", "r/plan.json")[0] == 2
 
 
 def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: Path) -> None:
-    plan = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=1, limit=1)
+    plan = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)
     _, out, _ = typed("report", tmp_path / "run")
     *answer, written = out.splitlines()
@@ -246,7 +303,20 @@ def test_a_report_without_its_images_says_so(typed: Typed, here: Path) -> None:
     mask[5:20, 5:20] = 255
     cv2.imwrite("own/images/a.png", np.full((30, 30, 3), 90, np.uint8))
     cv2.imwrite("own/masks/a.png", mask)
-    typed("run", "noc", "-m", "oracle", "-d", "own", "--rounds", 1, "--workers", 0, "-o", "r")
+    typed(
+        "run",
+        "noc",
+        "-m",
+        "synthetic-oracle",
+        "-d",
+        "own",
+        "--rounds",
+        1,
+        "--workers",
+        0,
+        "-o",
+        "r",
+    )
     assert "images" not in typed("report", "r")[2]
     (here / "own").rename(here / "elsewhere")
     code, out, err = typed("report", "r")

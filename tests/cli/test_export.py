@@ -23,7 +23,9 @@ nibabel = pytest.importorskip("nibabel")
 
 
 def played(tmp_path: Path, dataset: Spec) -> Path:
-    plan = Plan("noc", (Spec("oracle"),), (dataset,), rounds=2, measures=("iou",), limit=1)
+    plan = Plan(
+        "noc", (Spec("synthetic-oracle"),), (dataset,), rounds=2, measures=("iou",), limit=1
+    )
     run_plan(plan, tmp_path / "run", workers=0)
     return tmp_path / "run"
 
@@ -86,8 +88,14 @@ def test_without_the_data_it_says_what_is_missing(typed: Any, tmp_path: Path) ->
 
 def mixed(tmp_path: Path) -> Path:
     """Two users and a model whose best round is not its last."""
-    plan = Plan("noc", (Spec("noisy"),), (Spec("drawn"),), rounds=4, limit=3,
-                protocols=("corrected",))  # fmt: skip
+    plan = Plan(
+        "noc",
+        (Spec("synthetic-noisy"),),
+        (Spec("drawn"),),
+        rounds=4,
+        limit=3,
+        protocols=("corrected",),
+    )
     run_plan(plan, tmp_path / "run", workers=0)
     return tmp_path / "run"
 
@@ -201,8 +209,8 @@ def alike(tmp_path: Path) -> Path:
         ):
             (tmp_path / "data" / part).mkdir(parents=True, exist_ok=True)
             Image.fromarray(values).save(tmp_path / "data" / part / f"{name}.{ending}")
-    plan = Plan("noc", (Spec("oracle"),), (Spec("folder", {"path": str(tmp_path / "data")}),),
-                rounds=1, protocols=("corrected",))  # fmt: skip
+    own = Spec("folder", {"path": str(tmp_path / "data")})
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (own,), rounds=1, protocols=("corrected",))
     run_plan(plan, tmp_path / "run", workers=0)
     return tmp_path / "run"
 

@@ -36,7 +36,7 @@ def test_a_benchmark_names_its_settings(typed: Typed) -> None:
     [
         ("grabcut", "--data"),
         ("drawn", "nothing to fetch"),
-        ("oracle", "needs no weights"),
+        ("synthetic-oracle", "needs no weights"),
         ("eiseg-hrnet18-ocr64", "no source of weights"),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_help_shows_no_types_of_python_and_the_panels_in_order(typed: Typed)
     assert "bool" not in said
     assert "list[" not in said
     _, said, _ = typed("--help")
-    names = ["demo", "run", "report", "table", "study", "clicks", "measure"]
+    names = ["demo", "run", "report", "table", "study", "clicks", "models"]
     places = [said.index(f"│ {name} ") for name in names]
     assert places == sorted(places)
 
@@ -106,7 +106,7 @@ def test_what_a_command_writes_is_always_told_with_out() -> None:
 
 INTERRUPTED = """
 import os, signal
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 
 class Impatient(Disc):
     def encode(self, scene):
@@ -213,4 +213,4 @@ def test_a_second_demo_finds_room_beside_another(
     with RunFolder.claimed(Path("runs/demo"), first):
         pass
     assert _folder_for(["disc"]) == Path("runs/demo")
-    assert _folder_for(["noisy"]) == Path("runs/demo-2")
+    assert _folder_for(["synthetic-noisy"]) == Path("runs/demo-2")

@@ -29,7 +29,16 @@ def photo(tmp_path: Path) -> Path:
 def test_masks_come_as_coco_as_overlay_and_as_pages(typed: Typed, photo: Path) -> None:
     out = photo.parent / "found"
     code, said, complaint = typed(
-        "masks", str(photo), "-m", "disc?radius=8", "--points", "3", "-o", str(out), "--json"
+        "models",
+        "masks",
+        str(photo),
+        "-m",
+        "disc?radius=8",
+        "--points",
+        "3",
+        "-o",
+        str(out),
+        "--json",
     )
     assert (code, complaint) == (0, "")
     facts = json.loads(said)
@@ -54,7 +63,17 @@ def test_masks_come_as_coco_as_overlay_and_as_pages(typed: Typed, photo: Path) -
 def test_no_mask_is_said_and_no_failure(typed: Typed, photo: Path) -> None:
     out = photo.parent / "none"
     code, said, _ = typed(
-        "masks", str(photo), "-m", "disc", "--points", "2", "-o", str(out), "--option", "score=2"
+        "models",
+        "masks",
+        str(photo),
+        "-m",
+        "disc",
+        "--points",
+        "2",
+        "-o",
+        str(out),
+        "--option",
+        "score=2",
     )
     assert code == 0
     assert said.startswith("0 masks in 1 image,")
@@ -69,7 +88,9 @@ def test_a_folder_gives_each_image_files_of_its_own(typed: Typed, photo: Path) -
     for name in ("one.png", "one.bmp", "index.png"):
         cv2.imwrite(str(folder / name), cv2.imread(str(photo)))
     out = photo.parent / "out"
-    code, _, _ = typed("masks", str(folder), "-m", "disc", "--points", "1", "-o", str(out))
+    code, _, _ = typed(
+        "models", "masks", str(folder), "-m", "disc", "--points", "1", "-o", str(out)
+    )
     assert code == 0
     names = {p.name for p in out.glob("*.html")}
     assert names == {"index.html", "index-2.html", "one.html", "one-2.html"}
@@ -80,7 +101,7 @@ def test_published_and_corrected_name_themselves_and_differ(typed: Typed, photo:
     for protocol, short in (("published", 1), ("corrected", 0)):
         out = photo.parent / protocol
         typed(
-            "masks", str(photo), "-m", "disc?radius=6", "--points", "1", "-o", str(out),
+            "models", "masks", str(photo), "-m", "disc?radius=6", "--points", "1", "-o", str(out),
             "--protocol", protocol,
         )  # fmt: skip
         coco = json.loads((out / "masks.json").read_text())
@@ -104,7 +125,9 @@ def test_bad_settings_are_one_sentence_and_nothing_is_written(
     typed: Typed, photo: Path, words: list[str], sentence: str
 ) -> None:
     out = photo.parent / "out"
-    code, said, complaint = typed("masks", str(photo), "-m", "disc", "-o", str(out), *words)
+    code, said, complaint = typed(
+        "models", "masks", str(photo), "-m", "disc", "-o", str(out), *words
+    )
     assert (code, said) == (2, "")
     (line,) = complaint.strip().splitlines()
     assert sentence in line
@@ -123,7 +146,7 @@ def test_unreadable_images_are_one_sentence_each(typed: Typed, photo: Path) -> N
         (folder, "holds no images"),
         (photo.parent / "missing.png", "no file"),
     ):
-        code, said, complaint = typed("masks", str(path), "-m", "disc", "-o", str(out))
+        code, said, complaint = typed("models", "masks", str(path), "-m", "disc", "-o", str(out))
         assert (code, said) == (2, "")
         (line,) = complaint.strip().splitlines()
         assert sentence in line
@@ -134,7 +157,18 @@ def test_a_image_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, photo
     small = photo.parent / "small.png"
     cv2.imwrite(str(small), np.zeros((3, 3, 3), np.uint8))
     out = photo.parent / "out"
-    command = ("masks", str(small), str(photo), "-m", "disc", "-o", str(out), "--points", "8")
+    command = (
+        "models",
+        "masks",
+        str(small),
+        str(photo),
+        "-m",
+        "disc",
+        "-o",
+        str(out),
+        "--points",
+        "8",
+    )
     code, said, complaint = typed(*command, "--crops", "3", "--json")
     assert code == 1
     assert "too small for 3 layers of crops" in complaint
@@ -162,7 +196,7 @@ def test_what_was_found_stays_when_somebody_stops_it(
     second.write_bytes(photo.read_bytes())
     out = photo.parent / "out"
     code, _, _ = typed(
-        "masks", str(photo), str(second), "-m", "disc", "--points", "2", "-o", str(out)
+        "models", "masks", str(photo), str(second), "-m", "disc", "--points", "2", "-o", str(out)
     )
     assert code == 130
     assert len(json.loads((out / "masks.json").read_text())["images"]) == 1

@@ -56,8 +56,8 @@ def test_run_lengths_that_are_none_are_refused_in_a_sentence(
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"size": [3, 3], "counts": [0, 9]}))
     bad.write_text(json.dumps({"size": [3, 3], "counts": counts}))
-    assert typed("measure", "--as", "object", good, good)[0] == 0
-    code, out, err = typed("measure", "--as", "object", bad, good)
+    assert typed("measures", "compute", "--as", "object", good, good)[0] == 0
+    code, out, err = typed("measures", "compute", "--as", "object", bad, good)
     assert (code, out) == (2, "")
     assert len(err.strip().splitlines()) == 1
     assert "bad.json" in err

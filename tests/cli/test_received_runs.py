@@ -23,7 +23,7 @@ from PIL import Image
 
 import segmeter
 from segmeter.cli.app import commands
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.report.browse_server import BrowseServer
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -47,12 +47,12 @@ WORDS: dict[str, list[str]] = {
     "leaderboard": ["RUN", "-o", "OUT/leaderboard.html"],
     "clicks simulate": ["-d", "RUN", "-o", "OUT/clicks.csv"],
     "list": ["models", "RUN"],
-    "masks": ["RUN", "-m", "disc", "-o", "OUT"],
-    "measure": ["RUN", "RUN"],
+    "models masks": ["RUN", "-m", "disc", "-o", "OUT"],
+    "measures compute": ["RUN", "RUN"],
     "models parity": ["disc", "disc?radius=4", "--run", "RUN", "-o", "OUT/parity.html"],
     "models serve": ["--model", "RUN"],
     "merge": ["OUT/merged", "RUN", "RUN"],
-    "meta": ["-d", "RUN", "--limit", "2"],
+    "measures meta": ["-d", "RUN", "--limit", "2"],
     "report": ["RUN", "-o", "OUT/report.html"],
     "run noc": ["-m", "disc?radius=4", "--add", "-o", "RUN", "--workers", "0"],
     "runs": ["RUN", "--number", "noc@90"],
@@ -79,7 +79,7 @@ WORDS: dict[str, list[str]] = {
     "card annotation": ["RUN", "-o", "OUT"],
     "card dataset": ["RUN", "-o", "OUT"],
     "card model": ["disc", "-o", "OUT", "--run", "RUN"],
-    "embeddings": ["-m", "colours", "-d", "RUN", "-o", "OUT/masks.npz"],
+    "models embed": ["-m", "colours", "-d", "RUN", "-o", "OUT/masks.npz"],
     "train decoder": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
 }
 # Commands of which a hostile run must get no further than a sentence: they would execute it.
@@ -161,7 +161,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
         def card(self) -> Any:
             return replace(super().card, name=EVIL, citation=EVIL)
 
-    segmeter.evaluate([Evil(), "noisy"], top / "private", out=top / "run", rounds=2)
+    segmeter.evaluate([Evil(), "synthetic-noisy"], top / "private", out=top / "run", rounds=2)
     return top / "run"
 
 

@@ -34,9 +34,9 @@ def test_clicks_that_are_left_out_are_counted_with_the_reason(tmp_path: Path) ->
         "saw (--previous FOLDER); 1 (1 key) on 'DAVIS', which no --dataset names"
     )
     assert file_warnings.left_out(clicks, file_warnings.unasked(["GrabCut", "DAVIS"])) == ""
-    played = file_warnings.unplayed({"GrabCut": ["other"], "DAVIS": ["b"]})
+    played = file_warnings.outside_run({"GrabCut": ["other"], "DAVIS": ["b"]})
     said = file_warnings.left_out(clicks, *played)
-    assert "1 (1 key) on images that are not played" in said
+    assert "1 (1 key) on images outside the run" in said
     assert "2 (1 key) of later rounds, made on other models' masks" in said
 
 

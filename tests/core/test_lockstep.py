@@ -21,7 +21,7 @@ from segmeter.core.sessions import Session
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.models.conformance import drawn_scene
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.users.error_prompts import CentreClick, RandomClick, RandomFirstClick
 
 SHAPE = (40, 50)

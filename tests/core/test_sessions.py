@@ -8,7 +8,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
 from segmeter.core.sessions import Session
 from segmeter.models.conformance import drawn_scene
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 
 
 def session_of_a_disc() -> Session:

@@ -26,7 +26,7 @@ from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.kernels import threads
-from segmeter.models.drawn import Disc, Oracle
+from segmeter.models.synthetic import Disc, Oracle
 from segmeter.report.provenance import missing
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
@@ -34,7 +34,7 @@ from segmeter.store.places import DiskFull
 
 PLAN = Plan(
     "noc",
-    (Spec("disc"), Spec("noisy")),
+    (Spec("disc"), Spec("synthetic-noisy")),
     (Spec("drawn"),),
     users=(Spec("centre-click"), Spec("random-click")),
     rounds=3,
@@ -88,7 +88,7 @@ def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
     plan = replace(PLAN, segmenters=(Spec("grabcut"),), limit=1, rounds=1)
     run_plan(plan, tmp_path / "run", workers=0)
     provenance = Run.open(tmp_path / "run").provenance["segmenters"]["grabcut"]
-    assert provenance["citation"].startswith("Rother, Kolmogorov, Blake.")
+    assert provenance["citation"] == "rother2004"
 
 
 def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_worker_that_dies_costs_one_job_at_most(tmp_path: Path) -> None:
     file = tmp_path / "deadly.py"
     file.write_text(
         "import os\n"
-        "from segmeter.models.drawn import Oracle\n"
+        "from segmeter.models.synthetic import Oracle\n"
         "class Deadly(Oracle):\n"
         "    def encode(self, scene):\n"
         "        if scene.id.endswith('1'):\n"
@@ -405,7 +405,7 @@ class Bare:
 
 def test_a_scene_without_targets_is_an_error_row_and_the_rest_is_played(tmp_path: Path) -> None:
     target = Target("box", Mask.box((8, 8), (2, 2), (6, 6)))
-    plan = Plan("noc", (Spec("oracle"),), (Spec("bare"),), rounds=1)
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("bare"),), rounds=1)
     tally = run_plan(plan, tmp_path / "run", objects={"bare": Bare({"a": [], "b": [target]})})
     assert (tally.done, tally.failed) == (1, 1)
     run = Run.open(tmp_path / "run")
@@ -418,7 +418,7 @@ def test_a_scene_without_targets_is_an_error_row_and_the_rest_is_played(tmp_path
     ("plan", "data", "sentence"),
     [
         (
-            Plan("noc", (Spec("oracle"),), (Spec("bare"),)),
+            Plan("noc", (Spec("synthetic-oracle"),), (Spec("bare"),)),
             Bare({"a": []}, partitions=lambda: [np.ones((8, 8), np.int32)]),
             "'bare' has partitions and no targets",
         ),
@@ -440,7 +440,7 @@ def test_a_data_set_of_the_wrong_sort_is_refused(
 def test_measures_of_images_are_left_out_for_volumes_and_refused_when_asked_for(
     tmp_path: Path,
 ) -> None:
-    plan = Plan("noc", (Spec("oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)
     assert "boundary_iou" not in Run.open(tmp_path / "run").sql("select * from rows").column_names
     with pytest.raises(BadInput, match="'boundary-iou' is not defined for what data set"):
@@ -464,4 +464,4 @@ def test_models_and_data_sets_are_made_once(
         assert run_plan(PLAN, tmp_path / "run", workers=0).failed == 0
         built = sorted(one for one in made if one[0] in ("model", catalogue.datasets.kind))
         assert built == sorted({*built})
-        assert {name for _, name in built} == {"disc", "noisy", "drawn"}
+        assert {name for _, name in built} == {"disc", "synthetic-noisy", "drawn"}

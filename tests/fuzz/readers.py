@@ -24,7 +24,7 @@ from segmeter.datasets.recorded_prompts import read_prompts
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
-from segmeter.models.videos.recorded_masks import read_label_png
+from segmeter.models.videos.function_trackers import read_label_png
 from segmeter.stats.effort import CostModel
 from segmeter.users.videos.frame_users import recorded_strokes
 

@@ -24,7 +24,7 @@ LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp("runs") / "run"
-    models = (Spec("noisy"), Spec("disc"))
+    models = (Spec("synthetic-noisy"), Spec("disc"))
     run_plan(Plan("noc", models, (Spec("drawn"),), rounds=3, limit=6), place, workers=0)
     return Run.open(place)
 
@@ -72,14 +72,14 @@ def test_sessions_are_filtered_sorted_opened_and_left(
     go(running, address, width, scheme)
     check_look(running, width, scheme)
     whole = running.run("document.querySelector('.count').textContent")
-    running.run("document.querySelector('select[name=model]').value = 'noisy'")
+    running.run("document.querySelector('select[name=model]').value = 'synthetic-noisy'")
     running.run("document.querySelector('select[name=sort]').value = 'best'")
     running.click("form button")
-    arrived(running, "model=noisy")
+    arrived(running, "model=synthetic-noisy")
     assert running.run("document.querySelector('.count').textContent") != whole
     shown = running.run("""[...document.querySelectorAll('tbody tr')]
         .map(row => [row.dataset.model, Number(row.dataset.best)])""")
-    assert {model for model, _ in shown} == {"noisy"}
+    assert {model for model, _ in shown} == {"synthetic-noisy"}
     best = [value for _, value in shown]
     assert best == sorted(best, reverse=True)
     running.click("tbody a")
@@ -89,8 +89,8 @@ def test_sessions_are_filtered_sorted_opened_and_left(
     running.click("[data-step='-1']")
     assert running.run("document.querySelector('.replay input').value") == "2"
     running.run("history.back()")
-    arrived(running, "model=noisy")
-    assert running.run("document.querySelector('select[name=model]').value") == "noisy"
+    arrived(running, "model=synthetic-noisy")
+    assert running.run("document.querySelector('select[name=model]').value") == "synthetic-noisy"
     running.click("tbody a")
     arrived(running, "/session")
     running.click(".back a")

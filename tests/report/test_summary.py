@@ -76,7 +76,7 @@ def measure_of(title: str) -> str | None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("summary") / "run"
-    plan = Plan("noc", (Spec("noisy"), Spec("disc")), (Spec("drawn"),), rounds=6, limit=9)
+    plan = Plan("noc", (Spec("synthetic-noisy"), Spec("disc")), (Spec("drawn"),), rounds=6, limit=9)
     run_plan(plan, out, workers=0)
     report(out)
     return out

@@ -92,7 +92,7 @@ def test_a_round_without_a_value_never_reaches_a_goal() -> None:
 
 
 def test_a_round_that_was_not_played_is_refused() -> None:
-    with pytest.raises(BadInput, match="round 4 was not played"):
+    with pytest.raises(BadInput, match="round 4 was not run"):
         at_round(np.zeros((2, 3)), 4)
 
 

@@ -18,7 +18,7 @@ from segmeter.engine import run_plan
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=2)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=2, limit=2)
 Typed = Callable[..., tuple[int, str, str]]
 
 

@@ -19,7 +19,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.engine import Tally, run_plan, runner
 from segmeter.engine.scoring import score_run
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.report.provenance import missing
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, compacted_files, compaction
@@ -29,7 +29,7 @@ from segmeter.store.folder import list_runs
 from segmeter.store.local import LocalPlace
 
 Typed = Callable[..., tuple[int, str, str]]
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=6)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=2, limit=6)
 JOBS = 12
 
 
@@ -104,7 +104,7 @@ def test_compaction_changes_no_row_and_no_provenance(folder: RunFolder) -> None:
     assert run.sql("from rows order by all").equals(table)
     assert run.summary() == summary
     assert not run.damaged
-    assert run.provenance["segmenters"].keys() == {"disc", "noisy"}
+    assert run.provenance["segmenters"].keys() == {"disc", "synthetic-noisy"}
     assert run_plan(PLAN, folder.place, executor="inline") == Tally(0, JOBS, 0)
 
 

@@ -20,7 +20,7 @@ from segmeter.store import Run, RunFolder, compacted_files, compaction
 from segmeter.store.compaction import compact, drop_copies, salvage
 
 Typed = Callable[..., tuple[int, str, str]]
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=4)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=2, limit=4)
 JOBS = 8
 WIDE = replace(PLAN, users=(Spec("centre-click"), Spec("random-click")))
 FACTS = """

@@ -155,8 +155,8 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
     precious.write_text("kept")
     (run / ".lock").unlink()
     (run / ".lock").symlink_to(precious)
-    code, _, err = typed("run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", 2,
-                         "--limit", 2, "--out", run, "--workers", 0)  # fmt: skip
+    code, _, err = typed("run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn",
+                         "--rounds", 2, "--limit", 2, "--out", run, "--workers", 0)  # fmt: skip
     assert code == 2
     assert ".lock' is a link" in err
     assert precious.read_text() == "kept"
@@ -270,6 +270,7 @@ def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
 
 def test_masks_of_a_study_have_the_shape_of_their_scene(run: Path) -> None:
     """What rows claim is not asked: nothing of their size is made."""
+    pytest.importorskip("pydantic", reason="needs the extra 'study'")
     from segmeter.study.stimuli import RunMasks
 
     for part in (run / "jobs").glob("*.parquet"):

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.scoring import score_run
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
@@ -26,7 +26,7 @@ from segmeter.store.job_files import encode_table
 from segmeter.store.merging import merge_runs
 
 Typed = Callable[..., tuple[int, str, str]]
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=3)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=2, limit=3)
 FACTS = "select model, scene, target, protocol, round, prompt, iou, mask from rows order by all"
 COMMAND = {"at": "2026-01-01T00:00:00+00:00", "command": "segmeter merge"}
 
@@ -94,8 +94,8 @@ def test_the_command_says_what_it_took(
 
 
 def test_shares_are_played_apart_and_joined(whole: Path, tmp_path: Path, typed: Typed) -> None:
-    words = ("run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", 2, "--limit", 3,
-             "--workers", 0)  # fmt: skip
+    words = ("run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn", "--rounds", 2,
+             "--limit", 3, "--workers", 0)  # fmt: skip
     for k in (1, 2):
         code, _, _ = typed(*words, "--shard", f"{k}/2", "--out", tmp_path / str(k))
         assert code == 0
@@ -133,7 +133,7 @@ def test_other_rows_for_a_job_are_refused_and_named(whole: Path, tmp_path: Path)
     change(other, "seconds_encode", 9.0)
     assert merge_runs(tmp_path / "all", [whole, other], COMMAND).twice == 6  # times may differ
     scene = change(other, "iou", 0.125)
-    with pytest.raises(RunConflict, match=rf"other rows for '\w+' on 'drawn/{scene}'"):
+    with pytest.raises(RunConflict, match=rf"other rows for '[\w-]+' on 'drawn/{scene}'"):
         merge_runs(tmp_path / "more", [whole, other], COMMAND)
 
 
@@ -230,11 +230,13 @@ def test_links_in_a_run_are_refused(halves: tuple[Path, Path], tmp_path: Path) -
 
 
 def test_rows_that_the_plan_does_not_ask_for_are_refused(whole: Path, tmp_path: Path) -> None:
-    run_plan(replace(PLAN, segmenters=(Spec("oracle"),)), tmp_path / "more", workers=0)
+    run_plan(replace(PLAN, segmenters=(Spec("synthetic-oracle"),)), tmp_path / "more", workers=0)
     other = Path(shutil.copytree(whole, tmp_path / "other"))
     part = min((tmp_path / "more" / "jobs").iterdir())
     shutil.copy(part, other / "jobs")
-    with pytest.raises(BadInput, match=r"rows of 'oracle' .* its own plan does not ask for"):
+    with pytest.raises(
+        BadInput, match=r"rows of 'synthetic-oracle' .* its own plan does not ask for"
+    ):
         merge_runs(tmp_path / "all", [whole, other], COMMAND)
 
 
@@ -248,7 +250,11 @@ def test_runs_are_listed_with_what_is_known_of_them(
     found = {facts.run: facts for facts in list_runs(tmp_path)}
     assert list(found) == [str(broken), *map(str, halves)]
     first = found[str(halves[0])]
-    assert (first.benchmark, first.models, first.datasets) == ("noc", ("disc", "noisy"), ("drawn",))
+    assert (first.benchmark, first.models, first.datasets) == (
+        "noc",
+        ("disc", "synthetic-noisy"),
+        ("drawn",),
+    )
     assert (first.done, first.jobs, first.errors) == (4, 6, 0)
     assert first.bytes > 1000
     assert "no object" in found[str(broken)].problem

@@ -52,7 +52,7 @@ def test_a_local_address_is_a_folder(tmp_path: Path, typed: Typed) -> None:
     for protocol in ("file", "local"):
         assert place_of(f"{protocol}://{tmp_path}/x").address == f"{tmp_path}/x"
     out = f"local://{tmp_path}/run"
-    words = ("-m", "oracle", "-d", "drawn", "--limit", 1, "--workers", 0)
+    words = ("-m", "synthetic-oracle", "-d", "drawn", "--limit", 1, "--workers", 0)
     assert typed("run", "noc", *words, "--out", out)[0] == 0
     assert len(list((tmp_path / "run" / "jobs").iterdir())) == 1
 

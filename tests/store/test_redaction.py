@@ -15,7 +15,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.engine import run_plan
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.report.writing import write_report
 from segmeter.runtime.redaction import redacted
 from segmeter.store import Run, RunFolder

@@ -20,14 +20,14 @@ from segmeter.core.errors import RunConflict, SegmeterError
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, run_plan
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.store import Run, RunFolder
 from segmeter.store.places import RunGone
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=2)
 MINE = """
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 class Mine(Disc):
     def __init__(self):
         super().__init__(radius={radius})

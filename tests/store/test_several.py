@@ -14,11 +14,11 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.store import Run, RunFolder
 
 Typed = Callable[..., tuple[int, str, str]]
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=3, limit=6)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=3, limit=6)
 WEIGHTED = replace(PLAN, segmenters=(Spec("weighted"),))
 
 
@@ -63,7 +63,7 @@ def test_shards_of_one_model_are_joined_in_any_order(
     query = f"select {key}, iou, mask from rows order by {key}"
     assert joined.sql(query).equals(whole.sql(query))
     names = [str(model) for model in joined.plan.segmenters]
-    assert names == ["disc", "noisy"]
+    assert names == ["disc", "synthetic-noisy"]
     if order != (0, 2):
         times = ("seconds", "waiting")  # measured, and other in every run
         told = [f for f in facts(joined) if not any(t in str(f[1]) for t in times)]

@@ -24,13 +24,13 @@ from segmeter.engine import Tally, run_plan
 from segmeter.engine.executors import executor_names
 from segmeter.engine.jobs import Outcome
 from segmeter.engine.scoring import score_run
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.report.writing import write_report
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, leases
 from segmeter.store.remote import RemotePlace
 
-PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=2)
+PLAN = Plan("noc", (Spec("disc"), Spec("synthetic-noisy")), (Spec("drawn"),), rounds=2, limit=2)
 
 
 def facts(address: object) -> list[dict[str, object]]:
@@ -103,7 +103,7 @@ def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(
 def test_a_run_killed_on_s3_goes_on_with_the_same_rows(s3: str, played: Path) -> None:
     """It is killed once a job file is there; the dead one's lease bars nobody."""
     out = f"{s3}/{uuid.uuid4().hex}"
-    words = ["run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", "2",
+    words = ["run", "noc", "-m", "disc", "-m", "synthetic-noisy", "-d", "drawn", "--rounds", "2",
              "--limit", "2", "--workers", "0", "--out", out]  # fmt: skip
     process = subprocess.Popen([sys.executable, "-m", "segmeter", *words], start_new_session=True)
     folder, pause = RunFolder(out), threading.Event()

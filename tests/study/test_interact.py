@@ -23,7 +23,7 @@ from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, as_prompts
 from segmeter.core.users import Observation
 from segmeter.engine import run_plan
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import database as db
 from segmeter.study.exports import step_rows

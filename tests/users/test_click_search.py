@@ -56,7 +56,7 @@ def test_the_search_climbs_to_the_peak_and_to_the_pit():
 
 def test_the_worst_is_never_better_and_the_best_never_worse_than_the_centre():
     target = Target("a", Mask.box((64, 64), (8, 20), (50, 44)))
-    for name in ("disc", "noisy", "stubborn"):
+    for name in ("disc", "synthetic-noisy", "synthetic-stubborn"):
         scene = observation(None, target).scene
         encoded = catalogue.models.make(name).encode(scene)
         best, worst = search(
@@ -109,7 +109,7 @@ def test_the_users_are_in_the_catalogue():
 def test_published_judges_ignored_pixels_too(protocol):
     shape = (40, 40)
     target = Target("a", Mask.box(shape, (5, 5), (30, 30)), Mask.box(shape, (30, 5), (40, 30)))
-    encoded = catalogue.models.make("stubborn").encode(observation(None, target).scene)
+    encoded = catalogue.models.make("synthetic-stubborn").encode(observation(None, target).scene)
     (found,) = search(
         [observation(encoded, target, protocol=protocol)], ["best"], SearchGrid(4, 1, 8)
     )

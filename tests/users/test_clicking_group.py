@@ -21,7 +21,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.error_prompts import TOGETHER, CentreClick, RandomFirstClick, centre_click
 

@@ -9,7 +9,7 @@ from segmeter.core import catalogue
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Image, Scene, Target, Volume
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 
 # These need a file of clicks or prompts; users of videos have tests of their own.
 REPLAYS = ("replay", "recorded-prompts")

@@ -118,7 +118,7 @@ class Findings:
 
 
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
-    """Read every scene and say what is wrong with it; nothing is played."""
+    """Read every scene and report faults; no model is run."""
     found = Findings(data.card.name, getattr(data, "recognised", "") or "")
     seen: dict[str, str] = {}
     for name in list(data.scenes())[:limit]:
@@ -251,9 +251,7 @@ def write_page(found: Findings, path: Path) -> Path:
 
     sizes = ((found.scenes, "scene"), (found.targets, "target"), (len(found.classes), "class"))
     facts = [counted(*size) for size in sizes]
-    page = Page(
-        f"Check of {found.name}", "what a benchmark would play", facts, page_sections(found)
-    )
+    page = Page(f"Check of {found.name}", "what a benchmark would use", facts, page_sections(found))
     write_file(path, render(page).encode())
     return path
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.references import cited
 from segmeter.core.wording import counted
 
 __all__ = ["make_card"]
@@ -370,7 +371,7 @@ def _model_facts(
         ("Overview", 6): f"{card.family or 'unknown family'}{numbers}",
     }
     if card.citation:
-        filled["Overview", 8] = card.citation
+        filled["Overview", 8] = cited(card.citation)
     if card.licence:
         filled["Overview", 9] = card.licence
     results = [entry for run in runs for entry in _results(run, subject)]

@@ -44,7 +44,7 @@ def list_models(*, synthetic: bool = False) -> list[str]:
     Parameters
     ----------
     synthetic
-        Also models with a known behaviour for tests, such as `disc`.
+        Also models with a known behaviour for tests, such as `synthetic-oracle`.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def list_models(*, synthetic: bool = False) -> list[str]:
     Examples
     --------
     >>> import segmeter
-    >>> "mobile-sam" in segmeter.list_models(), "disc" in segmeter.list_models()
+    >>> "mobile-sam" in segmeter.list_models(), "synthetic-oracle" in segmeter.list_models()
     (True, False)
     """
     return list(summaries("models", synthetic=synthetic))

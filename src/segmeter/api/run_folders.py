@@ -26,7 +26,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
     --------
     >>> import segmeter
     >>> folder = getfixture("tmp_path")
-    >>> _ = segmeter.evaluate("oracle", "mini", out=folder / "first", limit=1, rounds=1)
+    >>> _ = segmeter.evaluate("synthetic-oracle", "mini", out=folder / "first", limit=1, rounds=1)
     >>> [(run.benchmark, run.done) for run in segmeter.list_runs(folder)]
     [('noc', 1)]
     """
@@ -89,7 +89,7 @@ def merge(
     >>> folder = getfixture("tmp_path")
     >>> for shard in ("1/2", "2/2"):
     ...     _ = segmeter.evaluate(
-    ...         "oracle", "mini", out=folder / shard[0], limit=2, rounds=1, shard=shard
+    ...         "synthetic-oracle", "mini", out=folder / shard[0], limit=2, rounds=1, shard=shard
     ...     )
     >>> segmeter.merge(folder / "all", [folder / "1", folder / "2"]).jobs
     2

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.api.loading import roots_of
-from segmeter.core.capabilities import ChoosesUsers
+from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section, Table, Value
 from segmeter.runtime.remote_files import Roots
@@ -58,7 +58,7 @@ def open_run(
     >>> import tempfile
     >>> import segmeter
     >>> folder = f"{tempfile.mkdtemp()}/run"
-    >>> _ = segmeter.evaluate("oracle", "mini", out=folder, rounds=2, limit=1)
+    >>> _ = segmeter.evaluate("synthetic-oracle", "mini", out=folder, rounds=2, limit=1)
     >>> segmeter.open_run(folder).plan.benchmark
     'noc'
     """
@@ -80,7 +80,7 @@ class Run(StoredRun):
     >>> import tempfile
     >>> import segmeter
     >>> run = segmeter.evaluate(
-    ...     ["oracle", "disc"], "mini", out=f"{tempfile.mkdtemp()}/run", rounds=2, limit=2
+    ...     ["synthetic-oracle", "disc"], "mini", out=f"{tempfile.mkdtemp()}/run", rounds=2, limit=2
     ... )
     >>> len(run.sessions()), len(run.rows())
     (32, 64)
@@ -195,7 +195,8 @@ class Run(StoredRun):
         Parameters
         ----------
         format
-            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`; `"challenge"` for the
+            CSV that the challenge of the run's users expects, of one model.
         columns
             Statistics instead of those that the benchmark's papers print, such as `["noc@80"]`.
         models, datasets
@@ -205,10 +206,21 @@ class Run(StoredRun):
         """
         from segmeter.report.paper_tables import TableChoice, table_text
 
-        check_choice("format", format, ("latex", "tex", "markdown", "md", "csv", "html"))
+        if format == "challenge":
+            return self._challenge_table(list(models), protocol)
+        check_choice("format", format, (*_LANGUAGES, *_LANGUAGES.values(), "csv", "html"))
         named: Any = _LANGUAGES.get(format, format)
         choice = TableChoice(columns, models, datasets, names or {})
         return table_text(self, named, protocol, choice)
+
+    def _challenge_table(self, models: list[str], protocol: str) -> str:
+        benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
+        if not isinstance(benchmark, WritesChallengeTable):
+            raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
+        chosen = models or known
+        if len(chosen) != 1 or chosen[0] not in known:
+            raise BadInput(f"a challenge's table is of one model: --model {' or '.join(known)}")
+        return benchmark.challenge_table(self, chosen[0], protocol)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""
@@ -285,17 +297,26 @@ class Run(StoredRun):
         made = next(iter(self._reports.values()), None)
         return answer_of(made or self._report_sections(None, None, None, None))
 
-    def cost(self, objects: int, rate: float | None = None) -> list[dict[str, Any]]:
+    def cost(
+        self,
+        objects: int,
+        rate: float | None = None,
+        *,
+        by: str | None = None,
+        groups: str | Path | None = None,
+    ) -> list[dict[str, Any]]:
         """Costs of annotating so many objects with each model, and all by hand.
 
         Returns
         -------
         list of dict
             Per data set and way: hours of a person, hours of waiting for the machine, money at
-            `rate` per hour, and percent saved; each with `value`, `low` and `high` (95 %).
+            `rate` per hour, and percent saved; each with `value`, `low` and `high` (95 %). With
+            `by` or `groups` (as in `compare`) also clicks, hours and money of each group.
         """
-        section, found = self._cost_section(objects, rate), []
-        for table in (block for block in section.blocks if isinstance(block, Table)):
+        sections = self._added_sections(by, groups, objects, rate)
+        found = []
+        for table in (table for section in sections for table in _cost_tables(section)):
             heads = [_COST_KEYS.get(column.title, column.title) for column in table.columns]
             for row in table.rows:
                 cells = dict(zip(heads, map(_plain_cell, row), strict=True))
@@ -309,17 +330,10 @@ class Run(StoredRun):
         from segmeter.report.page import render
         from segmeter.report.writing import page_of
 
-        made = page_of(self, [self._cost_section(objects, rate)])
+        made = page_of(self, self._added_sections(None, None, objects, rate))
         page = replace(made, title="Annotation costs", subtitle=made.title)
         place = Path(self.address) / "cost.html" if out is None else Path(out)
         return _written(place, render(page))
-
-    def _cost_section(self, objects: int, rate: float | None) -> Section:
-        section = self.benchmark.cost_section(self, objects, rate)
-        if section is None:
-            name = self.plan.benchmark
-            raise BadInput(f"--objects: benchmark '{name}' does not measure time")
-        return section
 
     def _report_sections(
         self,
@@ -329,21 +343,36 @@ class Run(StoredRun):
         rate: float | None,
     ) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
-        from segmeter.benchmarks.by_group.breakdown import breakdown
         from segmeter.report.writing import sections_of
 
         if rate is not None and objects is None:
             raise BadInput("--rate is what an hour costs of --objects; say how many objects")
         key = (by, None if groups is None else str(groups), objects, rate)
         if key not in self._reports:
-            more = []
-            if objects is not None:
-                more.append(self._cost_section(objects, rate))
-            if by is not None or groups is not None:
-                file = None if groups is None else Path(groups)
-                more.append(breakdown(self.benchmark, self, by or "group", file))
-            self._reports[key] = sections_of(self, more)
+            added = self._added_sections(*key)
+            found = sections_of(self, added)
+            if objects is not None:  # costs come second, after the results
+                place = len(found) - 2 - len(added)
+                found.insert(1, found.pop(place))
+            self._reports[key] = found
         return self._reports[key]
+
+    def _added_sections(
+        self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
+    ) -> list[Section]:
+        """Sections for the cost of `objects` and for results by group."""
+        whole = None if objects is None else self.benchmark.cost_section(self, objects, rate)
+        found = [] if whole is None else [whole]
+        if by is not None or groups is not None:
+            from segmeter.benchmarks.by_group.breakdown import breakdown
+
+            file = None if groups is None else Path(groups)
+            by = by or "group"
+            found.append(breakdown(self.benchmark, self, by, file, objects or 1000, rate))
+        if objects is not None and not any(map(_cost_tables, found)):
+            name = self.plan.benchmark
+            raise BadInput(f"--objects: benchmark '{name}' has no total of a person's time")
+        return found
 
     @cached_property
     def _reports(self) -> dict[Any, list[Section]]:
@@ -443,6 +472,11 @@ def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
             if word.startswith("--data") and told != word and Path(told).is_dir():
                 return Roots(Path(told), None, noted=True)
     return Roots()
+
+
+def _cost_tables(section: Section) -> list[Table]:
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    return [table for table in tables if any(column.title == "time" for column in table.columns)]
 
 
 def _plain_cell(cell: Any) -> Any:

@@ -114,7 +114,7 @@ def simulate(
     >>> import segmeter
     >>> scene = segmeter.load_dataset("mini")[0]
     >>> ground_truth = scene.targets[0].mask.dense()
-    >>> session = segmeter.simulate("oracle", scene.pixels, ground_truth, rounds=3)
+    >>> session = segmeter.simulate("synthetic-oracle", scene.pixels, ground_truth, rounds=3)
     >>> session[0].scores["iou"]
     1.0
     """

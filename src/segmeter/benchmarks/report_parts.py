@@ -295,7 +295,7 @@ def cases_at_hand(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[list
         return [], str(error)
 
 
-def rows_played(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
+def session_rows(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
     """The rows of some users on one target in the group's reading, round by round."""
     scene, target = key
     return [

@@ -14,7 +14,7 @@ from segmeter.benchmarks.report_parts import (
     column_of,
     frame_of,
     rounds_axis,
-    rows_played,
+    session_rows,
 )
 from segmeter.benchmarks.responses import FIRST, SPANS, STATISTICS, Responses
 from segmeter.core.benchmarks import Difference, Results, Row
@@ -226,7 +226,7 @@ def _replays(run: Results, members: Sequence[Responses], stem: str) -> list[Bloc
 def _replay(run: Results, group: Responses, case: Case, key: str) -> list[Block]:
     every = run.job_rows(group.model, group.dataset, case.key[0])
     users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
-    rows = rows_played(run, group, case.key, users)
+    rows = session_rows(run, group, case.key, users)
     try:
         frames = _frames(rows, case)
     except BadInput:  # a run that was damaged or made up

@@ -7,10 +7,11 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 _PANELS = {
-    "Start here": ("demo", "list", "doctor", "fetch", "check", "models", "train"),
+    "Start here": ("demo", "list", "doctor", "fetch", "check"),
     "Evaluate and compare": ("run", "report", "compare", "score", "browse", "leaderboard"),
     "For papers and projects": ("table", "figure", "cite", "export", "runs", "merge"),
     "People": ("study", "clicks", "fairness"),
+    "Models, measures and data": ("models", "train", "measures", "card"),
 }
 _ORDER = [name for names in _PANELS.values() for name in names]
 

@@ -69,7 +69,10 @@ MasksFolder = Annotated[
 # Options of `clicks compare`
 ClicksFile = Annotated[Path, typer.Option("--clicks", help="Clicks or previews file (CSV).")]
 Compare = Annotated[
-    str, typer.Option("--compare", help="devices, modes, halves (people and people), or maps.")
+    str,
+    typer.Option(
+        "--compare", help="devices, modes, halves (people and people), maps, or scribbles."
+    ),
 ]
 Maps = Annotated[
     list[str] | None,
@@ -249,7 +252,8 @@ def compare(
     protocol: ProtocolChoice = "both",
     as_json: AsJson = False,
 ) -> int:
-    """Compare clicks with clicks (devices, display modes, people and people) or with maps.
+    """Compare clicks with clicks (devices, display modes, people and people) or with maps, or
+    recorded scribbles with simulated ones.
 
     Example: `segmeter clicks compare --clicks clicks.csv -d grabcut --data DATA --compare devices`
     """

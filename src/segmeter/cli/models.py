@@ -1,18 +1,44 @@
-"""`segmeter models`: compare two models, or serve one over HTTP."""
+"""`segmeter models`: masks of everything, embeddings, parity of two models, a server."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import segmeter
-from segmeter.cli._options import AsJson, Data, Trust, Weights
-from segmeter.cli._printing import print_json
+from segmeter.api import counted
+from segmeter.cli._options import (
+    AsJson,
+    Data,
+    Limit,
+    NewFolder,
+    OneDataset,
+    OneModel,
+    OneProtocol,
+    Threads,
+    Trust,
+    Weights,
+)
+from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, command_group
 
-group = command_group("models", "Compare two models, or serve one over HTTP.")
+group = command_group(
+    "models", "Segment whole images, embed masks, compare two versions of a model, serve one."
+)
+
+Images = Annotated[list[Path], typer.Argument(help="Images, or folders of images.")]
+Points = Annotated[int, typer.Option("--points", help="Points on a side of the grid.")]
+Crops = Annotated[int, typer.Option("--crops", help="Layers of crops to search besides the image.")]
+Smallest = Annotated[
+    int, typer.Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
+]
 
 
 @group.command()
@@ -66,4 +92,79 @@ def serve(
         server.serve_forever()
     finally:
         server.server_close()
+    return Exit.DONE
+
+
+@group.command()
+def masks(
+    images: Images,
+    model: OneModel,
+    out: NewFolder,
+    points: Points = 32,
+    crops: Crops = 0,
+    smallest: Smallest = 0,
+    protocol: OneProtocol = "corrected",
+    option: Settings = None,
+    weights: Weights = None,
+    threads: Threads = 1,
+    as_json: AsJson = False,
+) -> int:
+    """Find masks of everything: COCO JSON, an overlay and a page for each image.
+
+    Example: `segmeter models masks photo.jpg --model sam2-hiera-tiny --out found`
+    """
+
+    def tell(sentence: str, failed: bool) -> None:
+        if failed or sys.stderr.isatty():
+            say(f"segmeter: {sentence}" if failed else sentence)
+
+    found = segmeter.auto_masks(
+        images, model, out, points=points, crops=crops, smallest=smallest, protocol=protocol,
+        options=option or (), weights=weights, threads=threads, tell=tell,
+    )  # fmt: skip
+    if as_json:
+        print_json(found)
+    else:
+        many, of = counted(found["masks"], "mask"), counted(found["images"], "image")
+        typer.echo(f"{many} in {of}, {found['seconds']:.1f} s")
+        typer.echo(f"written to {out}: masks.json (COCO), index.html, a .png and a .html per image")
+    return Exit.WITH_ERRORS if found["failed"] else Exit.DONE
+
+
+@group.command()
+def embed(
+    model: OneModel,
+    dataset: OneDataset,
+    out: Annotated[
+        list[Path], typer.Option("--out", "-o", help="Files to write: .npz, .parquet or .html.")
+    ],
+    data: Data = None,
+    weights: Weights = None,
+    limit: Limit = None,
+) -> int:
+    """Embed every mask of a data set with a SAM's image features.
+
+    Writes vectors (.npz, .parquet), or a page (.html) with a query, its neighbours, the most
+    unusual objects, near-duplicates and what to annotate next. The model `colours` gives colour
+    histograms, a baseline.
+
+    Example: `segmeter models embed -m mobile-sam -d FOLDER -o masks.npz -o masks.html`
+    """
+    for place in out:
+        if place.suffix not in (".npz", ".parquet", ".html"):
+            raise segmeter.BadInput(f"--out: '{place.name}' is not .npz, .parquet or .html")
+
+    def told(done: int, total: int) -> None:
+        if done % 10 == 0 or done == total:
+            typer.echo(f"{done} of {total} images", err=True)
+
+    found, thumbnails = segmeter.embed_masks(
+        model, dataset, data=data, weights=weights, limit=limit, progress=told
+    )
+    for place in out:
+        if place.suffix == ".html":
+            found.page(place, thumbnails)
+        else:
+            found.save(place)
+        typer.echo(f"{len(found.scenes)} objects written to {place}")
     return Exit.DONE

@@ -61,18 +61,24 @@ def report(
 ) -> int:
     """Write the report of a run: one HTML page, or its tables as text.
 
+    With `--objects`, the hours and the money of so many objects are printed and added to the page;
+    `--sheet` writes them alone, as a page that prints on one sheet. With `--by` as well, each group
+    has its clicks, hours and money.
+
     Example: `segmeter report runs/mine`,
-    `segmeter report runs/mine --objects 20000 --rate 15 --sheet`
+    `segmeter report runs/mine --objects 20000 --rate 15 --sheet`,
+    `segmeter report runs/mine --objects 20000 --rate 15 --by size`
     """
     if kind not in _FORMATS:
         names = ", ".join(f"'{name}'" for name in _FORMATS)
         raise segmeter.BadInput(f"--format '{kind}' is not one of {names}")
     if as_json:
-        _refuse_page_options(kind, out=out, by=by, groups=groups)
+        split = {} if objects is not None else {"by": by, "groups": groups}
+        _refuse_page_options(kind, out=out, **split)
     if sheet and objects is None:
         raise segmeter.BadInput("--sheet is about --objects; say how many objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
-    costs = [] if objects is None else opened.cost(objects, rate)
+    costs = [] if objects is None else opened.cost(objects, rate, by=by, groups=groups)
     if as_json:
         rows = [asdict(row) for row in opened.summary()]
         print_json({"rows": rows} | ({"cost": costs} if costs else {}))
@@ -98,11 +104,12 @@ def report(
 def _print_costs(costs: list[dict[str, Any]]) -> None:
     """Hours and money of each way, one table per data set."""
     for title in dict.fromkeys(row["table"] for row in costs):
-        here = [{k: v for k, v in row.items() if k != "table"} for row in costs
-                if row["table"] == title]  # fmt: skip
-        print(title)
-        heads = [name.replace("_", "\n") for name in here[0]]
-        print_rows(heads, [[_amount(cell) for cell in row.values()] for row in here])
+        here = [row for row in costs if row["table"] == title]
+        same = [k for k in ("data set", "user") if len({row.get(k) for row in here}) == 1]
+        print(printable("; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])))
+        heads = [name for name in here[0] if name not in ("table", *same)]
+        rows = [[_amount(row[name]) for name in heads] for row in here]
+        print_rows([name.replace("_", "\n") for name in heads], rows)
 
 
 def _amount(cell: Any) -> str:

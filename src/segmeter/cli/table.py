@@ -12,7 +12,12 @@ from segmeter.api import printable
 from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 
-Kind = Annotated[str, typer.Option("--format", help="latex (tex), markdown (md), csv or html.")]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."
+    ),
+]
 Columns = Annotated[str, typer.Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
 ModelOrder = Annotated[
     list[str] | None,

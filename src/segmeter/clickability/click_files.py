@@ -26,7 +26,15 @@ from segmeter.core.scenes import Dataset
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
 
-__all__ = ["Thing", "astray", "left_out", "unasked", "unplayed", "without_masks", "write_simulated"]
+__all__ = [
+    "Thing",
+    "astray",
+    "left_out",
+    "outside_run",
+    "unasked",
+    "without_masks",
+    "write_simulated",
+]
 
 
 Kind = Literal["first", "fn", "fp"]
@@ -214,14 +222,14 @@ def without_partner(clicks: Clicks, reference: str) -> Why:
     )
 
 
-def unplayed(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
+def outside_run(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
     """Clicks that a benchmark does not use: other data sets and images, and later rounds."""
 
     def later(key: Key, _: Ints) -> str:
         return "" if key.kind == "first" else "of later rounds, made on other models' masks"
 
     def elsewhere(key: Key, _: Ints) -> str:
-        return "" if key.image in scenes[key.dataset] else "on images that are not played"
+        return "" if key.image in scenes[key.dataset] else "on images outside the run"
 
     return unasked(scenes), later, elsewhere
 

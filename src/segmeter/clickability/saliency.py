@@ -30,7 +30,7 @@ class Saliency(Protocol):
 class SaliencySource:
     """SM and SI: saliency of the error region's crop, with the rest greyed (`cut_out`) or not.
 
-    The network is whatever plays the `Saliency` role; the published maps used another one
+    The network is the model of the `Saliency` role; the published maps used another one
     (TranSalNet), whose weights are not at hand.
     """
 

@@ -248,6 +248,9 @@ class StatisticCard(Protocol):
     @property
     def testable(self) -> bool: ...
 
+    @property
+    def effort(self) -> Literal["clicks", "seconds", ""]: ...
+
     def compared(self, group: Group) -> npt.NDArray[np.float64] | None:
         """One number per object to compare groups by."""
         ...
@@ -366,7 +369,7 @@ class Benchmark(Protocol):
 
     @property
     def split_by(self) -> Sequence[str]:
-        """The statistics that `--by` breaks down; those that are tested if empty."""
+        """The statistics of quality that `--by` breaks down; those that are tested if empty."""
         ...
 
     def groups(self, run: Results) -> Sequence[Group]:

@@ -167,7 +167,7 @@ def render(encoded: EncodedScene, predictions: Sequence[Prediction]) -> list[Mas
     """The shown masks, in one go where the encoded can.
 
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> [mask.area for mask in render(encoded, encoded.predict([Request((Click((40, 60)),))]))]
@@ -184,7 +184,7 @@ def start_predict(
     """Start predicting; call the returned function for the predictions and their shown masks.
 
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> predictions, masks = start_predict(encoded, [Request((Click((40, 60)),))])()
@@ -202,7 +202,7 @@ def in_protocol(encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
     """The encoded scene in a protocol: itself, unless its predictions depend on the protocol.
 
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> encoded = Disc(radius=5).encode(drawn_scene())
     >>> in_protocol(encoded, 'published') is encoded
     True
@@ -214,7 +214,7 @@ def keeps_state(encoded: EncodedScene, prompts: tuple[Prompt, ...], protocol: Pr
     """Whether the last state goes back to the model with these prompts.
 
     >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.models.synthetic import Disc
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> keeps_state(encoded, (Click((40, 60)),), 'corrected')

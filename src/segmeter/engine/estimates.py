@@ -1,4 +1,4 @@
-"""Estimates: what a plan takes in time and space, by playing a scene or two of each data set."""
+"""Estimates: time and space of a plan, measured on a scene or two of each data set."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["Cost", "Estimate", "cost_of", "free_folder", "run_some"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One subject on one data set, by scenes that were really played and thrown away.
+    """One model on one data set, measured on scenes whose rows are discarded.
 
     Attributes
     ----------
     scenes
         How many there are; each is one job and one look.
     rows
-        Rows of a scene, the mean of those played; a row is one answer.
+        Rows of a scene, the mean of those run; a row is one prediction.
     seconds
         Of the first scene, in which much is done for the first time.
     later
-        Seconds of the scenes after it; empty if only one was played.
+        Seconds of the scenes after it; empty if only one was run.
     loading
         Seconds to make the model, once for each worker.
     bytes
@@ -47,7 +47,7 @@ class Estimate:
     device
         What it was measured on.
     slices, mean_slices
-        Of volumes: slices of those played together, and of all of them on average.
+        Of volumes: slices of those run, and of all of them on average.
     """
 
     segmenter: str
@@ -105,10 +105,10 @@ def run_some(
             here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
             chosen = [here[k] for k in _spread(len(here), scenes)]
             tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {data}")
-            played = [_played(job, benchmark, segmenter, filled, datasets) for job in chosen]
-            if played:
+            trials = [_trial(job, benchmark, segmenter, filled, datasets) for job in chosen]
+            if trials:
                 mean = _mean_slices(datasets[str(data)], [job.scene for job in here])
-                found.append(_estimate(spec, data, len(here), played, loading, segmenter, mean))
+                found.append(_estimate(spec, data, len(here), trials, loading, segmenter, mean))
     return found
 
 
@@ -149,7 +149,7 @@ def _spread(count: int, wanted: int) -> list[int]:
     return sorted(places)
 
 
-def _played(
+def _trial(
     job: Job, benchmark: Benchmark, segmenter: Any, plan: Plan, datasets: Mapping[str, Dataset]
 ) -> tuple[float, int, int, int]:
     """Seconds, rows, bytes and slices of a job; reading ahead hides the reading of its image."""
@@ -177,12 +177,12 @@ def _estimate(
     spec: Spec,
     data: Spec,
     scenes: int,
-    played: Sequence[tuple[float, int, int, int]],
+    trials: Sequence[tuple[float, int, int, int]],
     loading: float,
     segmenter: Any,
     mean_slices: float,
 ) -> Estimate:
-    seconds, rows, sizes, slices = zip(*played, strict=True)
+    seconds, rows, sizes, slices = zip(*trials, strict=True)
     device = str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu"
     first, *later = seconds
     return Estimate(

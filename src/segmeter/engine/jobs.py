@@ -132,8 +132,8 @@ class Worker:
         if self.schema is not None:
             for row in whole:
                 self.schema.check(row)
-        played = {"plan": self.plan.id, "users": users_text(self.plan)}
-        self.folder.finish(job, whole, provenance | played, self.schema)
+        made_by = {"plan": self.plan.id, "users": users_text(self.plan)}
+        self.folder.finish(job, whole, provenance | made_by, self.schema)
 
     def _read(self, job: Job) -> Scene:
         scene = self.built.dataset(job.dataset).load(job.scene)
@@ -209,7 +209,7 @@ def users_text(plan: Plan) -> str:
 
 
 def lacking_users(table: Any, plan: Plan) -> tuple[Spec, ...]:
-    """The users of a plan that a job file, as it was read, was played without."""
+    """The users of a plan that a job file, as it was read, does not hold."""
     told = users_left(provenance_of(table.schema), table.column_names, plan)
     if told is not None:
         return told
@@ -221,7 +221,7 @@ def lacking_users(table: Any, plan: Plan) -> tuple[Spec, ...]:
 def users_left(
     provenance: Mapping[str, str], columns: Collection[str], plan: Plan
 ) -> tuple[Spec, ...] | None:
-    """The users that rows were played without, by their provenance; None where it does not tell."""
+    """The users missing from rows, by their provenance; None if that is unknown."""
     if provenance.get("plan") == plan.id or "user" not in columns:
         return ()
     if "users" in provenance:
@@ -232,9 +232,9 @@ def users_left(
 def rows_to_widen(
     folder: RunFolder, job: Job, plan: Plan, provenance: Mapping[str, str]
 ) -> tuple[list[Row], Plan]:
-    """Rows of a job that are kept, and the plan of what is left to play of it.
+    """Rows of a job that are kept, and the plan of what is left to run of it.
 
-    Nothing is kept of a job file that other weights or another source played.
+    Nothing is kept of a job file of other weights or other source code.
     """
     if not folder.alone(job):  # what lay in a compacted file has been unpacked before
         return [], plan
@@ -248,7 +248,7 @@ def rows_to_widen(
 
 
 def _noted(text: str) -> set[str]:
-    """The users that a job file notes; none if what it notes is damaged, which plays them again."""
+    """The users that a job file notes; none if what it notes is damaged, so that they run again."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

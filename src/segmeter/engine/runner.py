@@ -91,7 +91,7 @@ def run_plan(
     executor, address
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     shard
-        Which of how many shares of the jobs to play, for several machines with a run each.
+        Which of how many shards of the jobs to run, for several machines with a run each.
     tell
         Told what a person should know, such as which job files were damaged.
     prewarmed, soonest

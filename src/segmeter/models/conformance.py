@@ -3,7 +3,7 @@
 `check(model, scene)` tries the model and returns a sentence for each rule that it breaks; an
 empty list is a pass.
 
->>> from segmeter.models.drawn import Disc
+>>> from segmeter.models.synthetic import Disc
 >>> check(Disc(radius=5), drawn_scene())
 []
 """

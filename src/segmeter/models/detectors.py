@@ -127,8 +127,7 @@ class PicoDet(OnnxDetector):
         "PicoDet 416, COCO's 80 classes",
         _DETECTS,
         "Apache-2.0",
-        "Yu et al. PP-PicoDet: a better real-time object detector on mobile devices. "
-        "arXiv:2111.00902, 2021",
+        "yu2021",
         family="picodet",
     )
     inputs = frozenset({"image", "scale_factor"})
@@ -173,7 +172,7 @@ class YoloxNano(OnnxDetector):
         "YOLOX-nano 416, COCO's 80 classes",
         _DETECTS,
         "Apache-2.0",
-        "Ge et al. YOLOX: exceeding YOLO series in 2021. arXiv:2107.08430, 2021",
+        "ge2021",
         family="yolox",
     )
     inputs = frozenset({"images"})

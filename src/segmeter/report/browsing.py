@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 
-from segmeter.core.capabilities import ShowsVolumes
+from segmeter.core.capabilities import ShowsSessions
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.prompts import round_from_json
-from segmeter.core.scenes import Volume
 from segmeter.core.sections import (
     Block,
     Frame,
@@ -22,7 +21,6 @@ from segmeter.core.sections import (
     Note,
     Replay,
     Section,
-    Slices,
 )
 from segmeter.core.wording import counted
 from segmeter.report.elements import filled
@@ -33,7 +31,7 @@ from segmeter.store.cache import cached_table
 __all__ = ["Sessions"]
 
 PAGE = 50
-_QUALITY = {"iou": "IoU", "dice": "Dice"}
+_QUALITY = {"iou": "IoU", "dice": "Dice", "jf": "J&F"}
 _FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")
 _SORTS = {
     "hardest": "reached asc, rounds desc, best asc",
@@ -162,31 +160,20 @@ class Sessions:
         return sorted(own, key=itemgetter("round"))
 
     def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
+        benchmark = self.run.benchmark
         try:
             scene = self.run.scene(key["dataset"], key["scene"])
-            pixels = scene.pixels
             ground_truth = next(t.mask for t in scene.targets if t.id == key["target"])
+            if any(row.get("mask") is None for row in rows):
+                return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
+            if scene.header.kind != "image" and isinstance(benchmark, ShowsSessions):
+                shown: Block = benchmark.viewer(scene, ground_truth, rows)
+                return shown
+            image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:
             return Note(f"The image cannot be shown: {error}", "warning")
-        if any(row.get("mask") is None for row in rows):
-            return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
-        if isinstance(scene, Volume) and isinstance(self.run.benchmark, ShowsVolumes):
-            grey, seen = self.run.benchmark.shown(scene)
-            z, y, x = scene.spacing_mm or (1.0, 1.0, 1.0)
-            steps = list(_steps(rows, scene.shape))
-            return Slices("session", key["scene"], grey, steps, ground_truth, (z, y, x), seen)
         frames = [_frame(row, ground_truth.shape) for row in rows]
-        image = Illustration(pixels, close=True)
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
-
-
-def _steps(rows: Sequence[Mapping[str, Any]], shape: Sequence[int]) -> Iterator[Frame]:
-    """The rounds of a session on a volume; those after the user stopped are left out."""
-    for row in rows:
-        if not row["stopped"] or row["round"] == 1:
-            mask = Mask.decoded(row["mask"], tuple(shape))
-            spent = f"{row['interactions']:.0f} interactions so far"
-            yield Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
 
 
 def _object(scene: str, target: str) -> str:

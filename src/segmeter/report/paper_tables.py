@@ -202,7 +202,7 @@ def _caption(
         for place in dict.fromkeys((dataset, user) for dataset, user in places)
     )
     rounds = run.plan.rounds if run.plan.users else 0
-    played = f"{counted(rounds, 'round')}, " if rounds else ""
+    ran = f"{counted(rounds, 'round')}, " if rounds else ""
     warning = (
         " Models were not scored on the same objects (columns n): compare their paired "
         "differences, not these means."
@@ -210,7 +210,7 @@ def _caption(
         else ""
     )
     return (
-        f"{layout.caption}. {counts}; {played}protocol {protocol}. Bold: significantly better than "
+        f"{layout.caption}. {counts}; {ran}protocol {protocol}. Bold: significantly better than "
         f"every other model at 5 % (paired exchange test, Holm).{warning}"
     )
 

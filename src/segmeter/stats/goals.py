@@ -204,7 +204,7 @@ def at_round(curves: npt.ArrayLike, k: int) -> Floats:
     """
     table = np.asarray(curves, dtype=float)
     if not 1 <= k <= table.shape[1]:
-        raise BadInput(f"round {k} was not played; rounds go from 1 to {table.shape[1]}")
+        raise BadInput(f"round {k} was not run; rounds go from 1 to {table.shape[1]}")
     return table[:, k - 1]
 
 

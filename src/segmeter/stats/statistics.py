@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 Better = Literal["higher", "lower", ""]
+Effort = Literal["clicks", "seconds", ""]
 Tested = Literal["yes", "on request", "no"]
 G = TypeVar("G", bound=Group)
 
@@ -152,6 +153,9 @@ class Statistic:
         How two groups are compared where there are no values per object.
     null
         Its distribution if labels did not matter, with the excess over it.
+    effort
+        Whether it is the clicks (prompts) or the seconds that an object costs a person: `--by`
+        always has it, and turns seconds into hours and money.
     """
 
     name: str
@@ -168,6 +172,7 @@ class Statistic:
     paired: Callable[[Any], Floats] | None = None
     pair: Callable[[Any, Any], Paired | None] | None = None
     null: Callable[[Any], tuple[Null, Interval] | None] | None = None
+    effort: Effort = ""
 
     def estimate(self, group: Group) -> tuple[Interval, int] | None:
         """Value and limits in its unit, and the number of objects behind them."""

@@ -167,7 +167,7 @@ def job_of(table: Any) -> tuple[str, str, str] | None:
 
 
 class _Provenances:
-    """Trails, each once: thousands of jobs were played by the same weights and libraries."""
+    """Provenance, each once: thousands of jobs share weights and libraries."""
 
     def __init__(self) -> None:
         self.known: list[dict[str, str]] = []

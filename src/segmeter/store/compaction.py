@@ -34,7 +34,7 @@ LOOSE = 256
 
 _MOST_JOBS = 4096  # of a compacted file
 _MOST_BYTES = 64 << 20  # of a compacted file, and of what is read before one is written
-_FEW = 8  # small compacted files of one kind that may lie side by side while jobs are played
+_FEW = 8  # small compacted files of one kind that may exist at once during a run
 
 
 def compact(

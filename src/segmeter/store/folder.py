@@ -127,7 +127,7 @@ class RunFolder:
         return self.alone(job) or job.id in self.finished()
 
     def alone(self, job: Job) -> bool:
-        """Whether a job's rows have a file of their own, as those of a job being played do."""
+        """Whether a job's rows have a file of their own, as those of a running job do."""
         return self.place.exists(_rows_path(job))
 
     def finished(self) -> set[str]:
@@ -180,7 +180,7 @@ class RunFolder:
         return opened.rows(job_id)
 
     def quarantine(self, name: str) -> None:
-        """Move a file of rows out of the way; its job can be played again."""
+        """Move a file of rows out of the way; its job can run again."""
         self.place.put(f"quarantine/{name}", self.place.read(f"jobs/{name}"))
         self.place.remove(f"jobs/{name}")
 

@@ -420,8 +420,8 @@ class Run:
         whole = pieces[0]
         if self._several:
             numbered = [
-                f"select * exclude (label_) replace (coalesce(label_, model) as model), "
-                f"{k} as run_ from ({piece}) left join labels{k}_ using (model)"
+                f"select piece.* replace (coalesce(label_, piece.model) as model), {k} as run_ "
+                f"from ({piece}) piece left join labels{k}_ on piece.model = labels{k}_.model"
                 for k, piece in enumerate(pieces)
             ]
             names = [n for n in (*JOB_KEY, "user", "protocol") if n in self.schema.names]

@@ -116,9 +116,9 @@ class RecordedUser:
 
 
 def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
-    """Refuse a clicks file with a wrong row, or with no click on a data set that is played.
+    """Refuse a clicks file with a wrong row, or with no click on a data set of the run.
 
-    Rows of data sets that are not played are checked too, but for their images.
+    Rows of data sets outside the run are checked too, but for their images.
     """
     known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
     try:

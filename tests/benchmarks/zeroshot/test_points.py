@@ -1,4 +1,4 @@
-"""The point evaluation: what is played, the oracle, the top line, the report."""
+"""The point evaluation: what is point_sessions, the oracle, the top line, the report."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
     OverDatasets,
-    Played,
-    played,
+    PointSessions,
+    point_sessions,
     with_means,
 )
 from segmeter.core import catalogue
@@ -114,7 +114,7 @@ def test_a_random_first_point_lies_on_the_object_and_is_the_same_for_all_workers
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    models = ["oracle", "disc?radius=9", ThreeMasks()]
+    models = ["synthetic-oracle", "disc?radius=9", ThreeMasks()]
     out = tmp_path_factory.mktemp("points") / "run"
     return evaluate(models[:2], ["drawn", "mini"], benchmark="points", out=out, limit=3, workers=0)
 
@@ -130,7 +130,7 @@ def test_the_summary_has_every_n_the_oracle_and_the_unweighted_mean(run):
 
 
 def test_the_oracle_is_never_worse_than_what_is_shown(run):
-    for group in played(run):
+    for group in point_sessions(run):
         assert (group.values["oracle@1"] >= group.values["iou@1"] - 1e-9).all()
 
 
@@ -168,7 +168,7 @@ def test_weights_of_data_sets_are_equal_whatever_their_size():
 def _played(name, values):
     keys = tuple((str(k), "t") for k in range(len(values)))
     clusters = tuple(str(k) for k in range(len(values)))
-    return Played("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
+    return PointSessions("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():

@@ -72,7 +72,7 @@ def opened(options, root):
 def test_a_small_set_is_played_whole_but_for_images_without_masks(doors):
     data = opened("sample=1", doors)
     assert data.scenes() == ["1", "2", "3", "4", "5", "6"]
-    assert "6 images with 21 masks are played" in data.card.notes
+    assert "6 images with 21 masks are used" in data.card.notes
     assert len(opened("", doors).scenes()) == 7
 
 

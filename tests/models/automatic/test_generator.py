@@ -31,7 +31,7 @@ def scene(shape: tuple[int, int] = SHAPE) -> Scene:
 
 
 def blobs(options: Options) -> list[Any]:
-    return generate(catalogue.models.make("blobs"), scene(), options)
+    return generate(catalogue.models.make("synthetic-blobs"), scene(), options)
 
 
 class Strange:
@@ -162,7 +162,7 @@ def test_refining_needs_a_model_that_can() -> None:
 
 
 def test_blobs_answer_clicks_as_they_answer_grids() -> None:
-    encoded = catalogue.models.make("blobs").encode(scene())
+    encoded = catalogue.models.make("synthetic-blobs").encode(scene())
     points = np.array([[40.0, 40.0], [60.2, 91.7], [5.0, 150.0]])
     together = encoded.candidates(points, 0.0)
     alone = encoded.predict([Request((Click((y, x)),)) for y, x in points])
@@ -171,7 +171,7 @@ def test_blobs_answer_clicks_as_they_answer_grids() -> None:
 
 
 def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
-    model, crop = catalogue.models.make("blobs"), Crop(0, 0, SHAPE[1], SHAPE[0])
+    model, crop = catalogue.models.make("synthetic-blobs"), Crop(0, 0, SHAPE[1], SHAPE[0])
     whole, compact = (
         crop_candidates(model, scene(), crop, OPEN, compact=flag) for flag in (False, True)
     )
@@ -193,7 +193,7 @@ def test_several_filters_share_one_look() -> None:
 
         def encode(self, scene: Scene) -> Any:
             self.looks += 1
-            return catalogue.models.make("blobs").encode(scene)
+            return catalogue.models.make("synthetic-blobs").encode(scene)
 
     settings = [
         replace(OPEN, protocol=protocol, crops=1, score=score, stability=stable, box_nms=nms,
@@ -215,7 +215,7 @@ def test_several_filters_share_one_look() -> None:
 
 
 def test_settings_that_ask_the_model_otherwise_do_not_share_a_look() -> None:
-    model = catalogue.models.make("blobs")
+    model = catalogue.models.make("synthetic-blobs")
     for other in (replace(OPEN, points=3), replace(OPEN, protocol="corrected")):
         with pytest.raises(BadInput, match="share a look differ in"):
             generate_each(model, scene(), [OPEN, other])

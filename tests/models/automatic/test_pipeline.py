@@ -44,7 +44,7 @@ def case(golden: Path, name: str) -> tuple[Path, dict[str, Any]]:
 
 def masks_of(file: Path, told: dict[str, Any], options: Options) -> list[AutomaticMask]:
     scene = Image("blobs", told["name"], position_image(told["H"], told["W"]), [])
-    return generate(catalogue.models.make("blobs", file=file), scene, options)
+    return generate(catalogue.models.make("synthetic-blobs", file=file), scene, options)
 
 
 @pytest.mark.parametrize("name", CASES)

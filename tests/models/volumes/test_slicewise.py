@@ -20,7 +20,7 @@ from segmeter.core.scenes import Header, Target, Volume
 from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.models.volumes.preparation import CT_WINDOW
 from segmeter.models.volumes.slices import EncodesTogether, SliceRequest, turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
@@ -373,7 +373,9 @@ def test_the_oracle_shows_its_target_on_volumes():
     scene = catalogue.datasets.make("mini-volumes").load("hippocampus_001")
     user = catalogue.users.make("box-per-slice")
     for protocol in ("corrected", "published"):
-        encoded = Slicewise(catalogue.models.make("oracle")).encode(scene).in_protocol(protocol)
+        encoded = (
+            Slicewise(catalogue.models.make("synthetic-oracle")).encode(scene).in_protocol(protocol)
+        )
         simulated_sessions = [SimulatedSession(target, user, protocol) for target in scene.targets]
         records = simulate(scene, encoded, simulated_sessions, 1, lambda target, mask: {})
         assert [r.rounds[-1].mask == r.simulated.target.mask for r in records] == [True, True]

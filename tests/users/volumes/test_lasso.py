@@ -8,7 +8,7 @@ import numpy as np
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Target, Volume
 from segmeter.core.users import Observation
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 from segmeter.users.volumes.volume_clicks import Lasso, lasso
 
 

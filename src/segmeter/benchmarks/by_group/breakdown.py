@@ -56,10 +56,20 @@ class Split:
     differences: tuple[GroupDifference, ...]
 
 
-def breakdown(benchmark: Benchmark, run: Results, by: str, groups: Path | None = None) -> Section:
-    """The section that a report adds for `--by`."""
+def breakdown(
+    benchmark: Benchmark,
+    run: Results,
+    by: str,
+    groups: Path | None = None,
+    objects: int = 1000,
+    rate: float | None = None,
+) -> Section:
+    """The section that a report adds for `--by`; hours and money are for so many objects."""
     found = splits(benchmark, run, by, groups)
-    blocks: list[Block] = [_means(found, by)]
+    both = {"published", "corrected"} <= set(run.plan.protocols)
+    led = [split for split in found if not both or split.protocol == "corrected"]
+    costs = _costs(led, by, objects, rate)
+    blocks: list[Block] = [_means(found, by), *([] if costs is None else [costs])]
     if any(split.differences for split in found):
         blocks.append(_differences(found, by))
     many = max(len(split.means) for split in found)
@@ -72,7 +82,7 @@ def breakdown(benchmark: Benchmark, run: Results, by: str, groups: Path | None =
 
 def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = None) -> list[Split]:
     """Means and differences of the groups, in the statistics that the benchmark breaks down."""
-    cards = [s for s in benchmark.statistics(run) if _is_split(s, benchmark.split_by)]
+    cards = [s for s in benchmark.statistics(run) if s.effort or _is_split(s, benchmark.split_by)]
     values = [
         (group, card, found)
         for group in benchmark.groups(run)
@@ -129,6 +139,50 @@ def _titled(card: StatisticCard) -> str:
 def _limits(mean: GroupMean) -> tuple[float | None, float | None]:
     low, high = mean.interval.low, mean.interval.high
     return (None, None) if np.isnan(low) or np.isnan(high) else (low, high)
+
+
+def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) -> Table | None:
+    """Clicks per object, and hours and money for so many objects, as if all were of one group.
+
+    None where no statistic is a person's seconds.
+    """
+    clicks = {
+        (s.model, s.dataset, s.user, mean.group): mean
+        for s in found
+        if s.statistic.effort == "clicks"
+        for mean in s.means
+    }
+    priced = [split for split in found if split.statistic.effort == "seconds"]
+    paid = [] if rate is None else [rate]
+    rows: list[list[Cell]] = [
+        [
+            s.model, s.dataset, s.user, mean.group,
+            _scaled(clicks.get((s.model, s.dataset, s.user, mean.group)), 1.0),
+            *(_scaled(mean, objects / 3600 * each) for each in (1.0, *paid)), mean.targets,
+        ]
+        for s in priced
+        for mean in s.means
+    ]  # fmt: skip
+    columns = [
+        Column("model"), Column("data set"), Column("user"), Column(by),
+        Column("clicks", "per object", 2), Column("time", "hours", 1),
+        *(Column("money", f"at {each:g} per hour", 0) for each in paid),
+        Column("objects", "measured", 0),
+    ]  # fmt: skip
+    title = f"Costs by {by}: {objects} objects, if all were of that group"
+    note = " and ".join(dict.fromkeys(_titled(s.statistic) for s in priced))
+    return Table(f"by-{by}-costs", columns, rows, title, f"Hours are of: {note}.") if rows else None
+
+
+def _scaled(mean: GroupMean | None, factor: float) -> Value:
+    if mean is None:
+        return Value(None)
+    low, high = _limits(mean)
+    return Value(
+        mean.interval.value * factor,
+        None if low is None else low * factor,
+        None if high is None else high * factor,
+    )
 
 
 def _differences(found: Sequence[Split], by: str) -> Table:

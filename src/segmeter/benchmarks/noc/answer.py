@@ -172,15 +172,15 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
 
 
 def _extent(comparison: Comparison) -> str:
-    """How much was played, and what a failure costs."""
+    """How much was evaluated, and what a failure costs."""
     group = comparison.groups[0]
     objects, scenes = len(group.keys), len(set(group.clusters))
-    played = (
+    amount = (
         f"{counted(objects, 'object')} in {counted(scenes, 'image')}, up to "
         f"{counted(group.rounds, 'round')}"
     )
     return (
-        f"Evaluated: {played}. Objects that miss the goal are drawn by hand "
+        f"Evaluated: {amount}. Objects that miss the goal are drawn by hand "
         f"({drawn_by_hand(comparison.cost)}); waiting for the machine is reported separately and "
         "is in no comparison."
     )

@@ -16,7 +16,7 @@ from segmeter.benchmarks.report_parts import (
     Key,
     cases_at_hand,
     frame_of,
-    rows_played,
+    session_rows,
 )
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
@@ -124,7 +124,7 @@ def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
 
 def _frames(run: Results, group: ClickSessions, case: Case) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
-    rows = rows_played(run, group, case.key, (group.user,))
+    rows = session_rows(run, group, case.key, (group.user,))
     if any(row["mask"] is None for row in rows):
         return []
     try:

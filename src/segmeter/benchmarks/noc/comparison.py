@@ -31,7 +31,7 @@ from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Models that were played on the same data by the same user, in one protocol.
+    """Models that were run on the same data by the same user, in one protocol.
 
     `title` says where, as short as the run allows; `rows` are the summary's rows by model
     and measure; `groups` come cheapest first.
@@ -197,7 +197,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
-        note="95 % intervals from resampling images. Strong: better than every other model, "
+        note="95 % intervals from resampling images. Bold: better than every other model, "
         "and that is significant. An object that never reaches the goal costs its rounds and "
         f"{drawn_by_hand(comparison.cost)} by hand.",
     )
@@ -352,7 +352,8 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
 def _pays(gap: float, p: float) -> str:
     if p >= 0.05:
         return "no significant difference from drawing by hand"
-    return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
+    word = "pays: costs less" if gap < 0 else "does not pay: costs more"
+    return f"{word} than drawing by hand"
 
 
 def _scaled(value: Value, factor: float) -> Value:

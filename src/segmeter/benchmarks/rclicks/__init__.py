@@ -1,8 +1,8 @@
 """How people really click: does it matter where, and how sure are we?
 
-Every target is played by the robot that clicks centres and by ten groups of people, from the
+Every target is prompted by the robot that clicks centres and by ten groups of people, from the
 least to the most likely clicks, together in one batch (Antonov et al. 2024, RClicks). With a
-file of recorded clicks, real first clicks are played too.
+file of recorded clicks, real first clicks are used too.
 """
 
 from __future__ import annotations
@@ -66,11 +66,7 @@ class Rclicks(Declared):
         ),
         RunOption("digest", str, ""),
     )  # fmt: skip
-    citations: ClassVar[Mapping[str, str]] = {
-        "benchmark rclicks": "Antonov, Moskalenko, Shepelev, Krapukhin, Soshin, Konushin, "
-        "Shakhuro. RClicks: realistic click simulation for benchmarking interactive "
-        "segmentation. NeurIPS, 2024"
-    }
+    citations: ClassVar[Mapping[str, str]] = {"benchmark rclicks": "antonov2024"}
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)
@@ -137,7 +133,7 @@ def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:
         return tuple(users)  # a plan that was filled before
     if len(users) != 1 or users[0].name != "clicking-group":
         raise BadInput(
-            "benchmark 'rclicks' plays clicking groups; --user may only choose their map, "
+            "benchmark 'rclicks' runs clicking groups; --user may only choose their map, "
             "such as 'clicking-group?map=distance'"
         )
     template = users[0].options

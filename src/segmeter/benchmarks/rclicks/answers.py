@@ -54,11 +54,11 @@ def _sentence(f: Findings, p_clicks: float, p_quality: float) -> Phrase:
     clicks = phrase("the least likely tenth of clicks takes ", _more(f.seen("dgr-noc-ratio")), ".")
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
-        played = images_in_words(images)
+        few = images_in_words(images)
         them = "it" if images == 1 else "them"
         return phrase(
             f"Whether it matters where people click with **{model}** on {dataset} "
-            f"cannot be said from {played}: on {them} ",
+            f"cannot be said from {few}: on {them} ",
             clicks,
         )
     opening = f"With **{model}** on {dataset} it"
@@ -231,7 +231,7 @@ def _pairs_detail(members: Sequence[Findings], against: dict[str, Difference], i
         f"object that never gets there counts as all {members[0].trial.base.shape[1]} rounds."
     )
     if len({f.trial.keys for f in members}) > 1:
-        told += " The models were not played on the same objects: trust the pairs, not the means."
+        told += " The models were not run on the same objects: trust the pairs, not the means."
     return told
 
 

@@ -331,7 +331,7 @@ def _spread(lead: Sequence[Findings]) -> Section:
     blocks.append(
         parts
         if parts is not None
-        else Note("Each group played once: chance and groups cannot be told apart.", "warning")
+        else Note("Each group ran once: chance and groups cannot be separated.", "warning")
     )
     chart = scatter(lead)
     if chart is not None:

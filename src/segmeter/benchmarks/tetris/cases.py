@@ -17,7 +17,7 @@ from segmeter.benchmarks.report_parts import (
     case_at_hand,
     cases_at_hand,
     frame_of,
-    rows_played,
+    session_rows,
     title,
 )
 from segmeter.benchmarks.sessions import mask_of, prompt_of
@@ -130,7 +130,7 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     images = []
     for key, group in _widest(members, _MAPS):
-        (row,) = rows_played(run, group, key, ["tight-box"])
+        (row,) = session_rows(run, group, key, ["tight-box"])
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
@@ -198,7 +198,7 @@ def _rows(run: Results, group: AttackedSessions, key: Key) -> dict[str, list[Row
     """The rounds of the three sessions, by role."""
     roles = roles_of(run)
     found: dict[str, list[Row]] = {}
-    for row in rows_played(run, group, key, roles):
+    for row in session_rows(run, group, key, roles):
         found.setdefault(roles[row["user"]], []).append(row)
     return found
 

@@ -77,13 +77,13 @@ class _Member:
 
 
 def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
-    """Look once; play base and attacks together, then what is known of the first click."""
+    """Encode once; run base and attacks together, then use what is known of the first click."""
     encoded, seconds_encode = timed_encode(model, scene)
     team = AttackRecorder()
     users = [catalogue.users.make(spec) for spec in plan.users]
-    playing = simulated_sessions(scene, encoded, users, plan.protocols, team)
+    sessions = simulated_sessions(scene, encoded, users, plan.protocols, team)
     judge = judge_by(plan.measures)
-    records = simulate(scene, encoded, playing, plan.rounds, judge, seed=plan.seed)
+    records = simulate(scene, encoded, sessions, plan.rounds, judge, seed=plan.seed)
     rows: list[Row] = []
     for record in records:
         made = rows_of(scene, record, seconds_encode, plan.keep_masks)
@@ -108,7 +108,7 @@ def simulated_sessions(
     protocols: Sequence[ProtocolName],
     team: AttackRecorder,
 ) -> list[SimulatedSession]:
-    """Everybody who plays on a scene; in `corrected` the attacks are bound by the centre click."""
+    """All users of a scene; in `corrected` the attacks are bound by the centre click."""
     slope = isinstance(encoded, Differentiable)
     made: list[SimulatedSession] = []
     for target in scene.targets:

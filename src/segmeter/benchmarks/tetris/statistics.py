@@ -49,7 +49,7 @@ class AttackedSessions(Group):
 
     @property
     def complete(self) -> bool:
-        """Whether both attacks were played; a model without a gradient has none in `published`."""
+        """Whether both attacks were run; a model without a gradient has none in `published`."""
         return all(("iou", role) in self.curves for role in ("base", "min", "max"))
 
     def each(self, name: str) -> Floats:
@@ -58,7 +58,7 @@ class AttackedSessions(Group):
 
 
 def roles_of(run: Results) -> dict[str, str]:
-    """Which user plays which role; the gradient's users come before those who search."""
+    """Which user has which role; the gradient's users come before those who search."""
     if run.plan.benchmark == "tetris-boxes":
         return {"tight-box": "base", "worst-box": "min", "best-box": "max"}
     names = [spec.name for spec in run.plan.users]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import Key, rows_played
+from segmeter.benchmarks.report_parts import Key, session_rows
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Frame, Note, Slices, Table
@@ -88,31 +90,32 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
     model, dataset, _, protocol = group.key
     scene = run.scene(dataset, key[0])
     target = next((t for t in scene.targets if t.id == key[1]), None)
-    steps = _steps(run, group, key, scene)
-    if target is None or not steps or not isinstance(scene, Volume):
+    rows = session_rows(run, group, key, (group.user,))
+    try:
+        shown = session_slices(scene, None if target is None else target.mask, rows)
+    except BadInput:  # a run that was damaged or made up, or whose data changed
         return Note(f"{key[0]}: its masks were not kept, or its target is gone.", "warning")
-    spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
-    grey, seen = grey_values(scene)
-    return Slices(
-        re.sub(r"\W+", "-", f"slices-{dataset}-{key[0]}-{key[1]}"),
-        f"{key[0]}, {target.label or key[1]}: {model}, {group.prompter_label}",
-        grey,
-        steps,
-        target.mask,
-        (spacing[0], spacing[1], spacing[2]),
-        f"Protocol {protocol}; Dice {100 * _last(group, key):.1f} % in the end. {seen}",
+    assert target is not None
+    return replace(
+        shown,
+        key=re.sub(r"\W+", "-", f"slices-{dataset}-{key[0]}-{key[1]}"),
+        title=f"{key[0]}, {target.label or key[1]}: {model}, {group.prompter_label}",
+        caption=f"Protocol {protocol}; Dice {100 * _last(group, key):.1f} % in the end. "
+        f"{shown.caption}",
     )
 
 
-def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Frame]:
-    played = rows_played(run, group, key, (group.user,))
-    rows = [row for row in played if not row["stopped"] or row["round"] == 1]
-    if any(row["mask"] is None for row in rows):
-        return []
-    try:
-        return [_step(row, scene) for row in rows]
-    except BadInput:  # a run that was damaged or made up
-        return []
+def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row]) -> Slices:
+    """One session in slices, step by step; those after the user stopped are left out."""
+    given = [row for row in rows if not row["stopped"] or row["round"] == 1]
+    if ground_truth is None or not given or not isinstance(scene, Volume):
+        raise BadInput(f"{scene.name}: its volume or target is gone")
+    if any(row["mask"] is None for row in given):
+        raise BadInput("masks were not kept in this run")
+    z, y, x = scene.spacing_mm or (1.0, 1.0, 1.0)
+    grey, seen = grey_values(scene)
+    steps = [_step(row, scene) for row in given]
+    return Slices("session", scene.id, grey, steps, ground_truth, (z, y, x), seen)
 
 
 def _step(row: Row, scene: Scene) -> Frame:

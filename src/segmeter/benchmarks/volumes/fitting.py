@@ -36,7 +36,7 @@ def fits(model: Model, user: User) -> bool:
     """Whether a model takes what a user gives, where it gives it.
 
     Prompters of slices and of the whole are kept apart; users who click one voxel a round
-    may play with either.
+    may use either.
     """
     if not needs(user) <= model.card.abilities:
         return False

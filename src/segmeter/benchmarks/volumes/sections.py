@@ -12,6 +12,7 @@ from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import column_of, difference_section, difference_table
 from segmeter.benchmarks.response_section import response_sections
+from segmeter.benchmarks.starts import start_sections
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.fitting import left_out
@@ -78,6 +79,11 @@ def sections(run: Results) -> list[Section]:
         _shaped_like_the_paper(found, run.plan.protocols),
         _instances(found, numbers),
         _failures(run, leading),
+        *start_sections(
+            [(g, g.start) for members in leading.values() for g in members],
+            [seconds_until(goal) for goal in goals],
+            goals[-1] / (200 - goals[-1]),
+        ),
         *response_sections(run, benchmark),
         _scrolled(run, leading),
     ]

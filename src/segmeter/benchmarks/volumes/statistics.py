@@ -10,8 +10,8 @@ many interactions for it, and the seconds of drawing it by hand on top of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,14 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.tables import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
-from segmeter.stats.effort import CostModel, area_to, effort_to, never_reached, quality_at
+from segmeter.stats.effort import (
+    CostModel,
+    area_to,
+    effort_to,
+    never_reached,
+    quality_at,
+    seconds_with_touch_up,
+)
 from segmeter.stats.goals import Goal
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
@@ -65,6 +72,9 @@ class VolumeSessions(Group):
     predicted_ml: Floats
     by_hand: Floats
     repeats: tuple[VolumeSessions, ...] = ()
+    start: Floats | None = None
+    outline_mm: Floats | None = None
+    cost: CostModel = field(default_factory=CostModel)
 
     @property
     def rounds(self) -> int:
@@ -75,6 +85,12 @@ class VolumeSessions(Group):
         """Whether the user clicks as the CVPR 2025 challenge does, which has its own scores."""
         return self.user.partition("?")[0] == _CHALLENGE_USER
 
+    def unless_met(self, goal: float, values: Floats, at_start: float = 0.0) -> Floats:
+        """Values of objects, `at_start` where the starting mask has the Dice of the goal."""
+        if self.start is None:
+            return values
+        return np.where(2 * self.start / (1 + self.start) >= goal / 100, at_start, values)
+
 
 def groups(run: Results) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
@@ -82,6 +98,7 @@ def groups(run: Results) -> list[VolumeSessions]:
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
     columns += ["volume_ml", "predicted_ml", "target_slices"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
+    columns += ["start_iou", "outline_mm"]
     found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
@@ -95,6 +112,7 @@ def prompters(run: Results) -> dict[str, str]:
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
     prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
+    start, outlines = (tables.table(c)[:, 0] for c in ("start_iou", "outline_mm"))
     return VolumeSessions(
         *tables.key,
         tables.keys,
@@ -113,6 +131,9 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
         tables.table("volume_ml"),
         tables.table("predicted_ml"),
         cost.by_hand * np.nan_to_num(tables.table("target_slices")[:, 0], nan=1.0),
+        start=None if np.isnan(start).any() else start,
+        outline_mm=None if np.isnan(outlines).any() else outlines,
+        cost=cost,
     )
 
 
@@ -214,10 +235,11 @@ def statistics(run: Results) -> list[Statistic]:
         *map(_other, others),
         _mean("volume-error", "volume error", "%", _volume_error, 1, "", percent=True),
         _mean("interactions", "interactions", "per object", lambda g: g.interactions[:, -1],
-              better=""),
+              better="", effort="clicks"),
         _mean("dof", "degrees of freedom", "per object", lambda g: g.degrees_of_freedom[:, -1], 0,
               ""),
-        _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, ""),
+        _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
+              effort="seconds"),
         *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
         _dice("area", f"area to {AREA}", lambda g: area_to(g.dice, g.interactions, AREA), "%",
               tested=True),
@@ -240,6 +262,7 @@ def _mean(
     tested: bool = False,
     percent: bool = False,
     interval: Callable[[Any, Floats], Interval | None] = _mean_over_cases,
+    effort: Literal["clicks", "seconds", ""] = "",
 ) -> Statistic:
     def of_repeats(group: VolumeSessions) -> Floats:
         each = [values(one) for one in group.repeats or (group,)]
@@ -247,7 +270,7 @@ def _mean(
 
     return Statistic(
         name, title, unit, digits, better, percent, of_repeats, interval,
-        of=VolumeSessions, tested="yes" if tested else "on request",
+        of=VolumeSessions, tested="yes" if tested else "on request", effort=effort,
     )  # fmt: skip
 
 
@@ -308,7 +331,8 @@ def effort_until(goal: float) -> Statistic:
 
     def values(group: VolumeSessions) -> Floats:
         spent = effort_to(group.dice, group.interactions, goal / 100)
-        return np.where(never_reached(group.dice, goal / 100), np.inf, spent)
+        spent = np.where(never_reached(group.dice, goal / 100), np.inf, spent)
+        return group.unless_met(goal, spent)
 
     return _mean(
         f"effort-to-{goal:g}", f"to {goal:g} %", "interactions, median", values, interval=_median
@@ -316,11 +340,20 @@ def effort_until(goal: float) -> Statistic:
 
 
 def seconds_until(goal: float) -> Statistic:
-    """A person's seconds until a Dice is reached; with drawing by hand where it never is."""
+    """A person's seconds until a Dice is reached; with drawing by hand where it never is.
+
+    Where `added-path` was measured, masks are corrected by hand as soon as that is cheaper.
+    """
 
     def values(group: VolumeSessions) -> Floats:
         spent = effort_to(group.dice, group.seconds, goal / 100)
-        return spent + np.where(never_reached(group.dice, goal / 100), group.by_hand, 0.0)
+        spent = spent + np.where(never_reached(group.dice, goal / 100), group.by_hand, 0.0)
+        if group.outline_mm is not None and "added-path" in group.others:
+            spent, _ = seconds_with_touch_up(
+                group.cost, group.dice, group.seconds, goal / 100, group.others["added-path"],
+                group.outline_mm, group.by_hand,
+            )  # fmt: skip
+        return group.unless_met(goal, spent, group.cost.per_object)
 
     return _mean(f"seconds-to-{goal:g}", f"to {goal:g} %", "seconds, by hand if never", values, 0)
 
@@ -330,7 +363,8 @@ def never(goal: float) -> Statistic:
 
     def flags(group: VolumeSessions) -> list[Floats]:
         each = group.repeats or (group,)
-        return [never_reached(one.dice, goal / 100).astype(float) for one in each]
+        missed = (never_reached(one.dice, goal / 100).astype(float) for one in each)
+        return [one.unless_met(goal, m) for one, m in zip(each, missed, strict=True)]
 
     def interval(group: VolumeSessions, _: Floats) -> Interval:
         found = flags(group)

@@ -10,7 +10,6 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
 __all__ = [
-    "CITATION",
     "NOT_REPRODUCIBLE",
     "OWN_RULES",
     "named",
@@ -19,11 +18,9 @@ __all__ = [
     "with_own_rules",
 ]
 
-CITATION = "Kirillov et al. Segment anything. ICCV, 2023"
-
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "
-    "of large data sets that were played, the skin tones, the text model and ViTDet's boxes "
+    "of large data sets that were used, the skin tones, the text model and ViTDet's boxes "
     "are not public, and the weights that made SA-1B's masks were never released."
 )
 

@@ -1,8 +1,8 @@
 """Listed data sets: a list of images, each with a way to its masks.
 
-Sampling: which images of a large data set are played.
+Sampling: which images of a large data set are used.
 
-Segment Anything plays data sets of more than 15 000 masks in part: random images until
+Segment Anything samples data sets of more than 15 000 masks in part: random images until
 there are about 10 000 masks. Its own parts were not published.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
+from segmeter.core.scenes import DatasetCard, Pixels, Target
 from segmeter.core.seeds import generator
-from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
-from segmeter.datasets.places import digest, known
+from segmeter.datasets.image_files import image_size, read_bytes
+from segmeter.datasets.places import ImageSet, digest
 
 LARGE, ABOUT = 15_000, 10_000
 
@@ -26,7 +26,7 @@ LARGE, ABOUT = 15_000, 10_000
 def sampled(
     masks: Mapping[str, int], seed: int, large: int = LARGE, about: int = ABOUT
 ) -> set[str]:
-    """The images to play, from how many masks each one has.
+    """The images to use, from how many masks each one has.
 
     All that have a mask where there are at most `large` masks. Otherwise images in an order
     that the seed draws (over their names, sorted), until there are `about` masks or more; the
@@ -92,13 +92,13 @@ class Selection:
     Attributes
     ----------
     sample
-        Seed of the sample of large sets; None plays everything.
+        Seed of the sample of large sets; None uses everything.
     least_area
         Smaller masks are left out, in pixels after resizing.
     most_side
         Images are reduced to this longest side, never enlarged; 0 leaves them.
     split
-        A file that names a scene a line; only these are played.
+        A file that names a scene a line; only these are used.
     category
         Only masks of this class.
     """
@@ -116,13 +116,13 @@ class Selection:
                 raise BadInput(f"'{name}' is a whole number of pixels, not {value!r}")
 
 
-class Listed:
+class Listed(ImageSet):
     """A data set made of items, in the order of their names. Empty masks are passed over."""
 
     def __init__(
         self, card: DatasetCard, items: Mapping[str, Item], selection: Selection | None = None
     ) -> None:
-        self._card = card
+        self._card, self.name = card, card.name
         self._selection = selection or Selection()
         self._items = _in_split(card.name, items, self._selection.split)
         if not self._items:
@@ -133,22 +133,11 @@ class Listed:
         if self._selection.sample is None:
             return self._card
         chosen = sum(self._counts[name] for name in self.scenes())
-        note = f" {len(self.scenes())} images with {chosen} masks are played."
+        note = f" {len(self.scenes())} images with {chosen} masks are used."
         return replace(self._card, notes=self._card.notes + note, targets=chosen)
 
     def scenes(self) -> Sequence[str]:
         return list(self._items) if self._selection.sample is None else self._sampled
-
-    def load(self, scene: str) -> Scene:
-        known(self._card.name, scene, self._items)
-        item = self._items[scene]
-        return Image(
-            self._card.name,
-            scene,
-            lambda: self._pixels(item),
-            lambda: self._targets(item),
-            file_name=item.image.name,
-        )
 
     def fingerprint(self) -> str:
         files = [f for item in self._items.values() for f in (item.image, *item.files)]
@@ -162,10 +151,14 @@ class Listed:
     @cached_property
     def _counts(self) -> dict[str, int]:
         """How many masks each image has; every file of masks is read once for it."""
-        return {name: len(self._targets(item)) for name, item in self._items.items()}
+        return {name: len(self._targets(name)) for name in self._items}
 
-    def _pixels(self, item: Item) -> Pixels:
-        pixels = read_rgb(item.image)
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        return {name: item.image for name, item in self._items.items()}
+
+    def _pixels(self, image: Path) -> Pixels:
+        pixels = super()._pixels(image)
         size = _reduced(pixels.shape[:2], self._selection.most_side)
         if size == pixels.shape[:2]:
             return pixels
@@ -173,7 +166,8 @@ class Listed:
 
         return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
 
-    def _targets(self, item: Item) -> list[Target]:
+    def _targets(self, scene: str) -> list[Target]:
+        item = self._items[scene]
         size = image_size(item.image)
         found = []
         for named in item.masks(size):

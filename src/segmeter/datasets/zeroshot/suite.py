@@ -54,7 +54,7 @@ class Kind:
     """One data set of the suite.
 
     `images` and `annotations` are places under its folder; `image_count` and `masks` how many the
-    authors played; `options` go to the reader.
+    authors used; `options` go to the reader.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Kind:
             citation=self.citation,
             targets=self.masks,
             homepage=self.homepage,
-            notes=f"{self.split} belongs in {layout}. Segment Anything played {part} masks on"
+            notes=f"{self.split} belongs in {layout}. Segment Anything used {part} masks on"
             f" {self.images} images, faces blurred; its parts of large sets were not"
             f" published. Reader {self.reader}: {Certainty[self.confidence]}.",
         )

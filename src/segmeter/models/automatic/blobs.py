@@ -77,11 +77,11 @@ _DEFAULT = (
 )
 
 
-@catalogue.models.add("blobs", summary=_SUMMARY)
+@catalogue.models.add("synthetic-blobs", summary=_SUMMARY)
 class Blobs:
     """The model; `file` is JSON with a list `blobs` of cx, cy, a, b, slope, base, hole, island."""
 
-    card = ModelCard("blobs", _SUMMARY, frozenset({"click"}))
+    card = ModelCard("synthetic-blobs", _SUMMARY, frozenset({"click"}))
     synthetic = True
 
     def __init__(self, file: str | Path | None = None) -> None:

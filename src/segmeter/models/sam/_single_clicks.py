@@ -237,7 +237,7 @@ class MovablePoints:
         self._tokens = [encoded.tokens(request.prompts) for request in requests]
         self._last = [
             sum(isinstance(p, Click) for p in request.prompts) - 1 for request in requests
-        ]  # clicks come first among the tokens, strokes and boxes are not played here
+        ]  # clicks come first among the tokens, strokes and boxes do not occur here
         with torch.no_grad():
             self._dense = [
                 encoded.encode_masks([encoded.mask_prompt(request)]) for request in requests

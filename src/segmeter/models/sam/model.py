@@ -220,19 +220,18 @@ def _same_for_images(found: Checkpoint, name: str) -> bool:
 
 
 _CREDITS = {
-    "sam": ("Apache-2.0", "Kirillov et al. Segment anything. ICCV 2023"),
-    "sam-hq": ("Apache-2.0", "Ke et al. Segment anything in high quality. NeurIPS 2023"),
+    "sam": ("Apache-2.0", "kirillov2023"),
+    "sam-hq": ("Apache-2.0", "ke2023"),
     "mobile-sam": (
         "Apache-2.0",
-        "Zhang et al. Faster segment anything: towards lightweight SAM for mobile applications. "
-        "arXiv:2306.14289, 2023",
+        "zhang2023",
     ),
     "sam2": (
         "Apache-2.0",
-        "Ravi et al. SAM 2: segment anything in images and videos. arXiv:2408.00714, 2024",
+        "ravi2024",
     ),
-    "sam3": ("SAM License", "Carion et al. SAM 3: segment anything with concepts. 2025"),
-    "edgetam": ("Apache-2.0", "Zhou et al. EdgeTAM: on-device track anything model. CVPR 2025"),
+    "sam3": ("SAM License", "carion2025"),
+    "edgetam": ("Apache-2.0", "zhou2025"),
 }
 
 

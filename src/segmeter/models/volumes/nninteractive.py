@@ -82,7 +82,7 @@ class NnInteractive:
             summary=_SUMMARY,
             abilities=frozenset({"click", "box", "scribble", "mask", "volume"}),
             licence="package Apache-2.0, official checkpoint CC BY-NC-SA 4.0",
-            citation="Isensee et al. nnInteractive: redefining 3D promptable segmentation. 2025",
+            citation="isensee2025",
             family=_NAME,
             fingerprint=weight_files.fingerprint(self._checkpoint)[:16],
         )
@@ -130,7 +130,7 @@ class NnInteractiveEncodedScene:
     def __init__(self, model: SharedSession, volume: Volume) -> None:
         self.model, self.volume = model, volume
         self._shown: npt.NDArray[np.uint8] = np.zeros(volume.shape, np.uint8)
-        self._played: tuple[Prompt, ...] = ()
+        self._sent: tuple[Prompt, ...] = ()
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """Each ask by itself: what was said before is said again where it differs."""
@@ -142,13 +142,13 @@ class NnInteractiveEncodedScene:
             return Mask.empty(self.volume.shape)
         if self.model.show(self):
             self._set_image()
-        elif prompts[: len(self._played)] != self._played:
+        elif prompts[: len(self._sent)] != self._sent:
             self.model.session.reset_interactions()
             self._shown[:] = 0
-            self._played = ()
-        for prompt in prompts[len(self._played) :]:
+            self._sent = ()
+        for prompt in prompts[len(self._sent) :]:
             self._say(prompt)
-        self._played = prompts
+        self._sent = prompts
         return Mask.of(self._shown)
 
     def _set_image(self) -> None:
@@ -157,7 +157,7 @@ class NnInteractiveEncodedScene:
         session.set_image(voxels[None])
         session.set_target_buffer(self._shown)
         self._shown[:] = 0
-        self._played = ()
+        self._sent = ()
 
     def _say(self, prompt: Prompt) -> None:
         np.random.seed(0)  # noqa: NPY002  # the package draws patches from NumPy's shared stream

@@ -114,7 +114,7 @@ def test_classes_that_were_not_searched_for_make_no_difference_to_recall() -> No
 
 
 def test_wrong_settings_and_data_are_refused() -> None:
-    plan = Plan("proposals", (Spec("blobs"),), (Spec("mine"),))
+    plan = Plan("proposals", (Spec("synthetic-blobs"),), (Spec("mine"),))
     for options, said in (
         ({"points": 0}, "from 1, not 0"),
         ({"nms": 2.0}, "from 0 to 1, not 2.0"),
@@ -216,5 +216,5 @@ def test_a_plan_keeps_all_options() -> None:
 
 
 def filled(**options: Any) -> Plan:
-    plan = Plan("proposals", (Spec("blobs"),), (Spec("mine"),), options=options)
+    plan = Plan("proposals", (Spec("synthetic-blobs"),), (Spec("mine"),), options=options)
     return Proposals().plan(plan)

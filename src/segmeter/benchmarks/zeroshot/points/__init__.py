@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import rows_of, simulate_all
-from segmeter.benchmarks.zeroshot import CITATION, named, told, with_own_rules
+from segmeter.benchmarks.zeroshot import named, told, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -46,7 +46,7 @@ class Points(Declared):
         RunOption("baseline", str, "", "The model others are compared with; empty for the first."),
     )
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
-    citations: ClassVar[Mapping[str, str]] = {"benchmark points": CITATION}
+    citations: ClassVar[Mapping[str, str]] = {"benchmark points": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)
@@ -63,9 +63,9 @@ class Points(Declared):
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.zeroshot.points.statistics import played, with_means
+        from segmeter.benchmarks.zeroshot.points.statistics import point_sessions, with_means
 
-        return [*with_means(played(run)), *response_groups(run)]
+        return [*with_means(point_sessions(run)), *response_groups(run)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.responses import STATISTICS as RESPONSES
@@ -80,7 +80,7 @@ class Points(Declared):
 
 
 def simulate_points(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
-    """Look once, play every target with every user in every protocol, together.
+    """Encode once, run every target with every user in every protocol, together.
 
     Rows have one more column, `oracle_iou`: in the first round the IoU of the best mask that
     the model offers, whichever it shows. It has no influence on later rounds.

@@ -11,7 +11,7 @@ from segmeter.benchmarks.report_parts import DATA, By, difference_section, summa
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
-from segmeter.benchmarks.zeroshot.points.statistics import ALL, POINTS, STATISTICS, Played
+from segmeter.benchmarks.zeroshot.points.statistics import ALL, POINTS, STATISTICS, PointSessions
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import (
     Answer,
@@ -51,7 +51,9 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     benchmark, lead = Benchmark(), run.plan.leading_protocol
     groups = [
-        replace(g, model=told(g.model)) for g in benchmark.groups(run) if isinstance(g, Played)
+        replace(g, model=told(g.model))
+        for g in benchmark.groups(run)
+        if isinstance(g, PointSessions)
     ]
     rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
     found = [
@@ -109,7 +111,7 @@ def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
 
 
 def _side_by_side(
-    groups: Sequence[Played], found: Sequence[Difference], lead: str, baseline: str
+    groups: Sequence[PointSessions], found: Sequence[Difference], lead: str, baseline: str
 ) -> list[Section]:
     """Each model minus the baseline on every data set, sorted; dots for its oracle."""
     shown = [
@@ -145,7 +147,7 @@ class _Gaps:
 def _gaps(
     model: str,
     user: str,
-    groups: Sequence[Played],
+    groups: Sequence[PointSessions],
     found: Sequence[Difference],
     lead: str,
     baseline: str,

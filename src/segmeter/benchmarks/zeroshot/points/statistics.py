@@ -24,7 +24,7 @@ _TESTED = ("iou@1", "oracle@1", "iou@3", "iou@9")
 
 
 @dataclass(frozen=True, slots=True)
-class Played(Group):
+class PointSessions(Group):
     """The sessions of a group: IoU of each object by statistic."""
 
     values: dict[str, Floats]
@@ -34,7 +34,7 @@ class Played(Group):
 class OverDatasets(Group):
     """A model's groups on several data sets."""
 
-    members: tuple[Played, ...]
+    members: tuple[PointSessions, ...]
 
     @property
     def size(self) -> int:
@@ -49,20 +49,20 @@ class OverDatasets(Group):
         return percentiles(float(np.mean(means)), np.mean(draws, axis=0))
 
 
-def played(run: Results) -> list[Played]:
+def point_sessions(run: Results) -> list[PointSessions]:
     """All sessions, with IoU after N points and the oracle's after one."""
     made = []
     for tables in load_tables(run, ["iou", "oracle_iou"]):
         iou, oracle = tables.table("iou"), tables.table("oracle_iou")
         values = {f"iou@{n}": at_round(iou, n) for n in POINTS if n <= iou.shape[1]}
         values["oracle@1"] = oracle[:, 0]
-        made.append(Played(*tables.key, tables.keys, tables.clusters, values))
+        made.append(PointSessions(*tables.key, tables.keys, tables.clusters, values))
     return made
 
 
-def with_means(groups: Sequence[Played]) -> list[Group]:
+def with_means(groups: Sequence[PointSessions]) -> list[Group]:
     """The groups, and the mean over data sets of every model that has several."""
-    together: dict[tuple[str, str, str], list[Played]] = {}
+    together: dict[tuple[str, str, str], list[PointSessions]] = {}
     for group in groups:
         together.setdefault((group.model, group.user, group.protocol), []).append(group)
     several = [tuple(members) for members in together.values() if len(members) > 1]
@@ -73,7 +73,7 @@ def with_means(groups: Sequence[Played]) -> list[Group]:
 def _statistics(name: str, title: str) -> list[Statistic]:
     """A mean IoU of one data set, and the same over data sets."""
 
-    def of_objects(n: str) -> Callable[[Played], Floats]:
+    def of_objects(n: str) -> Callable[[PointSessions], Floats]:
         return lambda g: g.values.get(n, np.full(g.size, np.nan))
 
     def of_sets(n: str) -> Callable[[OverDatasets], Interval | None]:
@@ -81,7 +81,7 @@ def _statistics(name: str, title: str) -> list[Statistic]:
 
     one = Statistic(
         name, title, "%", 1, "higher", percent=True, values=of_objects(name),
-        interval=_known, of=Played, tested="yes" if name in _TESTED else "on request",
+        interval=_known, of=PointSessions, tested="yes" if name in _TESTED else "on request",
     )  # fmt: skip
     return [one, replace(one, values=None, whole=of_sets(name), of=OverDatasets, tested="no")]
 

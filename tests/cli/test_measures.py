@@ -1,4 +1,4 @@
-"""`segmeter measure`, `segmeter meta` and `segmeter run seism` as a person types them."""
+"""`segmeter measures compute`, `measures meta` and `run seism` as a person types them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from segmeter.api.meta import meta_measures
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_counts
 from segmeter.measures.hierarchies import partition_at
@@ -53,7 +54,7 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
     paths = [tmp_path / f"{k}.npy" for k in range(3)]
     for path, labels in zip(paths, maps, strict=True):
         np.save(path, labels)
-    done = segmeter("measure", *paths, "--json")
+    done = segmeter("measures", "compute", *paths, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     wanted = scores(maps[1:], maps[0])
@@ -66,7 +67,7 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
         counts.matched_prediction, counts.prediction,
     ]  # fmt: skip
     assert {"pb", "rb", "fb-contour", "cntP-contour"} <= set(found)
-    table = segmeter("measure", *paths, "--no-boundaries").stdout
+    table = segmeter("measures", "compute", *paths, "--no-boundaries").stdout
     assert "against 2 ground truths" in table
     assert max(map(len, table.splitlines())) <= 80
 
@@ -83,7 +84,8 @@ def test_every_kind_of_file_gives_the_same_values(tmp_path: Path) -> None:
     wanted = scores(ground_truth, prediction)
     for kind in ("png", "npy", "mat", "json"):
         done = segmeter(
-            "measure",
+            "measures",
+            "compute",
             tmp_path / f"a.{kind}",
             tmp_path / "ground_truth.npy",
             "--json",
@@ -96,7 +98,9 @@ def test_every_kind_of_file_gives_the_same_values(tmp_path: Path) -> None:
 def test_what_is_undefined_is_null(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(6).reshape(2, 3))
     np.save(tmp_path / "b.npy", np.zeros((2, 3), int))
-    found = json.loads(segmeter("measure", tmp_path / "a.npy", tmp_path / "b.npy", "--json").stdout)
+    found = json.loads(
+        segmeter("measures", "compute", tmp_path / "a.npy", tmp_path / "b.npy", "--json").stdout
+    )
     assert found["pr"] is None
     assert found["fr"] == 0
 
@@ -105,9 +109,13 @@ def test_a_contour_map_is_cut_where_it_is_said(tmp_path: Path) -> None:
     levels = quadtree_levels(40, 40) / 2000
     savemat(tmp_path / "a.mat", {"ucm2": levels})
     np.save(tmp_path / "b.npy", partition_at(levels.astype(np.float32), 0.9))
-    done = segmeter("measure", tmp_path / "a.mat", tmp_path / "b.npy", "--threshold", 0.9, "--json")
+    done = segmeter(
+        "measures", "compute", tmp_path / "a.mat", tmp_path / "b.npy", "--threshold", 0.9, "--json"
+    )
     assert json.loads(done.stdout)["ssc"] == 1
-    assert "--threshold" in sentence(segmeter("measure", tmp_path / "a.mat", tmp_path / "b.npy"))
+    assert "--threshold" in sentence(
+        segmeter("measures", "compute", tmp_path / "a.mat", tmp_path / "b.npy")
+    )
 
 
 def test_a_strength_equal_to_the_threshold_is_joined(tmp_path: Path) -> None:
@@ -116,7 +124,7 @@ def test_a_strength_equal_to_the_threshold_is_joined(tmp_path: Path) -> None:
     levels[1, 2], levels[1, 4] = 0.2, 0.21
     savemat(tmp_path / "a.mat", {"ucm2": levels})
     np.save(tmp_path / "b.npy", np.array([[0, 0, 1]]))
-    files = "measure", tmp_path / "a.mat", tmp_path / "b.npy", "--threshold", 0.2
+    files = "measures", "compute", tmp_path / "a.mat", tmp_path / "b.npy", "--threshold", 0.2
     assert json.loads(segmeter(*files, "--json").stdout)["ssc"] == 1
 
 
@@ -126,11 +134,15 @@ def test_wrong_files_are_named_in_one_sentence(tmp_path: Path) -> None:
     np.save(tmp_path / "float.npy", np.zeros((2, 3)))
     savemat(tmp_path / "other.mat", {"points": np.zeros((2, 3))})
     good = tmp_path / "good.npy"
-    assert "3 x 2 but" in sentence(segmeter("measure", good, tmp_path / "wide.npy"))
-    assert "whole numbers" in sentence(segmeter("measure", tmp_path / "float.npy", good))
-    assert "no file" in sentence(segmeter("measure", good, good, tmp_path / "absent.png"))
+    assert "3 x 2 but" in sentence(segmeter("measures", "compute", good, tmp_path / "wide.npy"))
+    assert "whole numbers" in sentence(
+        segmeter("measures", "compute", tmp_path / "float.npy", good)
+    )
+    assert "no file" in sentence(
+        segmeter("measures", "compute", good, good, tmp_path / "absent.png")
+    )
     assert "holds none of groundTruth" in sentence(
-        segmeter("measure", good, tmp_path / "other.mat")
+        segmeter("measures", "compute", good, tmp_path / "other.mat")
     )
 
 
@@ -140,7 +152,7 @@ def test_a_label_map_of_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:
     del huge
     assert (tmp_path / "huge.npy").stat().st_size > 2 << 30
     np.save(tmp_path / "good.npy", np.zeros((2, 3), int))
-    said = sentence(segmeter("measure", tmp_path / "huge.npy", tmp_path / "good.npy"))
+    said = sentence(segmeter("measures", "compute", tmp_path / "huge.npy", tmp_path / "good.npy"))
     assert "2147488281" in said
     assert "at most 178956970 are read" in said
 
@@ -152,7 +164,14 @@ def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
     prediction[5:15, 5:25] = 255
     np.save(tmp_path / "ground_truth.npy", ground_truth)
     np.save(tmp_path / "prediction.npy", prediction)
-    files = "measure", "--as", "object", tmp_path / "prediction.npy", tmp_path / "ground_truth.npy"
+    files = (
+        "measures",
+        "compute",
+        "--as",
+        "object",
+        tmp_path / "prediction.npy",
+        tmp_path / "ground_truth.npy",
+    )
     found = json.loads(segmeter(*files, "--void", 9, "--json").stdout)
     assert list(found) == [
         "iou", "dice", "precision", "recall", "boundary-iou", "fb-object", "fb-morphological",
@@ -163,13 +182,15 @@ def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
     whole = json.loads(segmeter(*files, "--no-boundaries", "--json").stdout)
     assert whole["iou"] == pytest.approx(150 / 200)
     assert "one ground truth" in sentence(segmeter(*files, tmp_path / "ground_truth.npy"))
-    assert "did you mean 'object'?" in sentence(segmeter("measure", "--as", "objet", *files[3:]))
+    assert "did you mean 'object'?" in sentence(
+        segmeter("measures", "compute", "--as", "objet", *files[3:])
+    )
 
 
 def test_a_void_that_takes_the_object_away_is_told(tmp_path: Path) -> None:
     """A mask of 0 and 255, and PASCAL's void of 255."""
     np.save(tmp_path / "mask.npy", np.array([[0, 255, 255]]))
-    files = "measure", "--as", "object", tmp_path / "mask.npy", tmp_path / "mask.npy"
+    files = "measures", "compute", "--as", "object", tmp_path / "mask.npy", tmp_path / "mask.npy"
     done = segmeter(*files, "--void", 255, "--no-boundaries", "--json")
     assert done.returncode == 0
     assert "has no label but 255" in done.stderr
@@ -193,7 +214,7 @@ def test_proposals_are_judged_image_by_image(tmp_path: Path) -> None:
     written(tmp_path / "offered" / "a.json", [half])
     written(tmp_path / "drawn" / "b.json", [square], "A")
     written(tmp_path / "offered" / "b.json", [half, square])
-    files = "measure", "--as", "proposals", tmp_path / "offered", tmp_path / "drawn"
+    files = "measures", "compute", "--as", "proposals", tmp_path / "offered", tmp_path / "drawn"
     figure = tmp_path / "curves.svg"
     done = segmeter(*files, "--json", "--figure", figure)
     assert done.returncode == 0, done.stderr
@@ -212,7 +233,7 @@ def test_proposals_are_judged_image_by_image(tmp_path: Path) -> None:
 
 def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
     offered, drawn = tmp_path / "offered", tmp_path / "drawn"
-    files = "measure", "--as", "proposals", offered, drawn
+    files = "measures", "compute", "--as", "proposals", offered, drawn
     assert f"no file or folder '{offered}'" in sentence(segmeter(*files))
     offered.mkdir()
     drawn.mkdir()
@@ -229,10 +250,13 @@ def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
 
 def test_meta_prints_a_row_a_measure_and_protocol(real_data: Path, tmp_path: Path) -> None:
     done = segmeter(
-        "meta", "--data", real_data, "--limit", 3, "--measure", "ssc", "--measure", "fop",
+        "measures", "meta", "--data", real_data, "--limit", 3, "--measure", "ssc",
+        "--measure", "fop",
         "--figure", tmp_path / "spread.svg", "--report", tmp_path / "page.html", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    returned = meta_measures("bsds500", ["ssc", "fop"], data=real_data, limit=3).facts()
+    assert json.loads(done.stdout) == json.loads(json.dumps(returned))
     rows = json.loads(done.stdout)["rows"]
     assert [(row["measure"], row["protocol"]) for row in rows] == [
         ("ssc", "published"), ("ssc", "corrected"), ("fop", "published"), ("fop", "corrected"),
@@ -243,11 +267,15 @@ def test_meta_prints_a_row_a_measure_and_protocol(real_data: Path, tmp_path: Pat
 
 
 def test_meta_says_what_it_does_not_know(real_data: Path) -> None:
-    said = sentence(segmeter("meta", "--data", real_data, "--measure", "fopp"))
+    said = sentence(segmeter("measures", "meta", "--data", real_data, "--measure", "fopp"))
     assert "did you mean 'fop'?" in said
-    assert "no partitions" in sentence(segmeter("meta", "--dataset", "drawn"))
-    assert ".svg" in sentence(segmeter("meta", "--data", real_data, "--figure", "a.doc"))
-    assert ".html" in sentence(segmeter("meta", "--data", real_data, "--report", "no/a.html"))
+    assert "no partitions" in sentence(segmeter("measures", "meta", "--dataset", "drawn"))
+    assert ".svg" in sentence(
+        segmeter("measures", "meta", "--data", real_data, "--figure", "a.doc")
+    )
+    assert ".html" in sentence(
+        segmeter("measures", "meta", "--data", real_data, "--report", "no/a.html")
+    )
 
 
 def test_one_command_runs_a_method_and_one_writes_its_report(

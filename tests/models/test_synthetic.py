@@ -10,7 +10,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble
 from segmeter.core.scenes import Image, Target
-from segmeter.models.drawn import Disc
+from segmeter.models.synthetic import Disc
 
 SHAPE = (40, 60)
 SMALL = Target("small", Mask.box(SHAPE, (10, 10), (20, 20)))
@@ -32,26 +32,28 @@ def first_mask(name: str, *prompts: object) -> Mask:
     ],
 )
 def test_the_oracle_shows_what_is_meant(prompt: object) -> None:
-    assert first_mask("oracle", prompt) == SMALL.mask
+    assert first_mask("synthetic-oracle", prompt) == SMALL.mask
 
 
 def test_the_oracle_minds_negative_clicks() -> None:
-    assert first_mask("oracle", Click((15, 15)), Click((25, 40))) == LARGE.mask
+    assert first_mask("synthetic-oracle", Click((15, 15)), Click((25, 40))) == LARGE.mask
 
 
 def test_the_noisy_model_gets_better_and_repeats_itself() -> None:
     clicks = [Click((15, 15))] * 6
     wrong = []
     for n in range(1, 7):
-        mask = first_mask("noisy", *clicks[:n])
-        assert mask == first_mask("noisy", *clicks[:n])
+        mask = first_mask("synthetic-noisy", *clicks[:n])
+        assert mask == first_mask("synthetic-noisy", *clicks[:n])
         wrong.append(mask.area + SMALL.mask.area - 2 * mask.overlap(SMALL.mask))
     assert wrong[0] > 0
     assert wrong[-1] < wrong[0]
 
 
 def test_the_stubborn_model_never_changes() -> None:
-    assert first_mask("stubborn", Click((0, 0))) == first_mask("stubborn", Box((1, 1), (9, 9)))
+    assert first_mask("synthetic-stubborn", Click((0, 0))) == first_mask(
+        "synthetic-stubborn", Box((1, 1), (9, 9))
+    )
 
 
 def test_discs_are_painted_and_erased_in_order() -> None:

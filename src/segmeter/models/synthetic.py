@@ -1,7 +1,7 @@
-"""Synthetic models: segmenters with a known behaviour, for tests and examples.
+"""Synthetic models: segmenters with a known behaviour, for tests, and the baseline `disc`.
 
 The oracle and the noisy model read the scene's own targets, so their scores only test the
-evaluation itself. `segmeter list models` shows them with `--all`.
+evaluation itself. `segmeter list models` shows synthetic models with `--all`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from segmeter.models.volumes.slices import ReadsTargets
 _ABILITIES = frozenset({"click", "box", "scribble", "mask"})
 
 
-@catalogue.models.add("oracle", "shows the target that is meant, at once")
+@catalogue.models.add("synthetic-oracle", "shows the target that is meant, at once")
 @capable(ReadsTargets)
 class Oracle:
     """Shows the target that the prompts agree with most."""
 
-    card = ModelCard("oracle", "shows the target that is meant, at once", _ABILITIES)
+    card = ModelCard("synthetic-oracle", "shows the target that is meant, at once", _ABILITIES)
     synthetic = True
     reads_targets = True
 
@@ -35,7 +35,9 @@ class Oracle:
         return OracleEncodedScene(scene)
 
 
-@catalogue.models.add("noisy", "shows the target with error regions that halve at every prompt")
+@catalogue.models.add(
+    "synthetic-noisy", "shows the target with error regions that halve at every prompt"
+)
 @capable(ReadsTargets)
 class Noisy:
     """The oracle with squares of error regions, half as many after every prompt.
@@ -48,7 +50,9 @@ class Noisy:
         Side of a square in pixels.
     """
 
-    card = ModelCard("noisy", "shows the target with error regions that halve", _ABILITIES)
+    card = ModelCard(
+        "synthetic-noisy", "shows the target with error regions that halve", _ABILITIES
+    )
     synthetic = True
     reads_targets = True
 
@@ -60,11 +64,11 @@ class Noisy:
         return NoisyEncodedScene(scene, self.wrong, self.square)
 
 
-@catalogue.models.add("stubborn", "shows the same box whatever is asked")
+@catalogue.models.add("synthetic-stubborn", "shows the same box whatever is asked")
 class Stubborn:
     """Shows the middle of the scene whatever the prompts are."""
 
-    card = ModelCard("stubborn", "shows the same box whatever is asked", _ABILITIES)
+    card = ModelCard("synthetic-stubborn", "shows the same box whatever is asked", _ABILITIES)
     synthetic = True
 
     def encode(self, scene: Scene) -> StubbornEncodedScene:
@@ -76,7 +80,6 @@ class Disc:
     """Paints a disc at a click, fills a box, follows a stroke; negative prompts erase."""
 
     card = ModelCard("disc", "paints a disc at each click", _ABILITIES)
-    synthetic = True
 
     def __init__(self, radius: float = 20) -> None:
         self.radius = radius
