@@ -334,6 +334,11 @@ class KnowsItsScan(Protocol):
     @property
     def window(self) -> tuple[float, float] | None: ...
 
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
+        ...
+
 
 class Team(Protocol):
     """Users for whom many at once are cheaper than one by one."""

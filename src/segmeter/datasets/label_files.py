@@ -73,7 +73,10 @@ class LabelFolder:
     def __init__(self, path: str | Path) -> None:
         self._files = _label_files(Path(path))
         self.card = DatasetCard(
-            Path(path).resolve().name, "a folder of masks of your own", "your own", "your own"
+            Path(path).resolve().name,
+            "a folder of masks of your own",
+            "your own",
+            "nothing to cite",
         )
 
     def scenes(self) -> Sequence[str]:
@@ -125,7 +128,7 @@ class Predictions:
             name or (self._folder.stem if single else self._folder.resolve().name),
             "masks that another program made",
             frozenset({"automatic"}),
-            citation="your own",
+            citation="nothing to cite",
             fingerprint=digest(self._files.values()),
         )
 

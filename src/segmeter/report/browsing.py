@@ -58,6 +58,7 @@ class Sessions:
         if not measure or "target" not in columns:
             raise BadInput(f"runs of '{run.plan.benchmark}' have no sessions to browse")
         self.measure = measure
+        self.volumes = "volume_ml" in columns
         area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
@@ -72,10 +73,11 @@ class Sessions:
         self._connection.register(
             "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
         )
-        self._connection.execute("""
+        none = "true" if self.volumes else "area is null"  # sizes are COCO's, of images
+        self._connection.execute(f"""
             create table sessions as select *,
                 case when reached then 'reached' else 'failed' end as result,
-                case when area is null then '' when area < 1024 then 'small'
+                case when {none} then '' when area < 1024 then 'small'
                      when area < 9216 then 'medium' else 'large' end as size
             from made""")
 
@@ -123,6 +125,7 @@ class Sessions:
             title=f"Sessions of {PurePath(self.run.address).name}",
             goal=f"{100 * self.goal:g} % {_QUALITY[self.measure]}",
             measure=_QUALITY[self.measure],
+            size="voxels" if self.volumes else "area, px",
             choices=self.choices(),
             asked=dict(asked),
             sorts=list(_SORTS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
@@ -123,7 +123,7 @@ class Volumes(Declared):
             if name not in MEASURES:
                 catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion
                 raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
-        filled = self.filled(replace(plan, measures=plan.measures or ("nsd",)))
+        filled = self.filled(replace(plan, measures=plan.measures or ("nsd", "hd95")))
         Surfaces.of(filled.options)
         return replace(filled, options=with_start(filled.options))
 
@@ -137,15 +137,17 @@ class Volumes(Declared):
         return found
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
-        """As in every benchmark; no limits and no p value below six patients or scans."""
-        from segmeter.benchmarks.volumes.sections import without_limits
-        from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
+        """Every pair of models; of one model alone, its best prompter against its others."""
+        from segmeter.benchmarks.volumes.sections import against_best
 
-        many: dict[str, set[str]] = {}
-        for group in self.groups(run):
-            many.setdefault(group.dataset, set()).update(group.clusters)
         found = Declared.differences(self, run, names)
-        return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
+        if found or len(run.plan.segmenters) > 1:
+            return found
+        cards = [s for s in self.statistics(run) if s.tested == "yes" or s.name in (names or ())]
+        sets: dict[tuple[str, str], list[Any]] = {}
+        for group in self.groups(run):
+            sets.setdefault((group.dataset, group.protocol), []).append(group)
+        return [d for groups in sets.values() for d in against_best(groups, cards)]
 
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
         """One session in slices, in the window that models see."""
@@ -183,6 +185,11 @@ class Volumes(Declared):
             "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
             "interactions",
         )
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
+        from segmeter.benchmarks.volumes.sections import project_section
+
+        return project_section(run, objects, rate)
 
     def challenge_table(self, run: Results, model: str, protocol: str) -> str:
         from segmeter.benchmarks.volumes.cvpr25 import challenge_csv

@@ -75,8 +75,8 @@ class VideoFolder:
         self._sequences = {k: v for k, v in found.items() if not wanted or k in wanted}
         self._sparse = sparse
         self.recognised = counted(len(self._sequences), "video")
-        name, own = place.resolve().stem or "videos", "your own"
-        self.card = DatasetCard(name, "a folder of your own", own, own, notes=self.recognised)
+        name, own = place.resolve().stem or "videos", ("your own", "nothing to cite")
+        self.card = DatasetCard(name, "a folder of your own", *own, notes=self.recognised)
 
     def scenes(self) -> Sequence[str]:
         return list(self._sequences)
