@@ -314,20 +314,9 @@ def _prompted(
     session = Session(scene, encoded, target, judge=_judge)
     made: list[tuple[tuple[Prompt, ...], float]] = []
     for number in range(1, rounds + 1):
-        given = made_user.next(
-            Observation(
-                scene,
-                target,
-                session.mask,
-                session.prompts,
-                session.protocol,
-                session.encoded,
-                session.last,
-                number,
-                session.rounds,
-            ),
-            rng,
-        )
+        so_far = (session.mask, session.prompts, session.protocol, session.encoded, session.last)
+        seen = Observation(scene, target, *so_far, number, session.rounds)
+        given = made_user.next(seen, rng)
         if not given:
             break
         found = session.step(given)
