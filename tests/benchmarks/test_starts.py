@@ -159,14 +159,14 @@ def test_networks_take_a_mask_to_start_from(name: str, real_weights: Path) -> No
 
 def test_order_and_place_of_clicks_do_not_matter_to_an_oracle(tmp_path: Path) -> None:
     run = segmeter.evaluate(
-        ["oracle", "disc"], "mini", benchmark="noc", rounds=3,
+        ["synthetic-oracle", "disc"], "mini", benchmark="noc", rounds=3,
         protocols="corrected", limit=3, options={"consistency": True}, out=tmp_path / "run",
     )  # fmt: skip
     found = {(r.model, r.measure): r.value for r in run.summary()}
     assert 0 < found["disc", "order"] < 1  # later discs cover earlier ones
     assert 0 < found["disc", "jitter"] < 1
-    assert found["oracle", "jitter"] == pytest.approx(1.0)
-    assert found["oracle", "jitter-spread"] == pytest.approx(0.0)
+    assert found["synthetic-oracle", "jitter"] == pytest.approx(1.0)
+    assert found["synthetic-oracle", "jitter-spread"] == pytest.approx(0.0)
 
 
 def test_correcting_by_hand_is_in_the_headline_where_added_path_was_measured(
