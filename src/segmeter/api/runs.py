@@ -14,9 +14,9 @@ from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section, Table, Value
+from segmeter.core.tables import quoted
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
-from segmeter.store.scanning import quoted
 
 if TYPE_CHECKING:
     from segmeter.api.gates import Gate

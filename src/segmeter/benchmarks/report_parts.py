@@ -92,7 +92,7 @@ def difference_table(
     if len({d.user for d in found}) > 1:
         columns[Column("user")] = lambda d: users(d.user)
     digits = max(cards[d.measure].digits for d in found)
-    columns[Column("statistic")] = lambda d: _titled(cards[d.measure])
+    columns[Column("statistic")] = lambda d: titled(cards[d.measure])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
     columns[P_VALUE] = lambda d: d.p_holm
     tested = Counter((d.protocol, d.measure) for d in found)
@@ -122,7 +122,8 @@ def at_odds(d: Difference, pairs: int) -> str:
     return ""
 
 
-def _titled(card: StatisticCard) -> str:
+def titled(card: StatisticCard) -> str:
+    """A statistic's title with its unit."""
     return f"{card.title}, {card.unit}" if card.unit else card.title
 
 

@@ -168,7 +168,7 @@ def rows_of(
         "user": simulated.name,
         "protocol": simulated.protocol,
         "seconds_encode": seconds_encode,
-        "start_iou": None if start is None else _iou(simulated.target, start),
+        "start_mask_iou": None if start is None else _iou(simulated.target, start),
         **target_columns(scene, simulated.target),
     }
     given = [(made.prompts, made.mask) for made in record.rounds]

@@ -101,7 +101,7 @@ def groups(run: Results) -> list[VolumeSessions]:
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
     columns += ["volume_ml", "predicted_ml", "target_slices", "seconds_predict"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
-    columns += ["start_iou", "outline_mm"]
+    columns += ["start_mask_iou", "outline_mm"]
     found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
@@ -115,7 +115,7 @@ def prompters(run: Results) -> dict[str, str]:
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
     prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
-    start, outlines = (tables.table(c)[:, 0] for c in ("start_iou", "outline_mm"))
+    start, outlines = (tables.table(c)[:, 0] for c in ("start_mask_iou", "outline_mm"))
     return VolumeSessions(
         *tables.key,
         tables.keys,
