@@ -37,7 +37,7 @@ demo: $(VENV)/.use
 	@echo "next: source $(BIN)/activate, then segmeter doctor"
 
 test: check
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rsfE
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rsfE
 
 check: $(VENV)/.develop
 	@$(BIN)/ruff check .

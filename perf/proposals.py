@@ -1,10 +1,10 @@
-"""Average recall of 1000 proposals and 100 objects per image: two libraries and ours.
+"""Average recall of 1000 proposals and 100 objects per image: a library and ours.
 
     python perf/proposals.py [--images 3]
 
 Class-agnostic AR@1000 by size. Time is CPU time of everything after the masks are there, as run
-lengths for the libraries and as masks for ours; values must agree to 1e-9. Ends with status 1
-where they do not, or where neither ours nor the faster library is 10 x faster than pycocotools.
+lengths for the library and as masks for ours; values must agree to 1e-9. Ends with status 1
+where they do not, or where ours is less than 10 x faster than pycocotools.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.measures.detections import average_recall, size_ranges
+from segmeter.measures.detections import size_ranges
 from segmeter.measures.proposals import average_recall_of, recalled
 
 SHAPE, OBJECTS, PROPOSALS = (480, 640), 100, 1000
@@ -35,16 +35,12 @@ def main() -> int:
     scenes = [drawn(rng) for _ in range(count)]
     ground_truth, found = coco_layout(scenes)
     theirs, slow = timed(lambda: by_pycocotools(ground_truth, found))
-    library, middle = timed(lambda: average_recall(ground_truth, found))
     mine, fast = timed(lambda: ours(scenes))
     worst = max(abs(mine[k] - theirs[k]) for k in theirs)
-    between = max(abs(library[k] - theirs[k]) for k in theirs)
     each = 1000 / count
     print(f"pycocotools {slow * each:8.1f} ms per image")
-    print(f"hotcoco     {middle * each:8.1f} ms, {slow / middle:6.1f} x, off by {between:.1e}")
     print(f"ours        {fast * each:8.1f} ms, {slow / fast:6.1f} x, off by {worst:.1e}")
-    right = max(worst, between) <= 1e-9
-    return 0 if right and slow >= 10 * min(fast, middle) else 1
+    return 0 if worst <= 1e-9 and slow >= 10 * fast else 1
 
 
 def drawn(rng: np.random.Generator) -> Scene:

@@ -10,7 +10,7 @@
 `together` is the table of `docs/benchmarks/points.md`: models and data sets that were run as
 runs of their own, and the unweighted mean over data sets with the interval of the report, images
 resampled inside every data set. `points` and `boxes` need torch, transformers and pyarrow,
-`detect` needs onnxruntime, `tables` and `together` need duckdb and hotcoco: runs may be made on
+`detect` needs onnxruntime, `tables` and `together` need duckdb: runs may be made on
 one machine and told on another.
 """
 

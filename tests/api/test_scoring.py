@@ -153,3 +153,41 @@ def test_predictions_of_another_size_are_refused(tmp_path: Path) -> None:
         cv2.imwrite(str(tmp_path / name / "a.png"), np.ones((size, 9), np.uint8))
     with pytest.raises(SegmeterError, match="resample the prediction"):
         segmeter.score(tmp_path / "found", tmp_path / "truth", out=tmp_path / "run")
+
+
+def test_coco_results_are_scored_against_coco_annotations(tmp_path: Path) -> None:
+    import json
+
+    from segmeter.core.masks import Mask
+    from segmeter.measures.objects import iou
+
+    shape = (40, 50)
+    cat, dog = Mask.box(shape, (5, 5), (25, 20)), Mask.box(shape, (10, 25), (30, 45))
+    near, wide = Mask.box(shape, (5, 5), (25, 18)), Mask.box(shape, (8, 22), (34, 48))
+
+    def written(mask: Mask, **more: Any) -> dict[str, Any]:
+        return {"image_id": 7, "segmentation": mask.to_coco(), **more}
+
+    truth = {
+        "images": [{"id": 7, "file_name": "a.jpg", "height": 40, "width": 50}],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+        "annotations": [
+            written(mask, id=k, category_id=k, area=mask.area, bbox=[0, 0, 1, 1], iscrowd=0)
+            for k, mask in ((1, cat), (2, dog))
+        ],
+    }
+    results = [
+        written(wide, category_id=2, score=0.4),
+        written(near, category_id=1, score=0.9),
+        written(dog, category_id=1, score=0.3),  # right place, wrong class
+    ]
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    run = segmeter.score(tmp_path / "results.json", tmp_path / "truth.json", out=tmp_path / "run")
+    rows = {r["label"]: r for r in run.sql("select * from rows").to_pylist()}
+    assert rows["cat"]["iou"] == pytest.approx(iou(cat, near))
+    assert rows["dog"]["iou"] == pytest.approx(iou(dog, wide))
+    assert run.report().exists()
+    (tmp_path / "results.json").write_text('{"image_id": "x"}')
+    with pytest.raises(SegmeterError, match="is no COCO results file"):
+        segmeter.score(tmp_path / "results.json", tmp_path / "truth.json", out=tmp_path / "other")

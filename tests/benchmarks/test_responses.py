@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import segmeter
 from segmeter.benchmarks.response_section import followed_sentence, response_sections
 from segmeter.benchmarks.responses import STATISTICS, Responses, response_groups
-from segmeter.core.benchmarks import Difference
+from segmeter.core.benchmarks import Difference, Group
 from segmeter.core.rows import RESPONSES
 from segmeter.core.sections import Value
 from segmeter.stats.statistics import cards_by_name
@@ -102,8 +102,7 @@ def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any)
 
 def group_of(**tables: Any) -> Responses:
     shape = np.array(next(iter(tables.values()))).shape
-    names = ("round", "iou", "score", "positive", "given", "obeyed", "earlier", "kept", "undone",
-             "changed")  # fmt: skip
+    names = [field.name for field in fields(Responses)[len(fields(Group)) :]]
     held = {name: np.full(shape, np.nan) for name in names}
     held["round"] = np.broadcast_to(np.arange(1.0, shape[1] + 1), shape)
     held |= {name: np.array(table, float) for name, table in tables.items()}

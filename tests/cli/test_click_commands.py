@@ -106,7 +106,7 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
     sentence = _sentence(
         segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "x")
     )
-    assert "devices, modes, halves or maps" in sentence
+    assert "devices, modes, halves, maps or scribbles" in sentence
 
 
 def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
@@ -194,3 +194,25 @@ def test_nothing_to_click_on_is_refused(tmp_path: Path, real_data: Path) -> None
                     "--out", tmp_path / "clicks.csv")  # fmt: skip
     assert "no targets" in _sentence(done)
     assert not list(tmp_path.iterdir())
+
+
+def test_recorded_scribbles_are_compared_with_simulated_ones(tmp_path: Path) -> None:
+    import segmeter
+    from segmeter.api.click_files import compare_clicks
+    from segmeter.core.prompts import Scribble, to_json
+    from segmeter.users.error_prompts import stroke
+
+    data = segmeter.load_dataset("mini")
+    lines = ["scene,target,round,prompt"]
+    for name in data.scenes()[:3]:
+        target = data[name].targets[0]
+        points = stroke(target.mask)[:8]
+        prompt = json.dumps(to_json(Scribble(points)))[1:-1].replace('\\"', '""')
+        lines.append(f'{name},{target.id},1,"{prompt}"')
+    (tmp_path / "prompts.csv").write_text("\n".join(lines))
+    rows = compare_clicks(tmp_path / "prompts.csv", ["mini"], "scribbles")
+    found = {(row.what, row.score): row.value for _, row in rows}
+    assert found["recorded", "length"] < found["simulated", "length"]
+    assert found["recorded", "coverage"] < found["simulated", "coverage"]
+    gap = found["recorded", "centredness"] - found["simulated", "centredness"]
+    assert found["recorded - simulated", "centredness"] == pytest.approx(gap)

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "pascal-voc",
     "tetris",
     "open-images",
+    "saco",
     *(kind.name for kind in SUITE),
     *VOLUMES,
 } - {"bbbc038"}

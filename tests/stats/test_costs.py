@@ -135,3 +135,32 @@ def test_a_wrong_log_is_refused_in_a_sentence(tmp_path: Path, text: str, said: s
         read_log(tmp_path / "log")
     with pytest.raises(NotFound, match="no file"):
         read_log(tmp_path / "other")
+
+
+def test_the_price_of_a_touch_up_is_seconds_per_corrected_over_drawn_pixel(
+    tmp_path: Path,
+) -> None:
+    lines = ["annotator,image,object,event,time,length_px"]
+    for person, pace in enumerate((1.0, 1.5, 2.0)):
+        at = 0.0
+        for number in range(4):
+            drawn = 100 + 20 * number
+            steps = (
+                ("start", 1.0, ""),
+                ("draw", 0.3 * pace * drawn, drawn),
+                ("done", 1.0, ""),
+                ("start", 1.0, ""),
+                ("edit", 0.15 * pace * 40, 40),
+                ("done", 1.0, ""),
+            )
+            for event, seconds, length in steps:
+                at += seconds
+                lines.append(f"p{person},i{number},o{number},{event},{at},{length}")
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    found = fit_costs(list(timings(read_log(tmp_path / "log.csv").events)))
+    assert found.prices["touch_up"].value == pytest.approx(0.5)
+    assert found.model().touch_up == pytest.approx(0.5)
+    assert "touch_up = 0.500" in found.toml()
+    (tmp_path / "log.csv").write_text("\n".join([lines[0], "p,i,o,draw,1,many"]))
+    with pytest.raises(BadInput, match="length 'many'; it is a number of pixels"):
+        read_log(tmp_path / "log.csv")

@@ -270,6 +270,7 @@ def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
 
 def test_masks_of_a_study_have_the_shape_of_their_scene(run: Path) -> None:
     """What rows claim is not asked: nothing of their size is made."""
+    pytest.importorskip("pydantic", reason="needs the extra 'study'")
     from segmeter.study.stimuli import RunMasks
 
     for part in (run / "jobs").glob("*.parquet"):

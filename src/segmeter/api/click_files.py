@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -103,9 +104,10 @@ def compare_clicks(
     Parameters
     ----------
     clicks
-        A clicks or previews file (CSV).
+        A clicks or previews file (CSV); for scribbles a table of recorded prompts.
     compare
-        `"devices"`, `"modes"`, `"halves"` (people with people) or `"maps"`.
+        `"devices"`, `"modes"`, `"halves"` (people with people), `"maps"`, or `"scribbles"`:
+        coverage, centredness and length of recorded first strokes and of the user `scribble`'s.
     maps
         Click maps to judge; weights of a network as `name=FILE`.
     previous
@@ -118,8 +120,10 @@ def compare_clicks(
     """
     from segmeter.datasets.recorded_clicks import read_clicks
 
-    check_choice("--compare", compare, ("devices", "modes", "halves", "maps"))
+    check_choice("--compare", compare, ("devices", "modes", "halves", "maps", "scribbles"))
     opened = clicked_datasets(datasets, data)
+    if compare == "scribbles":
+        return [("corrected", row) for row in _scribble_rows(Path(clicks), opened)]
     path, chosen = Path(clicks), protocol_names(protocols)
     file, shown = read_clicks(path), None if previous is None else Path(previous)
     if compare == "maps":
@@ -127,6 +131,40 @@ def compare_clicks(
         return _map_rows(file, opened, shown, maps, chosen)
     _warn_of_compared(path, file, opened, compare, tell)
     return _sample_rows(file, opened, compare, chosen)
+
+
+def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]:
+    """Shapes of recorded first strokes, of simulated ones on the same objects, and differences."""
+    import numpy as np
+
+    from segmeter.clickability.click_similarity import Row
+    from segmeter.core.prompts import Scribble
+    from segmeter.datasets.recorded_prompts import read_prompts
+    from segmeter.measures.clicks import scribble_shape
+    from segmeter.stats.intervals import Resampling
+    from segmeter.users.error_prompts import stroke
+
+    shapes, images = [], []
+    for (dataset, scene, target, _), rounds in read_prompts(path).items():
+        drawn = [p for p in rounds.get(1, ()) if isinstance(p, Scribble) and p.positive]
+        held = [d for name, d in datasets.items() if dataset in ("", name, d.card.name)]
+        if not drawn or not held or scene not in held[0].scenes():
+            continue
+        for thing in held[0].load(scene).targets:
+            if target in ("", thing.id):
+                pair = (drawn[0].points, stroke(thing.mask))
+                shapes.append([astuple(scribble_shape(p, thing.mask)) for p in pair])
+                images.append(scene)
+    if not shapes:
+        raise BadInput(f"'{path}' holds no positive first stroke on these data sets")
+    table = np.array(shapes)  # (objects, recorded or simulated, measure)
+    kinds = {"recorded": table[:, 0], "simulated": table[:, 1],
+             "recorded - simulated": table[:, 0] - table[:, 1]}  # fmt: skip
+    drawing = Resampling(images)
+    for what, values in kinds.items():
+        for k, score in enumerate(("coverage", "centredness", "length")):
+            found = drawing.interval(values[:, k])
+            yield Row(what, score, found.value, found.low, found.high, len(images))
 
 
 def _warn_of_compared(

@@ -12,13 +12,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from statistics import median, stdev
 from typing import Any, Literal
 
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
+<<<<<<< HEAD
 from segmeter.core.errors import BadInput, BadWeights, check_choice
+=======
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.references import cited
+>>>>>>> main
 from segmeter.core.wording import counted
 
 __all__ = ["make_card"]
@@ -27,6 +33,7 @@ Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"
 Facts = dict[tuple[str, int], str]
 
+<<<<<<< HEAD
 _TOPICS: Mapping[str, Mapping[str, str]] = {
     "dataset": {
         "Motivation": "purpose, task, gap filled; creators and on whose behalf; funding, grant; "
@@ -84,6 +91,11 @@ QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     kind: {section: tuple(topics.split("; ")) for section, topics in sections.items()}
     for kind, sections in _TOPICS.items()
 }
+=======
+QUESTIONS: Mapping[str, Mapping[str, Sequence[str]]] = json.loads(
+    (files("segmeter.api") / "card_questions.json").read_text("utf-8")
+)
+>>>>>>> main
 """Sections and questions of each card; a question's number is its place, from 1 on."""
 
 _TITLES = {"dataset": "Data set card", "model": "Model card", "annotation": "Annotation card"}
@@ -302,7 +314,7 @@ def _model_facts(
         ("Overview", 6): f"{card.family or 'unknown family'}{numbers}",
     }
     if card.citation:
-        filled["Overview", 8] = card.citation
+        filled["Overview", 8] = cited(card.citation)
     if card.licence:
         filled["Overview", 9] = card.licence
     results = [entry for run in runs for entry in _results(run, subject)]

@@ -28,7 +28,6 @@ LIBRARIES = {
     "huggingface_hub": "fetching from the model hub; pip install 'segmeter[models]'",
     "timm": "EdgeTAM only",
     "nibabel": "volumes; pip install 'segmeter[volumes]'",
-    "hotcoco": "average precision and recall; pip install 'segmeter[detectors]'",
     "onnxruntime": "PicoDet and YOLOX; pip install 'segmeter[detectors]'",
     "h5py": "Hypersim's masks; pip install 'segmeter[hdf5]'",
     "fastapi": "studies with people; pip install 'segmeter[study]'",

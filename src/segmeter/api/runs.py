@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.api.loading import roots_of
-from segmeter.core.capabilities import ChoosesUsers
+from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section, Table, Value
+from segmeter.core.tables import quoted
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
-from segmeter.store.scanning import quoted
 
 if TYPE_CHECKING:
     from segmeter.api.gates import Gate
@@ -111,10 +111,7 @@ class Run(StoredRun):
             yield row, mask.dense()
 
     def compare(
-        self,
-        protocol: str = "corrected",
-        by: str | None = None,
-        groups: str | Path | None = None,
+        self, protocol: str = "corrected", by: str | None = None, groups: str | Path | None = None
     ) -> list[Any]:
         """Differences between models on the same targets, with corrected p values.
 
@@ -195,7 +192,8 @@ class Run(StoredRun):
         Parameters
         ----------
         format
-            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`.
+            `"latex"` (`"tex"`), `"markdown"` (`"md"`), `"csv"` or `"html"`; `"challenge"` for the
+            CSV that the challenge of the run's users expects, of one model.
         columns
             Statistics instead of those that the benchmark's papers print, such as `["noc@80"]`.
         models, datasets
@@ -205,10 +203,21 @@ class Run(StoredRun):
         """
         from segmeter.report.paper_tables import TableChoice, table_text
 
-        check_choice("format", format, ("latex", "tex", "markdown", "md", "csv", "html"))
+        if format == "challenge":
+            return self._challenge_table(list(models), protocol)
+        check_choice("format", format, (*_LANGUAGES, *_LANGUAGES.values(), "csv", "html"))
         named: Any = _LANGUAGES.get(format, format)
         choice = TableChoice(columns, models, datasets, names or {})
         return table_text(self, named, protocol, choice)
+
+    def _challenge_table(self, models: list[str], protocol: str) -> str:
+        benchmark, known = self.benchmark, [str(spec) for spec in self.plan.segmenters]
+        if not isinstance(benchmark, WritesChallengeTable):
+            raise BadInput(f"benchmark '{self.plan.benchmark}' has no challenge")
+        chosen = models or known
+        if len(chosen) != 1 or chosen[0] not in known:
+            raise BadInput(f"a challenge's table is of one model: --model {' or '.join(known)}")
+        return benchmark.challenge_table(self, chosen[0], protocol)
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""
@@ -324,11 +333,7 @@ class Run(StoredRun):
         return _written(place, render(page))
 
     def _report_sections(
-        self,
-        by: str | None,
-        groups: str | Path | None,
-        objects: int | None,
-        rate: float | None,
+        self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
     ) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
         from segmeter.report.writing import sections_of
@@ -337,7 +342,12 @@ class Run(StoredRun):
             raise BadInput("--rate is what an hour costs of --objects; say how many objects")
         key = (by, None if groups is None else str(groups), objects, rate)
         if key not in self._reports:
-            self._reports[key] = sections_of(self, self._added_sections(*key))
+            added = self._added_sections(*key)
+            found = sections_of(self, added)
+            if objects is not None:  # costs come second, after the results
+                place = len(found) - 2 - len(added)
+                found.insert(1, found.pop(place))
+            self._reports[key] = found
         return self._reports[key]
 
     def _added_sections(

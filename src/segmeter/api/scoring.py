@@ -27,10 +27,11 @@ def score(
     Parameters
     ----------
     predictions
-        A folder of masks or label maps (PNG, TIFF, `.npy`, NIfTI, NRRD, run lengths in JSON),
-        several to compare, or a mapping from names to folders.
+        A folder of masks or label maps (PNG, TIFF, `.npy`, NIfTI, NRRD, run lengths in JSON) or
+        a COCO results file, several to compare, or a mapping from names to them.
     ground_truth
-        A folder of files of the same names. Every value but 0 is an object.
+        A folder of files of the same names, in which every value but 0 is an object; or a COCO
+        annotation file.
     measures
         By default Dice, IoU, boundaries or surfaces, and correction effort.
     instances
@@ -53,7 +54,7 @@ def score(
     >>> {row.measure: round(row.value, 1) for row in run.summary()}["iou"]
     50.0
     """
-    from segmeter.datasets.label_files import LabelFolder, Predictions
+    from segmeter.datasets.label_files import Predictions, labels_at
     from segmeter.evaluation import evaluate
 
     if isinstance(predictions, Mapping):
@@ -62,7 +63,7 @@ def score(
         several = [predictions] if isinstance(predictions, str | Path) else list(predictions)
         models = [Predictions(path) for path in several]
     return evaluate(
-        models, LabelFolder(ground_truth), benchmark="masks", measures=measures, out=out,
+        models, labels_at(ground_truth), benchmark="masks", measures=measures, out=out,
         protocols="corrected", options={**(options or {}), "instances": instances},
         progress=progress,
     )  # fmt: skip

@@ -11,15 +11,18 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import target_columns
+from segmeter.benchmarks.starts import paired
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Schema, measure_column
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.core.tables import Tables, load_tables
+from segmeter.datasets.coco_json import CocoImage
+from segmeter.datasets.label_files import PredictedObjects, Predictions
 from segmeter.measures.instances import (
     mean_segmentation_accuracy,
     panoptic_quality,
@@ -81,9 +84,8 @@ class Masks(Declared):
     headline: ClassVar[tuple[str, ...]] = ("dice", "iou", "nsd", "hd95", "touch-up", "pq")
     split_by: ClassVar[tuple[str, ...]] = ("dice", "iou", "nsd", "touch-up", "added-path")
     citations: ClassVar[Mapping[str, str]] = {
-        "PQ": "Kirillov, He, Girshick, Rother, Dollár. Panoptic segmentation. CVPR, 2019",
-        "added path length": "Vaassen et al. Evaluation of measures for assessing time-saving of "
-        "automatic organ-at-risk segmentation in radiotherapy. phiRO 13, 2020",
+        "PQ": "kirillov2019",
+        "added path length": "vaassen2020",
     }
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("instances", bool, False, "Match objects by overlap, not by their labels."),
@@ -97,12 +99,10 @@ class Masks(Declared):
         return replace(filled, measures=tuple(asked) or filled.measures)
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
-        found = getattr(segmenter.encode(scene), "labels", None)
-        if found is None:
-            raise BadInput(
-                f"'{segmenter.card.name}' predicts no label map; 'segmeter score' reads folders"
-            )
-        judge, whole = self.judge(plan, scene), _of_image(scene, found)
+        if not isinstance(segmenter, Predictions):
+            raise BadInput(f"'{segmenter.card.name}' is no folder of masks: use 'segmeter score'")
+        found = segmenter.encode(scene)
+        judge, whole = self.judge(plan, scene), _of_image(scene, found.labels)
         rows = []
         for target, mask in zip(scene.targets, _predicted(scene, found, plan), strict=True):
             rows.append(
@@ -142,34 +142,14 @@ def _scored(
     return kind(*tables.key, tables.keys, tables.clusters, values)
 
 
-def _predicted(scene: Scene, labels: npt.NDArray[Any], plan: Plan) -> list[Mask]:
+def _predicted(scene: Scene, found: PredictedObjects, plan: Plan) -> list[Mask]:
     """The prediction of each target: of its label, all that is not 0 for a single object, or with
-    `instances` the partner in the one-to-one matching of the largest total IoU."""
-    if plan.options.get("instances"):
-        return _matched(scene.targets, labels)
+    `instances` and for detections the partner in the matching of the largest total IoU."""
+    if plan.options.get("instances") or isinstance(scene, CocoImage):
+        return paired(scene.targets, found.masks, found.classes)
     if len(scene.targets) == 1:
-        return [Mask.of(labels != 0)]
-    return [Mask.of(labels == int(target.id)) for target in scene.targets]
-
-
-def _matched(targets: Sequence[Target], labels: npt.NDArray[Any]) -> list[Mask]:
-    from scipy.optimize import linear_sum_assignment
-
-    found = [Mask.of(labels == v) for v in np.unique(labels) if v]
-    if not found:
-        return [Mask.empty(labels.shape) for _ in targets]
-    iou = np.array([[_iou(t.mask, mask) for mask in found] for t in targets])
-    rows, columns = linear_sum_assignment(-iou)
-    partner = dict(zip(rows.tolist(), columns.tolist(), strict=True))
-    return [
-        found[partner[i]] if i in partner and iou[i, partner[i]] > 0 else Mask.empty(labels.shape)
-        for i in range(len(targets))
-    ]
-
-
-def _iou(one: Mask, other: Mask) -> float:
-    shared = one.overlap(other)
-    return shared / (one.area + other.area - shared)
+        return [Mask.of(found.labels != 0)]
+    return [Mask.of(found.labels == int(target.id)) for target in scene.targets]
 
 
 def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:

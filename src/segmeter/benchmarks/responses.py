@@ -16,7 +16,7 @@ from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import round_from_json
-from segmeter.core.rows import RESPONSES, SESSION_LISTS
+from segmeter.core.rows import CONSISTENCY, RESPONSES, SESSION_LISTS
 from segmeter.core.tables import Tables, columns_in, load_tables, spread
 from segmeter.measures.obedience import HURT, Response, responses, setbacks
 from segmeter.stats.calibration import (
@@ -61,12 +61,16 @@ class Responses(Group):
     kept: Floats
     undone: Floats
     changed: Floats
+    start: Floats
+    order: Floats
+    jitter: Floats
+    jitter_spread: Floats
 
     @property
     def before(self) -> Floats:
-        """IoU before each round: 0 before the first."""
+        """IoU before each round; before the first that of the starting mask, else 0."""
         last = np.concatenate([np.zeros((len(self.iou), 1)), self.iou[:, :-1]], axis=1)
-        return np.where(self.round == 1, 0.0, last)
+        return np.where(self.round == 1, np.nan_to_num(self.start), last)
 
     @property
     def rice(self) -> Floats:
@@ -77,8 +81,10 @@ class Responses(Group):
 
     @property
     def hurt(self) -> Floats:
-        """Whether each round from the second on lowered IoU by more than one point."""
-        known = ~np.isnan(self.iou) & ~np.isnan(self.before) & (self.round > 1)
+        """Whether each round lowered IoU by more than one point: from the second on, or from a
+        starting mask."""
+        later = (self.round > 1) | (self.start > 0)
+        known = ~np.isnan(self.iou) & ~np.isnan(self.before) & later
         return np.where(known, self.iou < self.before - HURT, np.nan)
 
     def pairs(self, lines: Lines = None) -> tuple[Floats, Floats]:
@@ -125,7 +131,8 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     if np.isnan(counts[0]).all():
         counts = _from_masks(run, tables, rounds)
     numbers = np.broadcast_to(np.arange(1.0, rounds + 1), iou.shape)
-    every = (numbers, iou, held["score"], held["positive"], *counts)
+    more = (held[name] for name in ("start_mask_iou", *CONSISTENCY))
+    every = (numbers, iou, held["score"], held["positive"], *counts, *more)
     model, dataset, _, protocol = tables.key
     return Responses(
         model,
@@ -359,6 +366,14 @@ STATISTICS = [
     Statistic("recovery", "rounds to recover", "median", 0, "lower",
               whole=_recovery, of=Responses),
     _share("stuck", "mask did not change", "% of clicks 2 on", _mean(_stuck), "lower"),
+    _share("start", "IoU of the starting mask", "%",
+           _mean(lambda g: np.where(g.round == 1, g.start, np.nan))),
+    _share("order", "same mask in other orders", "mean IoU", _mean(lambda g: g.order),
+           percent=False, digits=3),
+    _share("jitter", "same mask 2 px away", "mean IoU", _mean(lambda g: g.jitter),
+           percent=False, digits=3),
+    _share("jitter-spread", "range of IoU 2 px away", "IoU points",
+           _mean(lambda g: g.jitter_spread), "lower"),
     _share("rice", "RICE", "mean", _mean(lambda g: g.rice), percent=False, digits=3),
     _share("rice-gain", "RICE, gains", "mean", _mean(lambda g: np.maximum(g.rice, 0)),
            percent=False, digits=3),

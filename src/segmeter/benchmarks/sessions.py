@@ -6,24 +6,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import astuple
+from itertools import combinations, product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.starts import starts_of
 from segmeter.core.benchmarks import Row
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Model
+from segmeter.core.measures import mask_measure
+from segmeter.core.models import EncodedScene, Model, Request, in_protocol, render
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Click, Prompt, kind_of, round_from_json, round_to_json
+from segmeter.core.prompts import (
+    Click,
+    MaskHint,
+    Prompt,
+    kind_of,
+    round_from_json,
+    round_to_json,
+)
 from segmeter.core.rows import RESPONSES
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene, Target, Volume
+from segmeter.core.seeds import generator
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
 from segmeter.measures.obedience import Response, responses
+from segmeter.measures.objects import iou
 
 __all__ = ["rows_of", "timed_encode"]
 
@@ -56,10 +68,11 @@ def simulate_all(
     """
     encoded, seconds_encode = timed_encode(model, scene)
     simulated_sessions = [
-        SimulatedSession(target, user, protocol)
-        for target in scene.targets
+        SimulatedSession(target, user, protocol, start=start)
+        for target, starts in zip(scene.targets, starts_of(scene, plan, model), strict=True)
         for user in users
         for protocol in plan.protocols
+        for start in starts
     ]
     judge = judge_by(plan.measures, scene.header.spacing_mm, plan.options)
     with kernel_threads(plan) as pool:
@@ -74,13 +87,69 @@ def simulate_all(
             until=until,
             oracle_rounds=oracle_rounds,
         )
+    if plan.options.get("consistency"):
+        for record in records:
+            record.consistency = consistency(scene, encoded, record, plan.seed)
     return records, seconds_encode
+
+
+_ORDERS, _JITTER = 3, (-2, 0, 2)  # further orders of clicks; moves of the last, in pixels
+
+
+def consistency(
+    scene: Scene, encoded: EncodedScene, record: Trajectory, seed: int
+) -> dict[str, float]:
+    """Whether the mask for a session's clicks, given at once, depends on their order and place.
+
+    Mean pairwise IoU over the order of the session and three drawn ones; mean IoU with the masks
+    for a last click moved by 2 pixels without leaving the region of its label, and their spread
+    of IoU with the target. Empty where other prompts than clicks were given.
+    """
+    simulated = record.simulated
+    prompts = [prompt for made in record.rounds for prompt in made.prompts]
+    clicks = [prompt for prompt in prompts if isinstance(prompt, Click)]
+    if not clicks or len(clicks) < len(prompts):
+        return {}
+    target = simulated.target
+    rng = generator(seed, scene.dataset, scene.id, target.id, simulated.user.name, "order")
+    orders = [[clicks[i] for i in rng.permutation(len(clicks))] for _ in range(_ORDERS)]
+    moved = [(*clicks[:-1], near) for near in _near(clicks[-1], target.mask)]
+    start = simulated.start.mask if simulated.start else None
+    hint = (MaskHint(start),) if start else ()
+    seen = in_protocol(encoded, simulated.protocol)
+    requests = [Request((*hint, *given)) for given in (clicks, *orders, *moved)]
+    masks = render(seen, seen.predict(requests))
+    found = {}
+    if len(clicks) > 1:
+        pairs = combinations(masks[: 1 + _ORDERS], 2)
+        found["order_iou"] = float(np.mean([iou(a, b) for a, b in pairs]))
+    if moved:
+        others = masks[1 + _ORDERS :]
+        right = [_iou(target, mask) for mask in (masks[0], *others)]
+        found["jitter_iou"] = float(np.mean([iou(masks[0], mask) for mask in others]))
+        found["jitter_spread"] = max(right) - min(right)
+    return found
+
+
+def _near(click: Click, mask: Mask) -> Iterator[Click]:
+    *before, y, x = click.point
+    for dy, dx in product(_JITTER, repeat=2):
+        point = (*before, y + dy, x + dx)
+        inside = all(0 <= c < n for c, n in zip(point, mask.shape, strict=True))
+        pixel = tuple(round(c) for c in point)
+        if (dy or dx) and inside and mask[pixel] == click.positive:
+            yield Click(point, click.positive)
 
 
 def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
     """The encoded scene, and the seconds that took."""
     start = perf_counter()
-    encoded = model.encode(scene)
+    try:
+        encoded = model.encode(scene)
+    except BadInput as error:
+        if isinstance(scene, Volume) and "volume" not in model.card.abilities:
+            raise BadInput(f"{error}; evaluate volumes with 'segmeter run volumes'") from error
+        raise
     return encoded, perf_counter() - start
 
 
@@ -94,20 +163,25 @@ def rows_of(
 ) -> Iterator[Row]:
     """One row per round."""
     simulated = record.simulated
+    start = None if simulated.start is None else simulated.start.mask
     head: Row = {
-        "user": simulated.user.name,
+        "user": simulated.name,
         "protocol": simulated.protocol,
         "seconds_encode": seconds_encode,
+        "start_mask_iou": None if start is None else _iou(simulated.target, start),
         **target_columns(scene, simulated.target),
     }
-    for made, response in zip(record.rounds, _responses(record), strict=True):
-        mask = made.mask.encoded() if keep_masks else None
-        yield head | _round_columns(made) | response_columns(response) | {"mask": mask}
-
-
-def _responses(record: Trajectory) -> list[Response]:
     given = [(made.prompts, made.mask) for made in record.rounds]
-    return responses(given, record.simulated.target.ignore)
+    found = responses(given, simulated.target.ignore, start or None)
+    last = max((made.number for made in record.rounds if made.prompts), default=0)
+    for made, response in zip(record.rounds, found, strict=True):
+        mask = made.mask.encoded() if keep_masks else None
+        more = record.consistency if made.number == last else {}
+        yield head | _round_columns(made) | response_columns(response) | more | {"mask": mask}
+
+
+def _iou(target: Target, mask: Mask) -> float:
+    return float(mask_measure("iou")(target.mask, mask, target.ignore))
 
 
 def response_columns(response: Response) -> Row:

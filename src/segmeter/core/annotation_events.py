@@ -9,7 +9,7 @@ from typing import Literal
 
 __all__ = ["EVENTS", "AnnotationEvent", "Timing", "timings"]
 
-Kind = Literal["start", "click", "box", "scribble", "other", "by_hand", "done"]
+Kind = Literal["start", "click", "box", "scribble", "other", "by_hand", "touch_up", "done"]
 
 EVENTS: dict[str, Kind] = {
     "start": "start", "open": "start", "shown": "start",
@@ -17,6 +17,7 @@ EVENTS: dict[str, Kind] = {
     "box": "box", "rectangle": "box",
     "scribble": "scribble", "stroke": "scribble", "brush": "scribble",
     "polygon": "by_hand", "by-hand": "by_hand", "by_hand": "by_hand", "draw": "by_hand",
+    "touch-up": "touch_up", "touch_up": "touch_up", "edit": "touch_up", "correct": "touch_up",
     "done": "done", "submit": "done", "accept": "done",
     "other": "other", "text": "other",
 }  # fmt: skip
@@ -32,6 +33,7 @@ class AnnotationEvent:
     object: str
     kind: Kind
     seconds: float
+    length_px: float = float("nan")  # of the outline that was drawn or corrected
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Timing:
     kind: Kind
     first: bool
     seconds: float
+    length_px: float = float("nan")
 
 
 def timings(events: Iterable[AnnotationEvent]) -> Iterator[Timing]:
@@ -72,4 +75,4 @@ def _of_one(events: list[AnnotationEvent]) -> Iterator[Timing]:
             continue  # nothing was done that could be looked at
         first = before.kind in ("start", "done")
         seconds = event.seconds - before.seconds
-        yield Timing(event.annotator, event.image, event.kind, first, seconds)
+        yield Timing(event.annotator, event.image, event.kind, first, seconds, event.length_px)

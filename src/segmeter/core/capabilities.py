@@ -47,6 +47,7 @@ __all__ = [
     "Sweeps",
     "SweptByRegions",
     "WithWeights",
+    "WritesChallengeTable",
     "capability",
     "capable",
     "prompts_given_by",
@@ -233,11 +234,20 @@ class ChoosesUsers(Protocol):
 
 
 @capability
-class ShowsVolumes(Protocol):
-    """A benchmark that shows volumes in the window that its models see."""
+class ShowsSessions(Protocol):
+    """A benchmark that shows the sessions of its volumes or videos in a viewer of its own."""
 
-    def shown(self, scene: Any) -> tuple[Any, str]:
-        """Grey values 0 to 255, and modality and window in a sentence."""
+    def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
+        """The block of a page for the rows of one session; SegmeterError where there is none."""
+        ...
+
+
+@capability
+class WritesChallengeTable(Protocol):
+    """A benchmark that writes a model's results as the table that a challenge expects."""
+
+    def challenge_table(self, run: Any, model: str, protocol: str) -> str:
+        """CSV with the challenge's own columns, a line per case."""
         ...
 
 
@@ -336,6 +346,11 @@ class KnowsItsScan(Protocol):
 
     @property
     def window(self) -> tuple[float, float] | None: ...
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
+        ...
 
 
 class Team(Protocol):

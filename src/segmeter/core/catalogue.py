@@ -33,8 +33,7 @@ ENGINE_OPTIONS = frozenset({"data", "weights"})
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "safetensors", "huggingface_hub"), "models"),
     **dict.fromkeys(("nibabel", "pydicom", "SimpleITK", "highdicom"), "volumes"),
-    **dict.fromkeys(("onnxruntime", "hotcoco"), "detectors"),
-    **{"h5py": "hdf5", "fsspec": "remote", "s3fs": "s3", "ray": "ray"},
+    **{"onnxruntime": "detectors", "h5py": "hdf5", "fsspec": "remote", "s3fs": "s3", "ray": "ray"},
 }
 """Packages that are installed with an extra of segmeter, and its name."""
 OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"

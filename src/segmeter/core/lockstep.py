@@ -16,6 +16,7 @@ import numpy as np
 
 from segmeter.core.capabilities import PredictsLater, Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
@@ -23,7 +24,7 @@ from segmeter.core.seeds import LazyGenerators, generator
 from segmeter.core.sessions import Judge, Round, Scores, Session, begin_round, mapped
 from segmeter.core.users import Observation, User
 
-__all__ = ["Bound", "SimulatedSession", "Trajectory", "simulate"]
+__all__ = ["Bound", "SimulatedSession", "Start", "Trajectory", "simulate"]
 
 Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
 _WORTH_LANES = 8  # sessions; splitting fewer into two halves keeps a GPU no busier
@@ -46,21 +47,36 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """The mask that a session starts from, and the name of its source."""
+
+    mask: Mask
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class SimulatedSession:
-    """One simulated user with one target, in one protocol."""
+    """One simulated user with one target, in one protocol; without a `start` from nothing."""
 
     target: Target
     user: User
     protocol: ProtocolName
     bound: Bound | None = None
+    start: Start | None = None
+
+    @property
+    def name(self) -> str:
+        """The user's name, with the source of the mask that it starts from."""
+        return self.user.name + (f" from {self.start.source}" if self.start else "")
 
 
 @dataclass(slots=True)
 class Trajectory:
-    """The record of one session."""
+    """The record of one session; `consistency` are scores of further requests at its end."""
 
     simulated: SimulatedSession
     rounds: list[Round] = field(default_factory=list)
+    consistency: dict[str, float] = field(default_factory=dict)
 
 
 def simulate(
@@ -137,6 +153,7 @@ def _sessions(
             protocol=simulated.protocol,
             oracle_rounds=oracle_rounds,
             forgets=forgets_prompts(simulated.user),
+            start=simulated.start.mask if simulated.start else None,
         )
         for simulated in simulated_sessions
     ]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from segmeter.core.errors import BadInput
 
 __all__ = [
+    "CONSISTENCY",
     "DETECTION_ROWS",
     "ERROR_ROWS",
     "JOB_KEY",
@@ -52,7 +53,10 @@ RESPONSES = (
 )
 """Columns that compare a round's mask with the prompts so far."""
 
-SESSION_LISTS = ("score", "positive", *RESPONSES)
+CONSISTENCY = ("order_iou", "jitter_iou", "jitter_spread")
+"""Columns of a session's last click: agreement of masks for other orders and places."""
+
+SESSION_LISTS = ("score", "positive", *RESPONSES, "start_mask_iou", *CONSISTENCY)
 """Columns of rounds that sessions list, next to measured seconds and measures."""
 
 SESSION_FACTS = ("kinds_",)
@@ -159,6 +163,10 @@ SESSION_ROWS = Schema(
         Column("earlier_kept", "integer", "those that the mask satisfies"),
         Column("earlier_undone", "integer", "those that the last mask satisfied, this one not"),
         Column("mask_changed", "flag", "whether the mask differs from that of the last round"),
+        Column("start_mask_iou", "number", "IoU of the mask that was corrected; null without one"),
+        Column("order_iou", "number", "IoU between masks for the session's clicks in other orders"),
+        Column("jitter_iou", "number", "IoU with the masks for a last click 2 pixels away"),
+        Column("jitter_spread", "number", "largest less smallest IoU of those with the target"),
         Column("mask_index", "integer", "which candidate is shown"),
         Column("mask_fed_back", "flag", "whether the last state went back to the model"),
         Column("stopped", "flag", "whether the user gave nothing more"),

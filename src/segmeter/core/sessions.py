@@ -28,7 +28,7 @@ from segmeter.core.models import (
     keeps_state,
     start_predict,
 )
-from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
+from segmeter.core.prompts import MaskHint, Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 
 __all__ = ["Judge", "Round", "Scores", "Session"]
@@ -88,6 +88,9 @@ class Session:
         In how many first rounds every mask_index is judged, not only the shown one.
     forgets
         The encoded gets only the new prompts of a round, with its own state.
+    start
+        The mask that the person corrects; the model gets it as a mask prompt. None or an empty
+        mask starts from nothing.
 
     Examples
     --------
@@ -110,6 +113,7 @@ class Session:
         protocol: ProtocolName = "corrected",
         oracle_rounds: int = 0,
         forgets: bool = False,
+        start: Mask | None = None,
     ) -> None:
         self.scene = scene
         self.encoded = in_protocol(encoded, protocol)
@@ -118,7 +122,8 @@ class Session:
         self.protocol: ProtocolName = protocol
         self.oracle_rounds = oracle_rounds
         self.forgets = forgets
-        self.mask = Mask.empty(scene.shape)
+        self.start = start or None
+        self.mask = start or Mask.empty(scene.shape)
         self.prompts: tuple[Prompt, ...] = ()
         self.last: Prediction | None = None
         self.stopped = False
@@ -164,6 +169,8 @@ class Session:
         """All prompts so far and the new ones, with the state of the last prediction."""
         check_inside(prompts, self.scene)
         every = prompts if self.forgets else (*self.prompts, *prompts)
+        if self.start is not None and not (self.forgets and self.prompts):
+            every = (MaskHint(self.start), *every)
         state = None if self.last is None else self.last.state
         kept = state is not None and keeps_state(self.encoded, every, self.protocol)
         return Request(every, state if kept else None)

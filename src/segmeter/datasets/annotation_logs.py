@@ -1,6 +1,7 @@
 """Annotation logs: what an annotation tool noted, with time stamps, as CSV or JSON lines.
 
-A line has `annotator`, `image`, `object`, `event` and `time`; other columns are left alone.
+A line has `annotator`, `image`, `object`, `event` and `time`, and may have `length_px`, pixels of
+outline that were drawn by hand or corrected; other columns are left alone.
 Times are ISO 8601, or numbers of seconds, or of milliseconds since 1970.
 """
 
@@ -48,10 +49,24 @@ def read_log(path: Path) -> AnnotationLog:
             continue
         who, image, thing = (str(row[name])[:300] for name in COLUMNS[:3])
         at = _seconds(row["time"], where)
-        events.append(AnnotationEvent(who, image, thing, EVENTS[word], at))
+        length = _length(row.get("length_px"), where)
+        events.append(AnnotationEvent(who, image, thing, EVENTS[word], at, length))
     if not events:
         raise BadInput(f"'{path}' has no event that is known; they are {', '.join(EVENTS)}")
     return AnnotationLog(tuple(events), dict(unknown))
+
+
+def _length(value: Any, where: str) -> float:
+    """Pixels of outline; NaN where the line has none."""
+    if value in (None, ""):
+        return math.nan
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise BadInput(f"{where} has the length {str(value)[:40]!a}; it is a number of pixels")
+    return number
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -26,8 +26,7 @@ _CARD = DatasetCard(
     name="bsds500",
     summary="500 images, each cut into regions by four to nine people",
     licence="non-commercial research and education, by its owners' word",
-    citation="Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image "
-    "segmentation. IEEE TPAMI 33(5), 2011",
+    citation="arbelaez2011",
     targets=0,
     homepage="https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html",
     notes="The archive BSR_bsds500.tgz of the project page unpacks to BSR/BSDS500/data. "

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import HasVocabulary, capable
@@ -44,13 +45,12 @@ class CocoImage(Image):
     """An image of COCO's or LVIS's that also knows what detections are scored against."""
 
     def __init__(self, source: CocoJson, scene: str) -> None:
-        path = source.image(scene)
         super().__init__(
             source.name,
             scene,
-            lambda: read_rgb(path),
+            lambda: source.pixels(scene),
             lambda: source.targets(scene),
-            file_name=path.name,
+            file_name=source.image(scene).name,
         )
         self._source = source
 
@@ -125,6 +125,10 @@ class CocoJson:
     def image(self, scene: str) -> Path:
         """The file of a scene's image."""
         return self._at_hand[scene]
+
+    def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
+        """A scene's image, `(H, W, 3)`."""
+        return read_rgb(self.image(scene))
 
     def fingerprint(self) -> str:
         return digest([self._annotations, *self._at_hand.values()])
@@ -304,7 +308,7 @@ _COCO = DatasetCard(
     name="coco",
     summary="objects of COCO, from its JSON of instances",
     licence="annotations CC BY 4.0; each image under the licence its record names",
-    citation="Lin et al. Microsoft COCO: common objects in context. ECCV 2014",
+    citation="lin2014",
     homepage="https://cocodataset.org",
     notes="val2017.zip and annotations_trainval2017.zip of the project page unpack to "
     "coco/val2017 and coco/annotations. Sizes are COCO's: small below 32 x 32 pixels, large "
@@ -315,8 +319,7 @@ _LVIS = DatasetCard(
     name="lvis",
     summary="objects of LVIS, over a thousand classes on COCO's images",
     licence="annotations CC BY 4.0; each image under the licence its record names",
-    citation="Gupta, Dollar, Girshick. LVIS: a dataset for large vocabulary instance "
-    "segmentation. CVPR 2019",
+    citation="gupta2019",
     homepage="https://www.lvisdataset.org",
     notes="lvis_v1_val.json of the project page belongs in coco/annotations, COCO's "
     "images in coco/val2017. Not every object of an image is outlined.",

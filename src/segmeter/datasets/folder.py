@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import Dataset, DatasetCard, Image, Scene, Target
+from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
@@ -29,9 +29,8 @@ from segmeter.datasets.mask_files import (
     void_in,
 )
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
-from segmeter.datasets.places import digest, images_in, known, passed_over, printable, writable
+from segmeter.datasets.places import ImageSet, digest, images_in, passed_over, printable, writable
 from segmeter.datasets.runlength_json import (
-    JsonPerImage,
     Named,
     RunLengthJson,
     read_json,
@@ -128,7 +127,7 @@ class Folder:
             name=printable(named if named != path else folder.resolve().name) or "folder",
             summary="a folder of your own",
             licence="your own",
-            citation="your own",
+            citation="nothing to cite",
         )
         self._data, said = _recognise(folder, card, kind, ignore)
         self.recognised = "; ".join(filter(None, (said, passed_over(image_folder(folder)))))
@@ -157,35 +156,21 @@ def _moved(folder: Path, data: str | Path | None) -> Path:
     return next((place for place in there if place.exists()), folder)
 
 
-class MaskFiles:
-    """Images and mask files that were paired by name."""
+class MaskFiles(ImageSet):
+    """Images with masks in files of their own."""
 
     def __init__(
         self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None, told: bool = True
     ) -> None:
-        """`told` where the user chose the kind; otherwise a file that contradicts is refused."""
-        self.card, self._told = card, told
-        self._pairs = pairs
-        self._kind: Kind = kind
-        self._ignore = ignore
+        self.card, self.name = card, card.name
+        self._pairs, self._kind, self._ignore, self._told = pairs, kind, ignore, told
 
-    def scenes(self) -> Sequence[str]:
-        return self._pairs.paired
-
-    def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, dict.fromkeys(self._pairs.paired))
-        image = self._pairs.images[scene]
-        return Image(
-            self.card.name,
-            scene,
-            lambda: read_rgb(image),
-            lambda: self._targets(scene),
-            file_name=image.name,
-        )
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        return {name: self._pairs.images[name] for name in self._pairs.paired}
 
     def fingerprint(self) -> str:
-        images = [self._pairs.images[name] for name in self._pairs.paired]
-        return digest([*images, *self._pairs.files()])
+        return digest([*self._images.values(), *self._pairs.files()])
 
     def _targets(self, scene: str) -> list[Target]:
         targets: list[Target] = []
@@ -271,10 +256,18 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str]
     }
     for _, file in _spread(list(pairs.values())):
         if run_lengths_in({file.stem: _content(file)}) is not None:
-            return JsonPerImage(card, pairs), (
-                f"{_images(len(pairs))} with run lengths in a JSON file each"
-            )
+            found = {name: image for name, (image, _) in pairs.items()}
+            read = partial(_of_one_image, {name: json for name, (_, json) in pairs.items()})
+            said = f"{_images(len(pairs))} with run lengths in a JSON file each"
+            return RunLengthJson(card, found, read, [json for _, json in pairs.values()]), said
     return None
+
+
+def _of_one_image(files: Mapping[str, Path], scene: str) -> list[Named]:
+    found = run_lengths_in({f"{scene}.png": read_json(files[scene])})
+    if found is None:
+        raise BadInput(f"'{files[scene]}' holds no run-length mask; write one or move it away")
+    return found[scene]
 
 
 def _content(file: Path) -> Any:
@@ -294,7 +287,8 @@ def _run_lengths(
 ) -> tuple[Dataset, str]:
     images = {path.stem: path for path in images_in(folder)}
     count = sum(len(things) for name, things in masks.items() if name in images)
-    data = RunLengthJson(replace(card, targets=count), images, masks, files)
+    found = {name: image for name, image in images.items() if name in masks}
+    data = RunLengthJson(replace(card, targets=count), found, masks.__getitem__, files)
     missing = [name for name in masks if name not in images]
     if count == 0:
         raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such image")

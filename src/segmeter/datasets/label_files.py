@@ -1,12 +1,16 @@
 """Label files: folders of masks and label maps, of ground truth or predictions, without images.
 
 PNG, TIFF, BMP, `.npy`, `.mat` and run lengths in JSON for images; NIfTI, NRRD and MetaImage for
-volumes. 0 is background.
+volumes. 0 is background. A COCO annotation file with a COCO results file takes the place of
+two folders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +21,50 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import DatasetCard, Header, Image, Scene, Target, Volume, size_in_words
+from segmeter.datasets.coco_json import CocoImage, CocoJson
+from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
-__all__ = ["LabelFolder", "Predictions"]
+__all__ = ["LabelFolder", "Predictions", "labels_at"]
 
 Labels = npt.NDArray[Any]
+
+
+def labels_at(path: str | Path) -> LabelFolder | CocoLabels:
+    """Ground truth of a folder of label maps, or of a COCO annotation file."""
+    return CocoLabels(Path(path)) if Path(path).is_file() else LabelFolder(path)
+
+
+class CocoLabels(CocoJson):
+    """The objects of a COCO annotation file, without its images."""
+
+    def __init__(self, path: Path) -> None:
+        card = DatasetCard(path.stem, "a COCO file of your own", "your own", "your own")
+        super().__init__(card, path, path.parent)
+
+    @cached_property
+    def _at_hand(self) -> dict[str, Path]:
+        return {name: Path(image.files[0]) for name, image in self._listed.items()}
+
+    def load(self, scene: str) -> Scene:
+        known(self.card.name, scene, self._listed)
+        return CocoImage(self, scene)
+
+    def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
+        """Objects in white, since there is no image."""
+        shown = np.zeros((*self._listed[scene].size, 3), np.uint8)
+        for target in self.targets(scene):
+            shown[target.mask.dense()] = 255
+        return shown
+
+    def fingerprint(self) -> str:
+        return digest([self._annotations])
+
+    def _check_claim(self, scene: str, image: Any) -> None:
+        """There is no image to compare the stated size with."""
 
 
 class LabelFolder:
@@ -32,7 +73,10 @@ class LabelFolder:
     def __init__(self, path: str | Path) -> None:
         self._files = _label_files(Path(path))
         self.card = DatasetCard(
-            Path(path).resolve().name, "a folder of masks of your own", "your own", "your own"
+            Path(path).resolve().name,
+            "a folder of masks of your own",
+            "your own",
+            "nothing to cite",
         )
 
     def scenes(self) -> Sequence[str]:
@@ -52,29 +96,46 @@ class LabelFolder:
         return digest(self._files.values())
 
 
-class PredictedLabels:
-    """The predicted label map of one scene."""
+@dataclass(frozen=True)
+class PredictedObjects:
+    """The predicted objects of one scene; `classes` are their names where they are known."""
 
-    def __init__(self, labels: Labels) -> None:
-        self.labels = labels
+    labels: Labels
+    detected: tuple[Mask, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    @cached_property
+    def masks(self) -> tuple[Mask, ...]:
+        """Detected masks, which may overlap, or those of the labels but 0."""
+        if self.classes:
+            return self.detected
+        return tuple(Mask.of(self.labels == value) for value in np.unique(self.labels) if value)
 
 
 class Predictions:
-    """A folder of predictions, in place of a model: `encode` reads the file of a scene."""
+    """A folder of predictions, in place of a model: `encode` reads the file of a scene.
+
+    A COCO results file holds the masks of all scenes; only data of COCO's layout has its image
+    ids.
+    """
 
     def __init__(self, path: str | Path, name: str = "") -> None:
         self._folder = Path(path)
-        self._files = _label_files(self._folder)
+        single = self._folder.is_file()
+        self._files = {"": self._folder} if single else _label_files(self._folder)
+        self._detections = _read_detections(self._folder) if single else None
         self.card = ModelCard(
-            name or self._folder.resolve().name,
+            name or (self._folder.stem if single else self._folder.resolve().name),
             "masks that another program made",
             frozenset({"automatic"}),
-            citation="your own",
+            citation="nothing to cite",
             fingerprint=digest(self._files.values()),
         )
 
-    def encode(self, scene: Scene) -> PredictedLabels:
-        """The label map of a scene; NotFound if the folder has no file of its name."""
+    def encode(self, scene: Scene) -> PredictedObjects:
+        """The objects of a scene; NotFound if the folder has no file of its name."""
+        if self._detections is not None:
+            return self._detected(scene, self._detections)
         if scene.id not in self._files:
             raise NotFound(f"'{self._folder}' has no prediction of '{scene.id}'")
         labels, _ = _read(self._files[scene.id])
@@ -83,7 +144,43 @@ class Predictions:
                 f"{scene.name}: the ground truth is {size_in_words(scene.shape)} but the "
                 f"prediction {size_in_words(labels.shape)}; resample the prediction"
             )
-        return PredictedLabels(labels)
+        return PredictedObjects(labels)
+
+    def _detected(
+        self, scene: Scene, detections: Mapping[Any, Sequence[Mapping[str, Any]]]
+    ) -> PredictedObjects:
+        """The masks of an image, best first; on a label map the better covers the worse."""
+        if not isinstance(scene, CocoImage):
+            raise BadInput(f"{scene.name} has no COCO image id; '{self._folder}' needs COCO data")
+        truth = scene.detection_ground_truth
+        names = {category.id: category.name for category in truth.categories}
+        mine = sorted(detections.get(truth.image, ()), key=lambda r: -float(r.get("score", 1.0)))
+        where = f"'{self._folder}', image {truth.image}"
+        masks = [outline(r.get("segmentation"), truth.shape, where) for r in mine]
+        if any(mask.shape != truth.shape for mask in masks):
+            raise BadInput(f"{where}: a mask is not {size_in_words(truth.shape)}, as the image is")
+        labels = np.zeros(truth.shape, np.int32)
+        for number, mask in reversed(list(enumerate(masks, 1))):
+            labels[mask.dense()] = number
+        classes = tuple(names.get(r["category_id"], "unknown") for r in mine)
+        return PredictedObjects(labels, tuple(masks), classes)
+
+
+def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
+    """COCO results by image: a list of `image_id`, `category_id`, `segmentation`, `score`."""
+    with named_errors(path, "is not JSON"):
+        data = json.loads(path.read_bytes())
+    found: dict[Any, list[Mapping[str, Any]]] = {}
+    records: list[Any] = data if isinstance(data, list) else [None]
+    for record in records:
+        known = isinstance(record, dict) and type(record.get("score", 1.0)) in (int, float)
+        if not known or any(type(record.get(k)) is not int for k in ("image_id", "category_id")):
+            raise BadInput(
+                f"'{path}' is no COCO results file: a list of image_id, category_id, "
+                "segmentation and score"
+            )
+        found.setdefault(record["image_id"], []).append(record)
+    return found
 
 
 def _label_files(folder: Path) -> dict[str, Path]:

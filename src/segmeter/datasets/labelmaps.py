@@ -98,7 +98,7 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
         raise BadInput(f"'{path}' holds the label {labels.min()}; labels start at 0")
     if labels.max() > _LARGEST_LABEL:
         raise BadInput(f"'{path}' holds the label {labels.max()}; number the regions from 0")
-    return Segmentation(labels=labels.astype(np.int32, copy=False))
+    return Segmentation(labels=np.array(labels, dtype=np.int32))
 
 
 def _from_mat(path: Path) -> Mapping[str, Segmentation]:
@@ -143,7 +143,7 @@ def _read_npy(path: Path) -> Labels:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise BadInput(f"'{path}' holds several arrays; save the one that is meant alone")
-    return np.array(array)
+    return array
 
 
 def _drawn(path: Path, cell: Any) -> Labels:
@@ -325,4 +325,4 @@ def _numbers(path: Path, variable: str) -> Map:
         raise BadInput(f"'{path}' holds {array.dtype} of {size}; a map is H x W numbers")
     if not np.isfinite(array).all():
         raise BadInput(f"'{path}' holds values that are not finite; write it again")
-    return array
+    return np.array(array)

@@ -33,8 +33,7 @@ _CARD = DatasetCard(
     licence="masks Apache-2.0, as segmeter itself; images as the two packages ship them: public "
     "domain, CC0 or without known restrictions, but moon and motorcycle, whose terms are not "
     "stated (the source of each is in mini.json)",
-    citation="van der Walt et al. scikit-image: image processing in Python. PeerJ 2:e453, 2014; "
-    "Hunter. Matplotlib: a 2D graphics environment. CiSE 9(3), 2007",
+    citation="walt2014, hunter2007",
     targets=34,
     homepage="https://scikit-image.org",
     notes="Comes with segmeter; nothing to get. Most outlines began as answers of SAM 2 tiny to "

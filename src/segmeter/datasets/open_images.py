@@ -33,8 +33,7 @@ _CARD = DatasetCard(
     name="open-images",
     summary="objects of Open Images, for groups joined from MIAP",
     licence="annotations CC BY 4.0; images CC BY 2.0 by their owners' word",
-    citation="Benenson, Popov, Ferrari. Large-scale interactive object segmentation with human "
-    "annotators. CVPR 2019",
+    citation="benenson2019",
     homepage="https://storage.googleapis.com/openimages/web/index.html",
     notes=f"The test images belong in open-images/images, the masks in open-images/masks and "
     f"the table {_TABLE} next to them. Masks are enlarged to their image's size. Scenes and "

@@ -7,7 +7,7 @@ name up to the first dot. Every image has one object, so scene and object go by 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,9 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.image_files import read_colours, read_rgb
-from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
+from segmeter.core.scenes import DatasetCard, Target
+from segmeter.datasets.image_files import read_colours
+from segmeter.datasets.places import ImageSet, by_stem, digest, images_in, lacking, set_folder
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
@@ -52,11 +52,11 @@ class Layout:
     about: Callable[[str], tuple[str, Mapping[str, str]]]
 
 
-class Paired:
+class Paired(ImageSet):
     """A folder of images and a folder of masks, one object an image."""
 
     def __init__(self, layout: Layout, data: str | Path | None) -> None:
-        self._layout = layout
+        self._layout, self.name = layout, layout.card.name
         parts = (layout.images, layout.masks)
         self._folder = set_folder(layout.card, data, (layout.folder,), parts)
 
@@ -65,34 +65,18 @@ class Paired:
         card = self._layout.card
         return replace(card, missing=self._missing(card.targets or 0))
 
-    def scenes(self) -> Sequence[str]:
-        """The images at hand; one without a mask is among them, and says so when loaded."""
-        return list(self._images)
-
-    def load(self, scene: str) -> Scene:
-        name = self._layout.card.name
-        known(name, scene, self._images)
-        image = self._images[scene]
-        return Image(
-            name,
-            scene,
-            lambda: read_rgb(image),
-            lambda: [self._target(scene)],
-            file_name=image.name,
-        )
-
     def fingerprint(self) -> str:
         return digest([*self._images.values(), *self._masks.values()])
 
-    def _target(self, scene: str) -> Target:
+    def _targets(self, scene: str) -> list[Target]:
         if scene not in self._masks:
             raise NotFound(
-                f"{self._layout.card.name}/{scene}: no mask '{scene}.png' in"
+                f"{self.name}/{scene}: no mask '{scene}.png' in"
                 f" '{self._folder / self._layout.masks}'"
             )
         mask, ignore = self._layout.decode(read_colours(self._masks[scene]))
         label, groups = self._layout.about(scene)
-        return Target("object", mask, ignore, label, groups)
+        return [Target("object", mask, ignore, label, groups)]
 
     def _missing(self, whole: int) -> str:
         """Names are known for what only one of the two folders has; the rest is counted."""
@@ -112,8 +96,7 @@ class Paired:
         found = by_stem(images_in(self._folder / self._layout.images))
         if not found:
             raise NotFound(
-                f"data set '{self._layout.card.name}': no image in"
-                f" '{self._folder / self._layout.images}'"
+                f"data set '{self.name}': no image in '{self._folder / self._layout.images}'"
             )
         return found
 
@@ -159,8 +142,7 @@ _GRABCUT = Layout(
         name="grabcut",
         summary="50 images with one object each and a band that is not judged",
         licence="published for research by Microsoft Research Cambridge; no licence text",
-        citation='Rother, Kolmogorov, Blake. "GrabCut": interactive foreground extraction '
-        "using iterated graph cuts. ACM TOG 23(3), 2004",
+        citation="rother2004",
         targets=50,
         homepage=_RITM_PAGE,
         notes=f"{_RITM} (folder GrabCut: data_GT, boundary_GT). 17 of its images are "
@@ -178,8 +160,7 @@ _BERKELEY = Layout(
         name="berkeley",
         summary="96 images, 100 objects",
         licence="non-commercial research and education, by the images' owners' word",
-        citation="McGuinness, O'Connor. A comparative evaluation of interactive segmentation "
-        "algorithms. Pattern Recognition 43(2), 2010",
+        citation="mcguinness2010",
         targets=100,
         homepage=_RITM_PAGE,
         notes=f"{_RITM} (folder Berkeley: images, masks). Images 189011 and 239007 have "
@@ -198,8 +179,7 @@ _DAVIS = Layout(
         name="davis",
         summary="345 video frames, one object each: the union of all labels",
         licence="BSD, as the owners' repository says",
-        citation="Perazzi et al. A benchmark dataset and evaluation methodology for video "
-        "object segmentation. CVPR 2016; the frames of Jang, Kim, CVPR 2019",
+        citation="perazzi2016, jang2019",
         targets=345,
         homepage=_RITM_PAGE,
         notes=f"{_RITM} (folder DAVIS: img, gt). The frames come from 50 videos, so they are "
@@ -217,7 +197,7 @@ _COCO_MVAL = Layout(
         name="coco-mval",
         summary="800 objects of COCO val2017, ten of each class, in 722 images",
         licence="annotations CC BY 4.0; images under their authors' Flickr licences",
-        citation="Lin et al. Microsoft COCO. ECCV 2014; chosen by Sofiiuk et al. f-BRS. CVPR 2020",
+        citation="lin2014, sofiiuk2020",
         targets=800,
         homepage=_RITM_PAGE,
         notes=f"{_RITM} (folder COCO_MVal: img, gt). Scenes of one image share the group "

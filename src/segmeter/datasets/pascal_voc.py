@@ -14,10 +14,10 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, read_colours, read_rgb
+from segmeter.core.scenes import DatasetCard, Target
+from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, read_colours
 from segmeter.datasets.labelmaps import read_mat
-from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
+from segmeter.datasets.places import ImageSet, digest, lacking, names_in, set_folder, some_at_hand
 
 _IGNORED = 220  # the grey value of the outlines' colour
 
@@ -25,8 +25,7 @@ _CARD = DatasetCard(
     name="pascal-voc",
     summary="3417 objects on 1449 images of PASCAL VOC 2012 (validation part)",
     licence="images under Flickr's terms; annotations free for research",
-    citation="Everingham, Van Gool, Williams, Winn, Zisserman. The PASCAL visual object classes "
-    "challenge. IJCV 88(2), 2010",
+    citation="everingham2010",
     targets=3417,
     homepage="https://github.com/SamsungLabs/ritm_interactive_segmentation",
     notes="VOC2012 (JPEGImages, SegmentationObject) with the list "
@@ -35,8 +34,49 @@ _CARD = DatasetCard(
 )
 
 
+class _ListedImages(ImageSet):
+    """Images `IMAGES/NAME.jpg` with masks `MASKS/NAME.END`, by the names in a list."""
+
+    def __init__(
+        self, card: DatasetCard, folder: Path, listed: str, images: str, masks: str, end: str
+    ) -> None:
+        self.name, self._card = card.name, card
+        self._list, self._folder = folder / listed, folder / images
+        self._masks, self._end = folder / masks, end
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        gone = [name for name in self._listed if name not in self._images]
+        return replace(self._card, missing=lacking("images", gone, len(self._listed), self._folder))
+
+    def fingerprint(self) -> str:
+        files = [f for name, image in self._images.items() for f in (image, self._mask(name))]
+        return digest([self._list, *(file for file in files if file.exists())])
+
+    def _mask(self, scene: str) -> Path:
+        return self._masks / f"{scene}.{self._end}"
+
+    def _drawn(self, scene: str) -> Path:
+        """The mask's file; NotFound where there is none."""
+        if not self._mask(scene).exists():
+            raise NotFound(f"{self.name}/{scene}: no mask '{self._mask(scene)}'")
+        return self._mask(scene)
+
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        there = names_in(self._folder)
+        files = {name: f"{name}.jpg" for name in self._listed}
+        found = {name: self._folder / file for name, file in files.items() if file in there}
+        some_at_hand(self.name, list(self._listed), list(found), self._folder)
+        return found
+
+    @cached_property
+    def _listed(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+
 @catalogue.datasets.add("pascal-voc", summary=_CARD.summary)
-class PascalVoc:
+class PascalVoc(_ListedImages):
     """Images in the order of the list, each with the objects listed for it.
 
     Parameters
@@ -47,54 +87,17 @@ class PascalVoc:
 
     def __init__(self, data: str | Path | None = None) -> None:
         names = ("PascalVOC", "VOC2012", "VOCdevkit/VOC2012", "PascalVOC/VOCdevkit/VOC2012")
-        listed = "ImageSets/Segmentation/test.pickle"
-        parts = ("JPEGImages", "SegmentationObject", listed)
-        self._folder = set_folder(_CARD, data, names, parts)
-        self._list = self._folder / listed
-
-    @cached_property
-    def card(self) -> DatasetCard:
-        gone = [name for name in self._listed if name not in self._objects]
-        missing = lacking("images", gone, len(self._listed), self._folder / "JPEGImages")
-        return replace(_CARD, missing=missing)
-
-    def scenes(self) -> Sequence[str]:
-        """Images of the list that are at hand."""
-        return list(self._objects)
-
-    def load(self, scene: str) -> Scene:
-        known("pascal-voc", scene, self._objects)
-        image = self._folder / "JPEGImages" / f"{scene}.jpg"
-        return Image(
-            "pascal-voc",
-            scene,
-            lambda: read_rgb(image),
-            lambda: self._targets(scene),
-            file_name=image.name,
-        )
-
-    def fingerprint(self) -> str:
-        folders = (("JPEGImages", "jpg"), ("SegmentationObject", "png"))
-        files = [self._folder / f / f"{name}.{end}" for name in self._objects for f, end in folders]
-        return digest([self._list, *(file for file in files if file.exists())])
+        parts = ("JPEGImages", "SegmentationObject", "ImageSets/Segmentation/test.pickle")
+        folder = set_folder(_CARD, data, names, parts)
+        super().__init__(_CARD, folder, parts[2], *parts[:2], "png")
 
     def _targets(self, scene: str) -> list[Target]:
-        path = self._folder / "SegmentationObject" / f"{scene}.png"
-        if not path.exists():
-            raise NotFound(f"pascal-voc/{scene}: no mask '{path}'")
-        grey = grey_of(read_colours(path))
+        grey = grey_of(read_colours(self._drawn(scene)))
         ignore = Mask.of(np.asarray(grey == _IGNORED)) or None
         return [
             Target(str(number), Mask.of(np.asarray(grey == number)), ignore)
-            for number in self._objects[scene]
+            for number in self._listed[scene]
         ]
-
-    @cached_property
-    def _objects(self) -> Mapping[str, list[int]]:
-        images = names_in(self._folder / "JPEGImages")
-        found = {name: ids for name, ids in self._listed.items() if f"{name}.jpg" in images}
-        some_at_hand("pascal-voc", list(self._listed), list(found), self._folder / "JPEGImages")
-        return found
 
     @cached_property
     def _listed(self) -> Mapping[str, list[int]]:
@@ -136,8 +139,7 @@ _SBD_CARD = DatasetCard(
     name="sbd",
     summary="6671 objects on 2857 images of PASCAL VOC (validation part)",
     licence="images under Flickr's terms, as PASCAL VOC; no licence text for the masks",
-    citation="Hariharan, Arbelaez, Bourdev, Maji, Malik. Semantic contours from inverse "
-    "detectors. ICCV 2011",
+    citation="hariharan2011",
     targets=6671,
     homepage="http://home.bharathh.info/pubs/codes/SBD/download.html",
     notes="The archive benchmark.tgz of the project page unpacks to benchmark_RELEASE/dataset "
@@ -146,7 +148,7 @@ _SBD_CARD = DatasetCard(
 
 
 @catalogue.datasets.add("sbd", summary=_SBD_CARD.summary)
-class Sbd:
+class Sbd(_ListedImages):
     """Images in the order of the list, each with its objects by ascending number.
 
     Parameters
@@ -159,39 +161,11 @@ class Sbd:
 
     def __init__(self, data: str | Path | None = None, split: str = "val") -> None:
         names = ("SBD", "SBD/dataset", "benchmark_RELEASE/dataset", "SBD/benchmark_RELEASE/dataset")
-        self._folder = set_folder(_SBD_CARD, data, names, ("img", "inst", f"{split}.txt"))
-        self._list = self._folder / f"{split}.txt"
-
-    @cached_property
-    def card(self) -> DatasetCard:
-        gone = [name for name in self._listed if name not in self._names]
-        missing = lacking("images", gone, len(self._listed), self._folder / "img")
-        return replace(_SBD_CARD, missing=missing)
-
-    def scenes(self) -> Sequence[str]:
-        """Images of the list that are at hand."""
-        return list(self._names)
-
-    def load(self, scene: str) -> Scene:
-        known("sbd", scene, self._names)
-        image = self._folder / "img" / f"{scene}.jpg"
-        return Image(
-            "sbd",
-            scene,
-            lambda: read_rgb(image),
-            lambda: self._targets(scene),
-            file_name=image.name,
-        )
-
-    def fingerprint(self) -> str:
-        folders = (("img", "jpg"), ("inst", "mat"))
-        files = [self._folder / f / f"{name}.{end}" for name in self._names for f, end in folders]
-        return digest([self._list, *(file for file in files if file.exists())])
+        folder = set_folder(_SBD_CARD, data, names, ("img", "inst", f"{split}.txt"))
+        super().__init__(_SBD_CARD, folder, f"{split}.txt", "img", "inst", "mat")
 
     def _targets(self, scene: str) -> list[Target]:
-        path = self._folder / "inst" / f"{scene}.mat"
-        if not path.exists():
-            raise NotFound(f"sbd/{scene}: no mask '{path}'")
+        path = self._drawn(scene)
         try:
             record = read_mat(path, "GTinst")[0, 0]
             labels = np.asarray(record["Segmentation"])
@@ -205,13 +179,6 @@ class Sbd:
             for number in np.unique(labels)
             if number > 0
         ]
-
-    @cached_property
-    def _names(self) -> dict[str, None]:
-        images = names_in(self._folder / "img")
-        found = {name: None for name in self._listed if f"{name}.jpg" in images}
-        some_at_hand("sbd", list(self._listed), list(found), self._folder / "img")
-        return found
 
     @cached_property
     def _listed(self) -> dict[str, None]:

@@ -4,18 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.scenes import DatasetCard
+from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.image_files import SUFFIXES
+from segmeter.datasets.image_files import SUFFIXES, read_rgb
 
 __all__ = ["digest"]
 
 _PIECE = 1 << 16
 _MOST_PIECES = 16
 _MOST_READ = 1 << 28
+
+
+class ImageSet:
+    """A data set whose scenes are image files; a reader adds its card and targets."""
+
+    name: str
+
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        """The image of each scene, in order."""
+        raise NotImplementedError
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._images)
+
+    def load(self, scene: str) -> Scene:
+        known(self.name, scene, self._images)
+        image = self._images[scene]
+        return Image(
+            self.name,
+            scene,
+            lambda: self._pixels(image),
+            lambda: self._targets(scene),
+            file_name=image.name,
+        )
+
+    def _pixels(self, image: Path) -> Pixels:
+        return read_rgb(image)
+
+    def _targets(self, scene: str) -> Sequence[Target]:
+        raise NotImplementedError
 
 
 def set_folder(

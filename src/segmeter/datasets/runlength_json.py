@@ -8,99 +8,45 @@ file of one image has its objects under `annotations`, as SA-1B does. A mask is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.image_files import image_size, named_errors, read_rgb
-from segmeter.datasets.places import digest, known
+from segmeter.datasets.image_files import image_size, named_errors
+from segmeter.datasets.places import ImageSet, digest
 
 Named = tuple[str, str, Any]
 
 
-class RunLengthJson:
+class RunLengthJson(ImageSet):
     """Images whose masks are given by name, label and run lengths."""
 
     def __init__(
         self,
         card: DatasetCard,
         images: Mapping[str, Path],
-        masks: Mapping[str, Sequence[Named]],
+        masks: Callable[[str], Sequence[Named]],
         files: Sequence[Path],
     ) -> None:
-        self.card = card
-        self._images = images
-        self._masks = masks
-        self._files = files
+        self.card, self.name = card, card.name
+        self._given, self._masks, self._files = images, masks, files
 
-    def scenes(self) -> Sequence[str]:
-        """Images in the order of their names; those without masks are left out."""
-        return [name for name in self._images if name in self._masks]
-
-    def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, self._masks)
-        if scene not in self._images:
-            raise NotFound(f"{self.card.name}/{scene}: there are masks but no image")
-        image = self._images[scene]
-        return Image(
-            self.card.name,
-            scene,
-            lambda: read_rgb(image),
-            lambda: self._targets(scene),
-            file_name=image.name,
-        )
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        return self._given
 
     def fingerprint(self) -> str:
-        return digest([*self._files, *(self._images[name] for name in self.scenes())])
+        return digest([*self._files, *self._images.values()])
 
     def _targets(self, scene: str) -> list[Target]:
-        image = self._images[scene]
-        return _targets(self._masks[scene], image, f"{self.card.name}/{scene}")
-
-
-class JsonPerImage:
-    """Images with a JSON file of run lengths each, read when it is needed."""
-
-    def __init__(self, card: DatasetCard, pairs: Mapping[str, tuple[Path, Path]]) -> None:
-        self.card = card
-        self._pairs = pairs
-
-    def scenes(self) -> Sequence[str]:
-        """Images that have a file, in the order of their names."""
-        return list(self._pairs)
-
-    def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, self._pairs)
-        image, _ = self._pairs[scene]
-        return Image(
-            self.card.name,
-            scene,
-            lambda: read_rgb(image),
-            lambda: self._targets(scene),
-            file_name=image.name,
-        )
-
-    def fingerprint(self) -> str:
-        return digest(path for both in self._pairs.values() for path in both)
-
-    def _targets(self, scene: str) -> list[Target]:
-        image, file = self._pairs[scene]
-        found = run_lengths_in({f"{scene}.png": read_json(file)})
-        if found is None:
-            raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
-        return _targets(found[scene], image, f"{self.card.name}/{scene}")
-
-
-def _targets(masks: Sequence[Named], image: Path, where: str) -> list[Target]:
-    """Masks whose claimed size is the image's own; it is compared before they are unpacked."""
-    size = image_size(image)
-    return [
-        Target(name, outline(mask, size, f"{where}, '{name}'"), label=label)
-        for name, label, mask in masks
-    ]
+        size = image_size(self._images[scene])
+        return [
+            Target(name, outline(mask, size, f"{self.name}/{scene}, '{name}'"), label=label)
+            for name, label, mask in self._masks(scene)
+        ]
 
 
 def read_json(path: Path) -> Any:

@@ -24,8 +24,7 @@ _CARD = DatasetCard(
     summary="2531 objects on 2000 large images",
     licence="half the images under the Unsplash licence, half given by their authors with "
     "consent; ask the authors of the set",
-    citation="Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, "
-    "Soshin. TETRIS: towards exploring the robustness of interactive segmentation. AAAI 2024",
+    citation="moskalenko2024",
     targets=2531,
     homepage="https://github.com/emb-ai/rclicks",
     notes="Folders images and masks under TETRIS. Images are shown with a long side of 2048 "

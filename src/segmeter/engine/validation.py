@@ -95,6 +95,10 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark:
                 f"model '{segmenter.card.name}' takes nothing that the users of "
                 f"'{plan.benchmark}' give; name one that fits with --user"
             )
+    if plan.options.get("start") and "mask" not in segmenter.card.abilities:
+        raise BadInput(
+            f"model '{segmenter.card.name}' takes no mask to start from; leave it or --start out"
+        )
     for user in users:
         given = prompts_given_by(user, plan.rounds) or {"click"}
         strange = given - segmenter.card.abilities

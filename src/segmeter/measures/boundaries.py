@@ -22,7 +22,6 @@ from segmeter.core.measures import measure
 from segmeter.measures.matching import MAX_DIST, match
 from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.outlines import Grid, Outline, mask_outline, outline
-from segmeter.measures.references import REFERENCES
 from segmeter.measures.tables import Labels
 
 __all__ = ["BoundaryCounts", "boundary_counts", "count_boundaries", "morphological_f", "outlines"]
@@ -64,7 +63,7 @@ class BoundaryCounts:
         return harmonic(self.precision, self.recall)
 
 
-@measure("fb", cite=REFERENCES["martin2004"], dimensions=(2,))
+@measure("fb", cite="martin2004", dimensions=(2,))
 def boundary_f(
     ground_truths: GroundTruths, prediction: Labels, max_dist: float = MAX_DIST
 ) -> float:
@@ -77,7 +76,7 @@ def boundary_f(
     return boundary_counts(ground_truths, prediction, "pixel", max_dist).f
 
 
-@measure("fb-contour", cite=REFERENCES["martin2004"], dimensions=(2,))
+@measure("fb-contour", cite="martin2004", dimensions=(2,))
 def boundary_f_contour(
     ground_truths: GroundTruths, prediction: Labels, max_dist: float = MAX_DIST
 ) -> float:
@@ -90,7 +89,7 @@ def boundary_f_contour(
     return boundary_counts(ground_truths, prediction, "contour", max_dist).f
 
 
-@measure("fb-object", both_empty=1.0, one_empty=0.0, cite=REFERENCES["martin2004"], dimensions=(2,))
+@measure("fb-object", both_empty=1.0, one_empty=0.0, cite="martin2004", dimensions=(2,))
 def object_boundary_f(
     ground_truth: Mask, prediction: Mask, ignore: Mask | None = None, max_dist: float = MAX_DIST
 ) -> float:
@@ -109,7 +108,7 @@ def object_boundary_f(
     "fb-morphological",
     both_empty=1.0,
     one_empty=0.0,
-    cite=REFERENCES["perazzi2016"],
+    cite="perazzi2016",
     dimensions=(2,),
 )
 def morphological_f(

@@ -12,7 +12,6 @@ from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.measures import measure
 from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
-from segmeter.measures.references import REFERENCES
 
 __all__ = ["MapScores", "SampleScores", "ceiling", "compare", "compare_devices", "compare_samples"]
 
@@ -37,7 +36,7 @@ class MapScores:
     energy: float | None = None
 
 
-@measure("click-nss", range=(-math.inf, math.inf), better="higher", cite=REFERENCES["peters2005"])
+@measure("click-nss", range=(-math.inf, math.inf), better="higher", cite="peters2005")
 def nss(clicks: npt.ArrayLike, map: Map, protocol: ProtocolName = "corrected") -> float:
     """Mean of the map at the clicks, in its own standard deviations over the image.
 
@@ -58,7 +57,7 @@ def nss(clicks: npt.ArrayLike, map: Map, protocol: ProtocolName = "corrected") -
     return float(np.mean((_at(density, clicks) - density.mean()) / deviation))
 
 
-@measure("click-pde", range=(0.0, math.inf), better="higher", cite=REFERENCES["rclicks2024"])
+@measure("click-pde", range=(0.0, math.inf), better="higher", cite="antonov2024")
 def pde(
     clicks: npt.ArrayLike, map: Map, protocol: ProtocolName = "corrected", area: int | None = None
 ) -> float:

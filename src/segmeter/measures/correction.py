@@ -16,10 +16,6 @@ from scipy import ndimage
 from segmeter.core.masks import Mask
 from segmeter.core.measures import measure
 
-_VAASSEN = (
-    "Vaassen et al. Evaluation of measures for assessing time-saving of automatic organ-at-risk "
-    "segmentation. phiRO 13, 2020"
-)
 _CVAT = "segmeter's own: polygons simplified by Douglas and Peucker, vertices beyond 2 px counted"
 
 Bits = npt.NDArray[np.bool_]
@@ -172,7 +168,9 @@ def touch_up_operations(ground_truth: Mask, prediction: Mask, ignore: Mask | Non
     return float(touch_up(ground_truth, prediction).operations)
 
 
-@measure("added-path", range=(0, float("inf")), better="lower", cite=_VAASSEN, dimensions=(2, 3))
+@measure(
+    "added-path", range=(0, float("inf")), better="lower", cite="vaassen2020", dimensions=(2, 3)
+)
 def added_path_mm(
     ground_truth: Mask, prediction: Mask, spacing_mm: Sequence[float] = (1.0, 1.0, 1.0)
 ) -> float:

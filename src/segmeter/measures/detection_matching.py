@@ -1,8 +1,7 @@
 """Detection matching as COCO and LVIS do it, with any measure of overlap.
 
-A library counts masks and boxes (`segmeter.measures.detections`); this module is for what no
-library does: matching by boundaries, and the same numbers for resampled images. The rules
-are those of the COCO evaluator:
+Libraries count masks and boxes; this also matches by boundaries, and gives the same numbers for
+resampled images. The rules are those of the COCO evaluator:
 
 - detections go by score, stable, the best first; each takes the free ground truth it overlaps most,
   at or above the threshold; among equal overlaps the later ground truth in the list;

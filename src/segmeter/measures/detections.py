@@ -1,11 +1,8 @@
 """Detections scored as COCO and LVIS score them: average precision and average recall.
 
 Ground truth and detections are plain data in COCO's layout, as their JSON files have them.
-Numbers are counted by `hotcoco`, a library made for it; boundary numbers and intervals by
-`matched_detections`, which gives the library's values for masks and boxes.
-
 Areas: a ground truth's is its field `area`; a detection's is that of its mask, or of its box where
-it has only that. `published` counts an object of 32 x 32 pixels as small *and* medium (and
+boxes are scored. `published` counts an object of 32 x 32 pixels as small *and* medium (and
 one of 96 x 96 as medium and large), `corrected` as medium (large) only. A number of which there
 is nothing to count is NaN.
 """
@@ -14,32 +11,39 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from io import StringIO
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, NotFound, check_choice
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.masks import Mask
 from segmeter.core.models import PROTOCOLS, ProtocolName
+from segmeter.measures.detection_matching import (
+    Cell,
+    Matched,
+    Real,
+    match,
+    precision_and_recall,
+    resampled_precision,
+)
+from segmeter.measures.objects import band, band_reach
 
-__all__ = ["Kind", "check_detections", "coco_scores", "lvis_scores", "size_ranges"]
+__all__ = [
+    "Kind", "Rules", "cells", "check_detections", "coco_scores", "evaluator_scores", "lvis_scores",
+    "matched_scores", "resampled_scores", "size_ranges",
+]  # fmt: skip
 
 GroundTruth = Mapping[str, Any]
 Detections = Sequence[Mapping[str, Any]]
 Kind = Literal["bbox", "segm", "boundary"]
 
 _SMALL, _LARGE, _ENDLESS = 32.0**2, 96.0**2, 1e10
-_COCO_NAMES = (
-    "ap", "ap50", "ap75", "ap-small", "ap-medium", "ap-large",
-    "ar@1", "ar@10", "ar@100", "ar-small", "ar-medium", "ar-large",
-)  # fmt: skip
-_LVIS_NAMES = {
-    "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "APs", "ap-medium": "APm",
-    "ap-large": "APl", "ap-rare": "APr", "ap-common": "APc", "ap-frequent": "APf",
-}  # fmt: skip
+_AT = {"ap50": 0, "ap75": 5}
+_FREQUENCIES = {"rare": "r", "common": "c", "frequent": "f"}
+_PRECISIONS = ("ap", "ap50", "ap75", "ap-small", "ap-medium", "ap-large")
 
 
 def one_object() -> dict[str, Any]:
@@ -74,26 +78,78 @@ def size_ranges(protocol: ProtocolName) -> dict[str, tuple[float, float]]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How detections are matched.
+
+    Attributes
+    ----------
+    kind
+        What overlaps: boxes, masks, or `boundary`, the smaller of mask IoU and boundary IoU
+        (Cheng et al. 2021).
+    federated
+        LVIS: classes that an image was not searched for are left out there, and a detection
+        of a class that was not outlined exhaustively is no error.
+    by_class
+        Whether a detection must have the ground_truth's class.
+    most
+        Detections that count: of an image and class (COCO), of an image (LVIS).
+    """
+
+    kind: Kind = "segm"
+    federated: bool = False
+    by_class: bool = True
+    most: int = 100
+
+
+def cells(ground_truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
+    """Images times classes that have a ground_truth or a detection, ready to be matched.
+
+    Without classes, ground_truths and detections are listed by
+    class and then in the order of their file, as the evaluator lists them.
+
+    >>> ground_truth = one_object()
+    >>> len(cells(ground_truth, [], Rules('bbox')))
+    1
+    """
+    place = {image: k for k, image in enumerate(sorted(i["id"] for i in ground_truth["images"]))}
+    records = {image["id"]: image for image in ground_truth["images"]}
+    ground_truths, predictions = (
+        _by_cell(ground_truth["annotations"], rules),
+        _by_cell(_cut(found, rules), rules),
+    )
+    searched = _searched(ground_truth) if rules.federated else None
+    made = []
+    for key in sorted(ground_truths.keys() | predictions.keys()):
+        image, category = key
+        theirs, ours = ground_truths.get(key, []), predictions.get(key, [])
+        if searched is not None:
+            ours = [d for d in ours if d["category_id"] in searched[image]]
+        if not theirs and not ours:
+            continue
+        open_ended = records[image].get("not_exhaustive_category_ids") or ()
+        forgiving = rules.federated and rules.by_class and category in open_ended
+        size = (records[image]["height"], records[image]["width"])
+        made.append(_cell(place[image], category, theirs, ours, rules, size, forgiving))
+    return made
+
+
 def coco_scores(
     ground_truth: GroundTruth,
     found: Detections,
     kind: Literal["bbox", "segm"] = "segm",
     protocol: ProtocolName = "published",
 ) -> dict[str, float]:
-    """COCO's twelve numbers: AP over ten thresholds, AP50, AP75, AP and AR by size.
-
-    For masks a field `bbox` of a detection is left out: with it, evaluators take the box's
-    area for the detection's (another AP by size).
+    """The twelve numbers of COCO's evaluator.
 
     >>> ground_truth = one_object()
-    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
-    >>> coco_scores(ground_truth, [box | {'score': 0.9}], 'bbox')['ap']
-    0.9999999999999998
+    >>> found = [{'image_id': 1, 'category_id': 1, 'score': 0.9, 'bbox': [0, 0, 4, 4]}]
+    >>> round(coco_scores(ground_truth, found, 'bbox')['ap'], 6)
+    1.0
     """
     check_detections(ground_truth, found, kind)
-    evaluator = _evaluator(ground_truth, _plain(found, kind), kind, protocol)
-    _quietly(evaluator.evaluate, evaluator.accumulate, evaluator.summarize)
-    return {n: _known(v) for n, v in zip(_COCO_NAMES, evaluator.stats, strict=True)}
+    rules = Rules(kind)
+    return evaluator_scores(cells(ground_truth, found, rules), rules, ground_truth, protocol)
 
 
 def lvis_scores(
@@ -103,108 +159,130 @@ def lvis_scores(
     protocol: ProtocolName = "published",
     most: int = 300,
 ) -> dict[str, float]:
-    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` an image.
+    """The numbers of LVIS's evaluator; `most` detections of an image count.
 
     >>> ground_truth = one_object()
-    >>> lvis_scores(ground_truth, [], 'bbox')['ap']
-    0.0
+    >>> found = [{'image_id': 1, 'category_id': 1, 'score': 0.9, 'bbox': [0, 0, 4, 4]}]
+    >>> round(lvis_scores(ground_truth, found, 'bbox')['ap-frequent'], 6)
+    1.0
     """
     check_detections(ground_truth, found, kind)
-    library, loaded = _library(), _loaded(ground_truth)
-    results_of = library.LVISResults(loaded, _plain(found, kind), most)
-    evaluator = library.LVISeval(loaded, results_of, kind)
-    evaluator.params.area_rng = [list(limits) for limits in size_ranges(protocol).values()]
-    _quietly(evaluator.run)
-    results = evaluator.get_results()
-    named = {name: _known(results[key]) for name, key in _LVIS_NAMES.items()}
-    recalls = [value for key, value in results.items() if key.startswith("AR@")]
-    return named | {f"ar@{most}": _known(recalls[0])}
+    rules = Rules(kind, federated=True, most=most)
+    return evaluator_scores(cells(ground_truth, found, rules), rules, ground_truth, protocol)
 
 
-def average_recall(
+def evaluator_scores(
+    found: Sequence[Cell],
+    rules: Rules,
     ground_truth: GroundTruth,
-    found: Detections,
-    most: int = 1000,
     protocol: ProtocolName = "published",
 ) -> dict[str, float]:
-    """Share of the objects that the best `most` masks of each image recall, whatever the class.
+    """The numbers that COCO's evaluator prints, or LVIS's of federated data, in their order.
 
-    The mean over ten thresholds, for `all`, `small`, `medium` and `large`. Crowd flags are
-    not looked at, as LVIS has none.
-
-    >>> ground_truth = one_object()
-    >>> average_recall(ground_truth, [])['all']
+    >>> made = cells(one_object(), [], Rules('bbox'))
+    >>> evaluator_scores(made, Rules('bbox'), one_object())['ar@100']
     0.0
     """
-    check_detections(ground_truth, found, "segm", classes=False)
-    plain = {
-        **ground_truth,
-        "annotations": [{**a, "iscrowd": 0} for a in ground_truth["annotations"]],
-    }
-    evaluator = _evaluator(plain, _of_known_class(ground_truth, found), "segm", protocol)
-    evaluator.params.use_cats = False
-    evaluator.params.max_dets = [most]
-    _quietly(evaluator.evaluate, evaluator.accumulate)
-    recall = np.asarray(evaluator.eval["recall"])[:, 0, :, 0]
-    return {
-        name: float(recall[:, k].mean()) if (recall[:, k] > -1).all() else math.nan
-        for k, name in enumerate(size_ranges(protocol))
-    }
+    scores = matched_scores(found, rules, protocol)
+    named = {name: scores[name] for name in _PRECISIONS}
+    if not rules.federated:
+        few = {f"ar@{n}": _recall(found, replace(rules, most=n)) for n in (1, 10)}
+        sizes = {name: value for name, value in scores.items() if name.startswith("ar-")}
+        return named | few | {f"ar@{rules.most}": scores["ar"]} | sizes
+    letters = {c["id"]: c.get("frequency") for c in ground_truth["categories"]}
+    curves = _curves(found, (0.0, _ENDLESS), rules)
+    for name, letter in _FREQUENCIES.items():
+        mine = [p for category, (p, _) in curves.items() if letters.get(category) == letter]
+        named[f"ap-{name}"] = _mean(np.array(mine))
+    return named | {f"ar@{rules.most}": scores["ar"]}
 
 
-def of_frequency(ground_truth: GroundTruth, letter: Literal["f", "c", "r"]) -> dict[str, Any]:
-    """The ground truth restricted to classes that are frequent, common or rare in LVIS.
+def matched_scores(
+    found: Sequence[Cell], rules: Rules, protocol: ProtocolName = "published"
+) -> dict[str, float]:
+    """AP and AR of all images, by size; AP at 0.5 and 0.75.
+
+    >>> made = cells(one_object(), [], Rules('bbox'))
+    >>> matched_scores(made, Rules('bbox'))['ap']
+    0.0
+    """
+    scores: dict[str, float] = {}
+    for size, limits in size_ranges(protocol).items():
+        end = "" if size == "all" else f"-{size}"
+        curves = _curves(found, limits, rules).values()
+        precision = np.array([p for p, _ in curves]).reshape(-1, 10, 101)
+        scores[f"ap{end}"] = _mean(precision)
+        if size == "all":
+            scores |= {name: _mean(precision[:, t]) for name, t in _AT.items()}
+        scores[f"ar{end}"] = _mean(np.array([r for _, r in curves]))
+    return scores
+
+
+def resampled_scores(
+    found: Sequence[Cell], rules: Rules, weights: Real, protocol: ProtocolName = "published"
+) -> dict[str, Real]:
+    """AP, AP50, AP75 and AP by size of resampled images, one value per row of `weights`.
+
+    Images are in order of their ids; a class none of whose ground_truths was drawn is left out
+    of that resample's mean.
 
     >>> ground_truth = one_object()
-    >>> len(of_frequency(ground_truth, 'r')['annotations'])
-    0
+    >>> rules = Rules('bbox')
+    >>> resampled_scores(cells(ground_truth, [], rules), rules, np.ones((3, 2)))['ap'].shape
+    (3,)
     """
-    kept = {c["id"] for c in ground_truth["categories"] if c.get("frequency") == letter}
-    return {
-        **ground_truth,
-        "annotations": [a for a in ground_truth["annotations"] if a["category_id"] in kept],
-    }
+    # Few images are drawn in few different ways; each is counted once.
+    distinct, back = np.unique(weights, axis=0, return_inverse=True)
+    back = back.ravel()
+    scores: dict[str, Real] = {}
+    for size, limits in size_ranges(protocol).items():
+        classes = [c for c in _classes(found, limits, rules) if any(m.ground_truths for m in c)]
+        if not classes:
+            continue
+        each = np.stack([resampled_precision(c, distinct)[back] for c in classes])
+        end = "" if size == "all" else f"-{size}"
+        scores[f"ap{end}"] = _mean_known(each.mean(axis=2))
+        if size == "all":
+            scores |= {name: _mean_known(each[:, :, t]) for name, t in _AT.items()}
+    return scores
 
 
 def check_detections(
     ground_truth: GroundTruth, found: Detections, kind: Kind = "segm", *, classes: bool = True
 ) -> None:
-    """Refuse detections of other images, of unknown classes, or that are no detections.
+    """Refuse detections of other images or classes, without a score, or without geometry.
 
-    >>> ground_truth = one_object()
-    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
-    >>> check_detections(ground_truth, [box | {'score': 0.9}], 'bbox')
+    >>> check_detections(one_object(), [])
     """
     sizes = {image["id"]: (image["height"], image["width"]) for image in ground_truth["images"]}
     known = {category["id"] for category in ground_truth["categories"]}
     for number, record in enumerate(found, start=1):
         where = f"detection {number}"
-        image = _number_of(record, "image_id", where)
-        if image not in sizes:
+        needed = ("image_id", "category_id", "score", "bbox" if kind == "bbox" else "segmentation")
+        lost = [n for n in needed if n not in record and (classes or n != "category_id")]
+        if lost:
+            raise BadInput(f"{where} has no '{lost[0]}'; results need image_id, category_id, score")
+        image, score = record["image_id"], record["score"]
+        if not isinstance(image, int | str) or image not in sizes:
             raise BadInput(
-                f"{where} is of image {image}, which is none of the {len(sizes)} of the ground"
-                " ground truth; give the detections of these images"
+                f"{where} is of image {image!s:.60}, which is none of the {len(sizes)} of the "
+                "ground truth; give the detections of these images"
             )
-        category = _number_of(record, "category_id", where) if classes else None
-        if classes and category not in known:
+        category = record["category_id"] if classes else None
+        if classes and (not isinstance(category, int | str) or category not in known):
             raise BadInput(
-                f"{where} has the category {category}, which is none of the {len(known)} of the"
-                " ground truth; use its category ids"
+                f"{where} has the category {category!s:.60}, which is none of the {len(known)} of "
+                "the ground truth; use its category ids"
             )
-        score = _field(record, "score", where)
         if not _is_finite(score):
-            raise BadInput(f"{where} has the score {_short(score)}; scores are finite numbers")
+            raise BadInput(f"{where} has the score {score!s:.60}; scores are finite numbers")
         if kind == "bbox":
-            _check_box(record, sizes[image], where)
-        else:
-            _field(record, "segmentation", where)
+            _check_box(record["bbox"], sizes[image], where)
 
 
-def _check_box(record: Mapping[str, Any], size: tuple[int, int], where: str) -> None:
-    box = _field(record, "bbox", where)
-    numbers = isinstance(box, Sequence) and len(box) == 4
-    if not numbers or not all(map(_is_finite, box)):
-        raise BadInput(f"{where} has the box {_short(box)}; a box is x, y, width, height")
+def _check_box(box: Any, size: tuple[int, int], where: str) -> None:
+    if not isinstance(box, Sequence) or len(box) != 4 or not all(map(_is_finite, box)):
+        raise BadInput(f"{where} has the box {box!s:.60}; a box is x, y, width, height")
     x, y, width, height = box
     if width < 0 or height < 0:
         raise BadInput(f"{where} has a box with sides {width:g} and {height:g}; none is negative")
@@ -215,83 +293,149 @@ def _check_box(record: Mapping[str, Any], size: tuple[int, int], where: str) -> 
         )
 
 
-def _number_of(record: Mapping[str, Any], name: str, where: str) -> int | str:
-    """The id of an image or a category; lists and objects are none."""
-    found = _field(record, name, where)
-    if isinstance(found, bool) or not isinstance(found, int | str):
-        raise BadInput(f"{where} has the {name} {_short(found)}; ids are whole numbers")
+def _is_finite(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]  # a number
+
+
+def _recall(found: Sequence[Cell], rules: Rules) -> float:
+    return _mean(np.array([r for _, r in _curves(found, (0.0, _ENDLESS), rules).values()]))
+
+
+def _curves(
+    found: Sequence[Cell], limits: tuple[float, float], rules: Rules
+) -> dict[int, tuple[Real, Real]]:
+    """Precision and recall of each class that has a ground truth in the range of sizes."""
+    made = {c[0].category: precision_and_recall(c) for c in _classes(found, limits, rules)}
+    return {category: curve for category, curve in made.items() if curve is not None}
+
+
+def _cut(found: Detections, rules: Rules) -> Detections:
+    """LVIS counts the best `most` of an image over all classes; others keep file order."""
+    if not rules.federated:
+        return found
+    by_image: dict[Any, list[int]] = {}
+    for number, record in enumerate(found):
+        by_image.setdefault(record["image_id"], []).append(number)
+    kept: list[int] = []
+    for numbers in by_image.values():
+        if len(numbers) > rules.most:
+            numbers = sorted(numbers, key=lambda n: -found[n]["score"])[: rules.most]
+        kept += numbers
+    return [found[n] for n in kept]
+
+
+Grouped = dict[tuple[Any, int], list[Mapping[str, Any]]]
+
+
+def _by_cell(records: Iterable[Mapping[str, Any]], rules: Rules) -> Grouped:
+    grouped: Grouped = {}
+    for record in records:
+        category = record["category_id"] if rules.by_class else 0
+        grouped.setdefault((record["image_id"], category), []).append(record)
+    if not rules.by_class:
+        for listed in grouped.values():
+            listed.sort(key=lambda r: r["category_id"])
+    return grouped
+
+
+def _searched(ground_truth: GroundTruth) -> dict[Any, set[int]]:
+    """Classes that an image has or is known not to have."""
+    found = {i["id"]: set(i.get("neg_category_ids") or ()) for i in ground_truth["images"]}
+    for annotation in ground_truth["annotations"]:
+        found[annotation["image_id"]].add(annotation["category_id"])
     return found
 
 
-def _is_finite(value: object) -> bool:
-    """Whether a value is a number that a float can hold; whole numbers may be too large."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]  # a number
+def _cell(
+    image: int,
+    category: int,
+    ground_truths: Sequence[Mapping[str, Any]],
+    found: Sequence[Mapping[str, Any]],
+    rules: Rules,
+    size: tuple[int, int],
+    forgiving: bool,
+) -> Cell:
+    crowd = np.array([bool(t.get("iscrowd")) for t in ground_truths], dtype=bool)
+    overlaps, areas = _overlaps(ground_truths, found, crowd, rules.kind, size)
+    return Cell(
+        image,
+        category,
+        np.array([d["score"] for d in found], dtype=float),
+        areas,
+        np.array([t["area"] for t in ground_truths], dtype=float),
+        crowd,
+        overlaps,
+        forgiving,
+    )
 
 
-def _short(value: object) -> str:
-    """A value in a sentence; a large one is cut."""
-    text = "a number too large" if isinstance(value, int) else str(value)
-    return text if len(text) < 60 else f"{text[:60]}..."
+def _overlaps(
+    ground_truths: Sequence[Mapping[str, Any]],
+    found: Sequence[Mapping[str, Any]],
+    crowd: npt.NDArray[np.bool_],
+    kind: Kind,
+    size: tuple[int, int],
+) -> tuple[Real, Real]:
+    """IoU of all pairs, detections x ground truths, and the detections' areas."""
+    if kind == "bbox":
+        boxes = np.array([d["bbox"] for d in found], dtype=float).reshape(-1, 4)
+        theirs = np.array([t["bbox"] for t in ground_truths], dtype=float).reshape(-1, 4)
+        return _box_ious(boxes, theirs, crowd), boxes[:, 2] * boxes[:, 3]
+    masks = [_mask(d, size) for d in found]
+    others = [_mask(t, size) for t in ground_truths]
+    ious = _mask_ious(masks, others, crowd)
+    if kind == "boundary":
+        bands = [[band(m, band_reach(m.shape)) for m in side] for side in (masks, others)]
+        ious = np.minimum(ious, _mask_ious(bands[0], bands[1], crowd))
+    return ious, np.array([m.area for m in masks], dtype=float)
 
 
-def _field(record: Mapping[str, Any], name: str, where: str) -> Any:
-    if not isinstance(record, Mapping) or name not in record:
-        raise BadInput(f"{where} has no '{name}'; results need image_id, category_id, score")
-    return record[name]
+def _mask(record: Mapping[str, Any], size: tuple[int, int]) -> Mask:
+    """Run lengths as they are, polygons filled as COCO does."""
+    if isinstance(record["segmentation"], Mapping):
+        return Mask.from_coco(record["segmentation"])
+    from pycocotools import mask as coco
+
+    return Mask.from_coco(coco.merge(coco.frPyObjects(record["segmentation"], *size)))
 
 
-def _library() -> Any:
-    try:
-        import hotcoco
-    except ImportError as error:
-        raise NotFound(
-            "average precision needs 'hotcoco': pip install 'segmeter[detectors]'"
-        ) from error
-    return hotcoco
+def _mask_ious(masks: Sequence[Mask], others: Sequence[Mask], crowd: npt.NDArray[np.bool_]) -> Real:
+    both = np.array([[m.overlap(o) for o in others] for m in masks], dtype=float)
+    both = both.reshape(len(masks), len(others))
+    areas = np.array([m.area for m in masks], dtype=float)[:, None]
+    theirs = np.array([o.area for o in others], dtype=float)
+    return _shares(both, np.where(crowd, areas, areas + theirs - both))
 
 
-def _loaded(ground_truth: GroundTruth) -> Any:
-    annotations = [{"iscrowd": 0, **record} for record in ground_truth["annotations"]]
-    return _library().COCO({**ground_truth, "annotations": annotations})
+def _box_ious(boxes: Real, others: Real, crowd: npt.NDArray[np.bool_]) -> Real:
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum((boxes[:, :2] + boxes[:, 2:])[:, None], (others[:, :2] + others[:, 2:])[None])
+    both = np.prod(np.maximum(high - low, 0.0), axis=2)
+    areas = np.prod(boxes[:, 2:], axis=1)[:, None]
+    return _shares(both, np.where(crowd, areas, areas + np.prod(others[:, 2:], axis=1) - both))
 
 
-def _evaluator(
-    ground_truth: GroundTruth, found: list[Any], kind: str, protocol: ProtocolName
-) -> Any:
-    library = _loaded(ground_truth)
-    evaluator = _library().COCOeval(library, library.load_res(found), kind)
-    evaluator.params.area_rng = [list(limits) for limits in size_ranges(protocol).values()]
-    return evaluator
+def _shares(part: Real, whole: Real) -> Real:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def _plain(found: Detections, kind: Kind) -> list[dict[str, Any]]:
-    """Records without unscored geometry: a box next to a mask would set the detection's area."""
-    left_out = "segmentation" if kind == "bbox" else "bbox"
-    return [{k: v for k, v in record.items() if k not in (left_out, "area")} for record in found]
+def _classes(
+    found: Sequence[Cell], limits: tuple[float, float], rules: Rules
+) -> list[list[Matched]]:
+    """Matched cells of each class, in order of their images."""
+    by_class: dict[int, list[Matched]] = {}
+    for cell in found:
+        by_class.setdefault(cell.category, []).append(match(cell, limits, rules.most))
+    return list(by_class.values())
 
 
-def _of_known_class(ground_truth: GroundTruth, found: Detections) -> list[dict[str, Any]]:
-    """Proposals that have no class, or one of their own, go under the first one.
-
-    With classes switched off evaluators still pass over classes that they do not know.
-    """
-    known = [category["id"] for category in ground_truth["categories"]]
-    first, listed = min(known), set(known)
-    return [
-        {**d, "category_id": d["category_id"] if d.get("category_id") in listed else first}
-        for d in _plain(found, "segm")
-    ]
+def _mean(values: npt.NDArray[Any]) -> float:
+    return float(values.mean()) if values.size else math.nan
 
 
-def _quietly(*steps: Any) -> None:
-    """The library prints its tables and warns of other sizes; ours returns its numbers."""
-    with redirect_stdout(StringIO()), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "hotcoco: area range", UserWarning)
-        for step in steps:
-            step()
-
-
-def _known(value: float) -> float:
-    """The library says -1 where there is nothing to count."""
-    return math.nan if value == -1 else float(value)
+def _mean_known(values: Real) -> Real:
+    """Means over classes of each resample, those without a ground truth left out."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=0)
+    sums = np.where(known, values, 0.0).sum(axis=0)
+    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))

@@ -159,9 +159,13 @@ def observe(
 
 
 def responses(
-    rounds: Sequence[tuple[Sequence[Prompt], Mask]], ignore: Mask | None = None
+    rounds: Sequence[tuple[Sequence[Prompt], Mask]],
+    ignore: Mask | None = None,
+    start: Mask | None = None,
 ) -> list[Response]:
     """Compare masks with the prompts given so far, round by round; clicks to ignore do not count.
+
+    `start` is the mask before the first round, where there was one.
 
     A round without prompts, in which the user accepts the mask, has all counts 0.
 
@@ -172,7 +176,7 @@ def responses(
     (1.0, 0.0, 1)
     """
     found, given = list[Response](), list[Click]()
-    last: Mask | None = None
+    last = start
     for prompts, mask in rounds:
         if not prompts:
             found.append(Response(0, 0.0, 0, 0, 0, mask != last))

@@ -14,12 +14,11 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
-from segmeter.measures.references import REFERENCES
 
 __all__ = ["band_reach", "boundary_iou", "dice", "iou"]
 
 
-@measure("iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["jaccard1912"])
+@measure("iou", both_empty=1.0, one_empty=0.0, cite="jaccard1912")
 def iou(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
     """Share of the union that both masks hold (Jaccard's index, J).
 
@@ -30,7 +29,7 @@ def iou(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> flo
     return both / (ground_truths + predictions - both)
 
 
-@measure("dice", both_empty=1.0, one_empty=0.0, cite=REFERENCES["dice1945"])
+@measure("dice", both_empty=1.0, one_empty=0.0, cite="dice1945")
 def dice(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
     """Twice the shared pixels over the pixels of both (F of precision and recall).
 
@@ -70,9 +69,7 @@ def _areas(ground_truth: Mask, prediction: Mask, ignore: Mask | None) -> tuple[i
     return ground_truth.overlap(prediction), ground_truth.area, prediction.area
 
 
-@measure(
-    "boundary-iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["cheng2021"], dimensions=(2,)
-)
+@measure("boundary-iou", both_empty=1.0, one_empty=0.0, cite="cheng2021", dimensions=(2,))
 def boundary_iou(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
     """IoU of the two bands of pixels near each mask's own outline.
 

@@ -36,7 +36,6 @@ from segmeter.measures.objects_and_parts import (
     count_objects_and_parts,
     harmonic,
 )
-from segmeter.measures.references import REFERENCES
 from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Table, compare
 
 __all__ = ["FORMULAS", "scores", "scores_of"]
@@ -118,7 +117,7 @@ def _card(
     return register
 
 
-@_card("dhd", cite=REFERENCES["huang1995"])
+@_card("dhd", cite="huang1995")
 def directional_hamming(comparison: Comparison) -> float:
     """Share of pixels in the best predicted region of their true region; 1 for one big region.
 
@@ -130,7 +129,7 @@ def directional_hamming(comparison: Comparison) -> float:
     return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
 
 
-@_card("sdhd", cite=REFERENCES["huang1995"])
+@_card("sdhd", cite="huang1995")
 def achievable_accuracy(comparison: Comparison) -> float:
     """Share of pixels in the best true region of their predicted region; 1 for a fine partition.
 
@@ -142,7 +141,7 @@ def achievable_accuracy(comparison: Comparison) -> float:
     return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
 
 
-@_card("vd", cite=REFERENCES["vandongen2000"])
+@_card("vd", cite="dongen2000")
 def van_dongen(comparison: Comparison) -> float:
     """Van Dongen's distance as a similarity: the mean of both directional Hammings.
 
@@ -156,7 +155,7 @@ def van_dongen(comparison: Comparison) -> float:
     return 1 - _mean(lost) / (2 * comparison.pixels)
 
 
-@_card("sc", cite=REFERENCES["arbelaez2011"])
+@_card("sc", cite="arbelaez2011")
 def covering_of_prediction(comparison: Comparison) -> float:
     """How well predicted regions are covered by the ground truth's, by area and Jaccard index.
 
@@ -169,7 +168,7 @@ def covering_of_prediction(comparison: Comparison) -> float:
     ) / (comparison.pixels)
 
 
-@_card("ssc", cite=REFERENCES["arbelaez2011"])
+@_card("ssc", cite="arbelaez2011")
 def covering_of_ground_truth(comparison: Comparison) -> float:
     """How well the ground truth's regions are covered by the prediction's: the usual covering.
 
@@ -182,7 +181,7 @@ def covering_of_ground_truth(comparison: Comparison) -> float:
     ) / (comparison.pixels)
 
 
-@_card("bgm", cite=REFERENCES["cardoso2005"])
+@_card("bgm", cite="cardoso2005")
 def bipartite_matching(comparison: Comparison) -> float:
     """Share of pixels kept by the best one-to-one pairing of prediction and ground truth regions.
 
@@ -194,7 +193,7 @@ def bipartite_matching(comparison: Comparison) -> float:
     return 1 - _mean(lost) / comparison.pixels
 
 
-@_card("bce", cite=REFERENCES["martin2003"])
+@_card("bce", cite="martin2003")
 def bidirectional_consistency(comparison: Comparison) -> float:
     """1 less the larger of both local refinement errors, averaged over pixels.
 
@@ -209,7 +208,7 @@ def bidirectional_consistency(comparison: Comparison) -> float:
     return 1 - _mean(errors) / comparison.pixels
 
 
-@_card("gce", cite=REFERENCES["martin2001"])
+@_card("gce", cite="martin2001")
 def global_consistency(comparison: Comparison) -> float:
     """1 less the refinement error in the direction that suits the whole image best.
 
@@ -226,7 +225,7 @@ def global_consistency(comparison: Comparison) -> float:
     return 1 - _mean(errors) / comparison.pixels
 
 
-@_card("lce", cite=REFERENCES["martin2001"])
+@_card("lce", cite="martin2001")
 def local_consistency(comparison: Comparison) -> float:
     """1 less the refinement error in the direction that suits each pixel best.
 
@@ -241,7 +240,7 @@ def local_consistency(comparison: Comparison) -> float:
     return 1 - _mean(errors) / comparison.pixels
 
 
-@_card("voi", cite=REFERENCES["meila2005"], range=(0.0, math.inf), better="lower")
+@_card("voi", cite="meila2005", range=(0.0, math.inf), better="lower")
 def variation_of_information(comparison: Comparison) -> float:
     """Variation of information in bits: H(S) + H(G) - 2 I(S,G).
 
@@ -252,7 +251,7 @@ def variation_of_information(comparison: Comparison) -> float:
     return _mean([_voi(t) for t in comparison.tables])
 
 
-@_card("nvoi", cite=REFERENCES["pont2015"])
+@_card("nvoi", cite="ponttuset2016")
 def normalised_voi(comparison: Comparison) -> float:
     """1 less the variation of information over 2 log2 of the larger number of regions.
 
@@ -263,7 +262,7 @@ def normalised_voi(comparison: Comparison) -> float:
     return _mean([_nvoi(t) for t in comparison.tables])
 
 
-@_card("pri", cite=REFERENCES["unnikrishnan2007"])
+@_card("pri", cite="unnikrishnan2007")
 def rand_index(comparison: Comparison) -> float:
     """Share of pixel pairs that both put together or both keep apart (NaN for one pixel).
 
@@ -274,7 +273,7 @@ def rand_index(comparison: Comparison) -> float:
     return _mean([_rand(t) for t in comparison.tables])
 
 
-@measure("fr", cite=REFERENCES["martin2003"])
+@measure("fr", cite="martin2003")
 def pair_f(ground_truths: GroundTruths, prediction: Labels) -> float:
     """F of pairs of pixels put together, from the means of P_r and R_r over ground truths.
 
@@ -285,7 +284,7 @@ def pair_f(ground_truths: GroundTruths, prediction: Labels) -> float:
     return _pair(compare(ground_truths, prediction))[0]
 
 
-@measure("fop", cite=REFERENCES["pont2013"])
+@measure("fop", cite="ponttuset2013")
 def objects_and_parts(
     ground_truths: GroundTruths, prediction: Labels, protocol: FopProtocol = "published"
 ) -> float:

@@ -30,7 +30,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.measures import Measure, measure
 from segmeter.kernels import compiled
-from segmeter.measures.references import REFERENCES
 
 __all__ = ["surface_distances", "voxel_surface_distances"]
 
@@ -227,7 +226,7 @@ def voxel_surface_distances(
     return SurfaceDistances(there, np.ones_like(there), back, np.ones_like(back))
 
 
-@measure("nsd", both_empty=1.0, one_empty=0.0, cite=REFERENCES["nikolov2021"], dimensions=(3,))
+@measure("nsd", both_empty=1.0, one_empty=0.0, cite="nikolov2021", dimensions=(3,))
 def nsd(
     ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0
 ) -> float:
@@ -249,7 +248,7 @@ def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
         better="lower",
         both_empty=0.0,
         one_empty=float("inf"),
-        cite=REFERENCES["nikolov2021"],
+        cite="nikolov2021",
         dimensions=(3,),
     )
 

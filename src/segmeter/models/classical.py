@@ -47,8 +47,7 @@ class GrabCut:
         "GrabCut: colour mixtures and a graph cut (OpenCV)",
         frozenset({"click", "box", "scribble", "mask"}),
         licence="Apache-2.0",
-        citation='Rother, Kolmogorov, Blake. "GrabCut": interactive foreground extraction using '
-        "iterated graph cuts. ACM TOG 23(3), 2004",
+        citation="rother2004",
         family="classical",
     )
 
@@ -81,7 +80,7 @@ class RandomWalker:
         "random walker from clicks and strokes (scikit-image)",
         frozenset({"click", "box", "scribble"}),
         licence="BSD-3-Clause",
-        citation="Grady. Random walks for image segmentation. IEEE TPAMI 28(11), 2006",
+        citation="grady2006",
         family="classical",
     )
 

@@ -42,7 +42,7 @@ class Felzenszwalb:
     card = _card(
         "felzenszwalb",
         "graph-based segmentation, coarser with scale",
-        "Felzenszwalb, Huttenlocher. Efficient graph-based image segmentation. IJCV 59(2), 2004",
+        "felzenszwalb2004",
     )
 
     def __init__(self, scale: float = 500, sigma: float = 0.8, smallest: int = 50) -> None:
@@ -75,8 +75,7 @@ class MeanShift:
     card = _card(
         "mean-shift",
         "mean shift in place and colour, small regions joined",
-        "Comaniciu, Meer. Mean shift: a robust approach toward feature space analysis. "
-        "IEEE TPAMI 24(5), 2002",
+        "comaniciu2002",
     )
 
     def __init__(self, reach: int = 10, colour: int = 12, smallest: int = 200) -> None:
@@ -109,8 +108,7 @@ class SlicHierarchy:
     card = _card(
         "slic-hierarchy",
         "SLIC superpixels joined by colour, a hierarchy",
-        "Achanta et al. SLIC superpixels compared to state-of-the-art superpixel methods. "
-        "IEEE TPAMI 34(11), 2012",
+        "achanta2012",
     )
 
     def __init__(self, superpixels: int = 400, compactness: float = 10) -> None:
@@ -132,7 +130,7 @@ class Watershed:
     card = _card(
         "watershed",
         "watershed of the colour gradient, a hierarchy",
-        "Vincent, Soille. Watersheds in digital spaces. IEEE TPAMI 13(6), 1991",
+        "vincent1991",
     )
 
     def __init__(self, sigma: float = 2.0, apart: int = 7) -> None:
@@ -284,8 +282,7 @@ class Quadtree:
             name="quadtree",
             summary="equal boxes, whatever the image shows; a baseline",
             abilities=frozenset({"automatic"}),
-            citation="Pont-Tuset, Marques. Measures and meta-measures for the supervised "
-            "evaluation of image segmentation. CVPR 2013",
+            citation="ponttuset2013",
             family="classical",
         )
 

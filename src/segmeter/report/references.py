@@ -1,15 +1,15 @@
-"""References of a run: BibTeX of everything it used, from the citations on the cards."""
+"""References of a run: BibTeX of everything it used, by the keys on the cards."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.core.received import received
+from segmeter.core.references import entries, sources
 
 __all__ = ["bibtex", "citations_of"]
 
@@ -50,66 +50,19 @@ def _of_data(spec: str) -> str:
 
 
 def bibtex(citations: dict[str, str]) -> str:
-    """One entry for each source, with what it was used for."""
+    """One entry for each source, with what it was used for; free text is a note."""
     used: dict[str, list[str]] = {}
     for what, text in citations.items():
-        for source in re.split(r";\s+(?=[A-Z][\w-]+(?:,|\.| et al| and ))", text):
+        for source in sources(text):
             used.setdefault(source, []).append(what)
-    keys: set[str] = set()
-    return "\n".join(_entry(text, whats, keys) for text, whats in used.items())
+    return "\n".join(_entry(number, *item) for number, item in enumerate(used.items(), 1))
 
 
-def _entry(text: str, whats: Sequence[str], keys: set[str]) -> str:
-    authors, title, rest = _parts(text)
-    years = re.findall(r"\b(?:19|20)\d\d\b", text)
-    key = _key(authors, years[-1] if years else "", keys)
-    fields = {
-        "author": " and ".join(_people(authors)),
-        "title": title,
-        "howpublished": rest,
-        "year": years[-1] if years else "",
-        "note": f"used for: {', '.join(whats)}",
-    }
-    lines = [f"  {name} = {_braced(name, value)}," for name, value in fields.items() if value]
-    return "\n".join([f"@misc{{{key},", *lines, "}", ""])
-
-
-def _braced(field: str, value: str) -> str:
-    """A value in braces; a title in two, so that its capitals stay."""
-    return f"{{{{{_plain(value)}}}}}" if field == "title" else f"{{{_plain(value)}}}"
-
-
-def _parts(text: str) -> tuple[str, str, str]:
-    """Authors, title, and where it appeared, of a citation in either style of the cards.
-
-    >>> _parts("P. Jaccard, The distribution of the flora, New Phytologist 11, 1912")
-    ('P. Jaccard', 'The distribution of the flora', 'New Phytologist 11, 1912')
-    """
-    initials = re.match(r"(?:(?:[A-Z]\.[ -]?)+[^\W\d_][\w'-]*(?:, | and )?)+", text)
-    if initials:
-        title, _, where = text[initials.end() :].partition(", ")
-        return initials[0].removesuffix(", "), title, where
-    authors, _, rest = text.partition(". ")
-    title, _, where = rest.partition(". ")
-    return authors, title, where
-
-
-def _people(authors: str) -> Iterator[str]:
-    others = authors.endswith("et al")
-    names = re.split(r",\s*| and ", authors.removesuffix("et al").strip())
-    yield from (name for name in names if name)
-    if others:
-        yield "others"
-
-
-def _key(authors: str, year: str, keys: set[str]) -> str:
-    words = re.findall(r"[A-Z][a-z]+|[a-z]{4,}", authors)
-    stem = words[0].lower() if words else "source"
-    key, k = f"{stem}{year}", 2
-    while key in keys:
-        key, k = f"{stem}{year}-{k}", k + 1
-    keys.add(key)
-    return key
+def _entry(number: int, source: str, whats: Sequence[str]) -> str:
+    note = _plain(f"used for: {', '.join(whats)}")
+    if source in entries():
+        return f"{entries()[source][:-2]}  note = {{{note}}},\n}}\n"
+    return f"@misc{{source{number},\n  note = {{{_plain(source)}; {note}}},\n}}\n"
 
 
 # What LaTeX would obey, as commands that print it; braces stay balanced for BibTeX.

@@ -204,7 +204,7 @@ class _Walk:
 
     def _onnx(self, thing: Any) -> bool:
         """An ONNX session, by the model it was made of."""
-        if not type(thing).__module__.startswith("onnxruntime"):
+        if not str(type(thing).__module__).startswith("onnxruntime"):
             return False
         path, data = getattr(thing, "_model_path", None), getattr(thing, "_model_bytes", None)
         if data is None and not path:

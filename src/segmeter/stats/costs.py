@@ -96,7 +96,41 @@ def fit_costs(timings: Sequence[Timing]) -> FittedCosts:
         for name, *three in zip(names, values, low, high, strict=True)
     }
     steps = {name: int(rows[:, k].sum()) for k, name in enumerate(names)}
+    if (price := _touch_up(kept, clusters)) is not None:
+        prices["touch_up"] = price
+        steps["touch_up"] = sum(t.kind == "touch_up" for t in kept)
     return FittedCosts(prices, steps, len(people), over, len(timings) - len(kept))
+
+
+def _touch_up(timings: Sequence[Timing], clusters: Sequence[str]) -> Interval | None:
+    """Seconds per corrected pixel of outline over seconds per drawn pixel: a ratio of ratios.
+
+    Limits by the jackknife over people (or images), as for the other prices. None where the log
+    has no lengths of corrected or of drawn outlines.
+    """
+    from scipy import special
+
+    names = list(dict.fromkeys(clusters))
+    sums = np.zeros((len(names), 4))
+    for t, cluster in zip(timings, clusters, strict=True):
+        if t.kind in ("touch_up", "by_hand") and t.length_px > 0:
+            place = 0 if t.kind == "touch_up" else 2
+            sums[names.index(cluster), place : place + 2] += (t.seconds, t.length_px)
+
+    def ratio(of: Floats) -> Floats:
+        seconds, length, drawing, drawn = of.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((seconds / length) / (drawing / drawn))
+
+    value = float(ratio(sums.sum(axis=0)[None])[0])
+    if not np.isfinite(value):
+        return None
+    left, many = ratio(sums.sum(axis=0) - sums), len(names)
+    if many < 2 or not np.isfinite(left).all():
+        return Interval(value, float("nan"), float("nan"))
+    error = float(np.sqrt((many - 1) / many * ((left - value) ** 2).sum()))
+    reach = float(special.stdtrit(many - 1, 0.975)) * error
+    return Interval(value, max(0.0, value - reach), value + reach)
 
 
 def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
@@ -121,7 +155,7 @@ def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Float
     cannot be told apart: the default `locate` is then taken as given.
     """
     kinds = [_PRICE_OF.get(t.kind, t.kind) for t in timings]
-    prompts = np.array([k not in ("by_hand", "review") for k in kinds])
+    prompts = np.array([k not in ("by_hand", "review", "touch_up") for k in kinds])
     first = np.array([t.first for t in timings]) & prompts
     full = np.stack([first if n == "locate" else np.array([k == n for k in kinds]) for n in _NAMES])
     used = [k for k in range(len(_NAMES)) if full[k].any()]

@@ -194,30 +194,33 @@ def seconds_with_touch_up(
     curves: npt.ArrayLike,
     after: npt.ArrayLike,
     goal: float,
-    added_path_px: npt.ArrayLike,
-    outline_px: npt.ArrayLike,
+    added_path: npt.ArrayLike,
+    outline: npt.ArrayLike,
+    by_hand: npt.ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
     """A person's least seconds to the goal, by clicks or by correcting a mask by hand earlier.
 
-    After each round the person may stop and draw what the mask lacks, `added_path_px`, for no
-    more than drawing the whole object. Also returns after how many clicks that is best: the
-    round of the goal where clicking on is.
+    After each round the person may stop and draw what the mask lacks, `added_path` in the unit
+    of `outline`, for no more than drawing the whole object (`by_hand` seconds, by default those
+    of the cost model). Also returns after how many rounds that is best: the round of the goal
+    where clicking on is.
 
     >>> seconds, clicks = seconds_with_touch_up(
     ...     CostModel(), [[0.5, 0.8, 0.95]], [[2.5, 4.0, 5.5]], 0.9, [[40.0, 1.0, 0.0]], [100.0])
     >>> seconds.round(2).tolist(), clicks.tolist()
     ([4.78], [2.0])
     """
-    clicked = seconds_to(cost, curves, after, goal, outline_px)
-    first, _ = _until(curves, after, goal)
-    spent, outline = np.asarray(after, float), np.asarray(outline_px, float)
+    first, reached_after = _until(curves, after, goal)
+    spent, length = np.asarray(after, float), np.asarray(outline, float)
+    hand = cost.drawing(length) if by_hand is None else by_hand
+    whole = np.broadcast_to(np.atleast_1d(np.asarray(hand, float)), (len(spent),))
+    clicked = reached_after + np.where(first == 0, whole, 0.0)
     rounds = spent.shape[1]
     last = np.where(first == 0, rounds, first)
     if np.isinf(cost.touch_up):
         return clicked, last.astype(float)
-    whole = np.broadcast_to(np.atleast_1d(cost.drawing(outline)), (len(spent),))
-    price = cost.touch_up * max(0.0, float(whole.mean()) - cost.locate) / float(outline.mean())
-    path = np.asarray(added_path_px, dtype=float)
+    price = cost.touch_up * max(0.0, float(whole.mean()) - cost.locate) / float(length.mean())
+    path = np.asarray(added_path, dtype=float)
     total = spent + np.minimum(price * path, whole[:, None])
     before = (np.arange(1, rounds + 1) < last[:, None]) | (first == 0)[:, None]
     total = np.where(before & ~np.isnan(total), total, np.inf)
@@ -301,15 +304,6 @@ def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Flo
     values, spent = _checked(quality, effort)
     edges = np.minimum(np.hstack([spent, np.full((len(spent), 1), np.inf)]), budget)
     return np.asarray((values * np.diff(edges, axis=1)).sum(axis=1) / budget)
-
-
-def best_so_far(quality: npt.ArrayLike) -> Floats:
-    """The best quality of any round so far: what a person keeps who may go back.
-
-    >>> best_so_far([[0.5, 0.9, 0.7]]).tolist()
-    [[0.5, 0.9, 0.9]]
-    """
-    return np.maximum.accumulate(np.asarray(quality, dtype=float), axis=1)
 
 
 def _checked(quality: npt.ArrayLike, effort: npt.ArrayLike) -> tuple[Floats, Floats]:

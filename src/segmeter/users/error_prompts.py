@@ -201,14 +201,18 @@ def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
     """A path of pixels through the deepest part of a mask, from end to end.
 
     Starts at the deepest pixel and walks both ways, each step to the deepest of the eight
-    neighbours not yet passed that leads on; stops at the edge or after `longest` pixels.
+    neighbours that are farther from the start; stops at the edge or after `longest` pixels.
+
+    >>> path = stroke(Mask.box((9, 30), (2, 0), (7, 30)))
+    >>> len(path), {y for y, x in path[2:-5]}
+    (32, {4})
     """
     depth = squared_depth(mask.bits)
     start = np.unravel_index(int(depth.argmax()), depth.shape)
     here = (int(start[0]), int(start[1]))
-    passed = np.zeros(depth.shape, dtype=bool)
-    forward = _walk(depth, here, passed, longest // 2)
-    backward = _walk(depth, here, passed, longest // 2)
+    forward = _walk(depth, here, longest // 2, (0, 0))
+    away = (forward[-1][0] - here[0], forward[-1][1] - here[1])
+    backward = _walk(depth, here, longest // 2, away)
     path = [*reversed(backward[1:]), *forward]
     return tuple((y + mask.low[0], x + mask.low[1]) for y, x in path)
 
@@ -236,19 +240,25 @@ class Scribbler:
 def _walk(
     depth: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     start: tuple[int, int],
-    passed: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
     steps: int,
+    away: tuple[int, int],
 ) -> list[tuple[int, int]]:
-    """Greedy steps along the ridge; a small ring around each step is not entered again."""
+    """Greedy steps along the ridge, each farther from the start, none in the direction `away`."""
+
+    def reached(pixel: tuple[int, int]) -> int:
+        return (pixel[0] - start[0]) ** 2 + (pixel[1] - start[1]) ** 2
+
+    def ahead(pixel: tuple[int, int]) -> bool:
+        along = (pixel[0] - start[0]) * away[0] + (pixel[1] - start[1]) * away[1]
+        inside = 0 <= pixel[0] < depth.shape[0] and 0 <= pixel[1] < depth.shape[1]
+        return inside and bool(depth[pixel]) and along <= 0 and reached(pixel) > reached(path[-1])
+
     path = [start]
-    y, x = start
     for _ in range(steps):
-        ring = passed[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2]
-        around = np.where(ring, 0, depth[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2])
-        ring[...] = True
-        if not around.any():
+        y, x = path[-1]
+        around = [(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)]
+        nearby = [pixel for pixel in around if ahead(pixel)]
+        if not nearby:
             break
-        dy, dx = np.unravel_index(int(around.argmax()), around.shape)
-        y, x = max(0, y - 1) + int(dy), max(0, x - 1) + int(dx)
-        path.append((y, x))
+        path.append(max(nearby, key=lambda pixel: int(depth[pixel])))
     return path

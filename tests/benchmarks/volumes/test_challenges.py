@@ -209,3 +209,32 @@ def test_corrected_scores_have_no_gate_and_read_spacing_in_its_order() -> None:
     truth[2:8, 5:25, 5:25], found[2:6, 5:25, 5:25] = 1, 1
     thick = step_scores(truth, found, (1, 1, 5), "corrected")[1]
     assert thick < step_scores(truth, found, (1, 1, 5), "published")[1]
+
+
+def test_a_run_gives_the_tables_of_both_challenges(tmp_path: Path) -> None:
+    import csv
+
+    import segmeter
+
+    made = {}
+    for user, rounds in (("cvpr25-clicks", 6), ("autopet-clicks", 10)):
+        run = segmeter.evaluate(
+            "disc", "mini-volumes", benchmark="volumes", users=[user], rounds=rounds, limit=2,
+            protocols="corrected", out=tmp_path / user,
+        )  # fmt: skip
+        made[user] = list(csv.DictReader(run.table("challenge").splitlines()))
+        case = run.sql(
+            f'select scene, avg(dice) as dice from rows where "round" = {rounds} '
+            "group by scene order by scene"
+        ).to_pylist()
+        final = "DSC_Final" if rounds == 6 else "dice_final"
+        assert [float(r[final]) for r in made[user]] == pytest.approx([c["dice"] for c in case])
+    assert tuple(made["cvpr25-clicks"][0]) == COLUMNS
+    row = {name: value for name, value in made["cvpr25-clicks"][0].items() if name != "CaseName"}
+    steps = [float(row[f"DSC_{k}"]) for k in range(2, 7)]
+    assert float(row["DSC_AUC"]) == pytest.approx(area_over_steps(steps))
+    assert tuple(made["autopet-clicks"][0]) == (
+        "gt_name", "dice_auc", "fpv_auc", "fnv_auc", "dice_final", "fpv_final", "fnv_final"
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="one model"):
+        run.table("challenge", models=["other"])

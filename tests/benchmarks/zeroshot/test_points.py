@@ -1,4 +1,4 @@
-"""The point evaluation: what is played, the oracle, the top line, the report."""
+"""The point evaluation: what is point_sessions, the oracle, the top line, the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segmeter.benchmarks.zeroshot.points.statistics import (
     STATISTICS,
     OverDatasets,
     PointSessions,
-    played,
+    point_sessions,
     with_means,
 )
 from segmeter.core import catalogue
@@ -130,7 +130,7 @@ def test_the_summary_has_every_n_the_oracle_and_the_unweighted_mean(run):
 
 
 def test_the_oracle_is_never_worse_than_what_is_shown(run):
-    for group in played(run):
+    for group in point_sessions(run):
         assert (group.values["oracle@1"] >= group.values["iou@1"] - 1e-9).all()
 
 

@@ -38,7 +38,7 @@ def test_the_real_network_replays_its_trace(golden, real_data, real_weights):
         assert [str(n) for n in state.box or ("",) * 4] == box
         assert iou(target.mask, mask, target.ignore) == pytest.approx(float(row["iou"]), abs=1e-4)
         assert abs(mask.area - int(row["area"])) <= 5
-    with pytest.raises(BadInput, match="takes clicks only, not a box"):
+    with pytest.raises(BadInput, match="takes clicks and a mask, not a box"):
         encoded.predict([Request((Box((1, 1), (9, 9)),))])
 
 

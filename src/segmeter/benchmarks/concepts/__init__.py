@@ -56,9 +56,7 @@ class Concepts(Declared):
         RunOption("digest", str, ""),
     )  # fmt: skip
     schema: ClassVar[Schema] = CONCEPT_ROWS
-    citations: ClassVar[Mapping[str, str]] = {
-        "benchmark concepts": "Carion et al. SAM 3: segment anything with concepts. 2025"
-    }
+    citations: ClassVar[Mapping[str, str]] = {"benchmark concepts": "carion2025"}
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)

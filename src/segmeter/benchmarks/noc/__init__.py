@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import simulate_scene
+from segmeter.benchmarks.starts import OPTIONS as STARTS
+from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -35,21 +37,23 @@ class Noc(Declared):
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
-    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
+    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "obeyed", "score-error")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
-    )
+        RunOption("consistency", bool, None, "Also give each session's clicks in other orders, and "
+                  "the last one moved."),
+        *STARTS,
+    )  # fmt: skip
     citations: ClassVar[Mapping[str, str]] = {
-        "benchmark noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask "
-        "guidance for interactive segmentation. ICIP, 2022",
-        "cost model (79 s per object by hand)": "Lin et al. Microsoft COCO: common objects in "
-        "context. ECCV, 2014",
+        "benchmark noc": "sofiiuk2022",
+        "cost model (79 s per object by hand)": "lin2014",
     }
 
     def plan(self, plan: Plan) -> Plan:
         goal = _until(plan)
         measured = () if goal is None else (goal.measure,)
-        return self.filled(replace(plan, measures=(*plan.measures, *measured)))
+        filled = self.filled(replace(plan, measures=(*plan.measures, *measured)))
+        return replace(filled, options=with_start(filled.options))
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]

@@ -21,12 +21,12 @@ from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
     area,
+    by_clicks_until,
     clicks_that_pay,
     clicks_to,
     failures_at,
     quality_after,
     seconds_until,
-    touch_up_until,
 )
 from segmeter.benchmarks.report_parts import (
     QUALITY,
@@ -36,6 +36,7 @@ from segmeter.benchmarks.report_parts import (
     uneven,
 )
 from segmeter.benchmarks.response_section import response_sections
+from segmeter.benchmarks.starts import start_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
     Axis,
@@ -62,11 +63,17 @@ from segmeter.stats.statistics import Statistic, percentiles, resampling
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     made = comparisons(run)
+    goal = made[0].goals.lead
     return [
         _which_costs_least(made),
         _growth(made),
         *_differences(made),
         _numbers(run, made),
+        *start_sections(
+            [(g, g.start) for c in made for g in c.groups],
+            [clicks_to(goal), seconds_until(goal)],
+            goal.value if goal.measure == "iou" else 1.0,
+        ),
         *response_sections(run, Noc()),
         _time(made, run),
         *_cases(run, made),
@@ -167,7 +174,7 @@ def _numbers(run: Results, comparisons: Sequence[Comparison]) -> Section:
         "last round one, **corrected** only what never gets there. AuC is the area under IoU over "
         "the rounds. The two protocols also differ in the clicks themselves: **published** "
         "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
-        "the second click is negative; **corrected** does neither. Strong: better than every other "
+        "the second click is negative; **corrected** does neither. Bold: better than every other "
         "model, and significantly so."
     )
     return Section("Results in each protocol", text, blocks)
@@ -243,12 +250,12 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
 def _touch_up(comparisons: Sequence[Comparison]) -> list[Block]:
     """How many clicks pay before correcting by hand does, where added path was measured."""
     goal = comparisons[0].goals.lead
-    shown = [seconds_until(goal), touch_up_until(goal), clicks_that_pay(goal)]
+    shown = [by_clicks_until(goal), seconds_until(goal), clicks_that_pay(goal)]
     rows: list[list[Cell]] = [
         [model, c.title, *(c.value(model, s.name) for s in shown)]
         for c in comparisons
         for model in c.models
-        if (model, shown[1].name) in c.rows
+        if (model, shown[0].name) in c.rows
     ]
     if not rows:
         return []
@@ -256,7 +263,8 @@ def _touch_up(comparisons: Sequence[Comparison]) -> list[Block]:
     note = (
         "After each click a person may stop and draw what the mask's outline lacks (added path, "
         f"3 px tolerance), at {comparisons[0].cost.touch_up:g} times the price of drawing: an "
-        "assumption (`touch_up` in the cost file; try half and twice)."
+        "assumption (`touch_up` in the cost file; try half and twice, or fit it with "
+        "`segmeter clicks costs`). The headline takes the cheaper way for each object."
     )
     columns = [Column("model"), Column("data"), *heads]
     return [Table("touch-up", columns, rows, "Stop clicking and correct by hand", note)]
@@ -286,9 +294,11 @@ def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
     """A person's mean seconds of each part until the goal, or until the rounds are over."""
     cost = comparison.cost
     first = first_round(*group.towards(comparison.goals.lead))
-    last = np.where(first == 0, group.rounds, first)
+    last = np.where(first == 0, group.rounds, first).astype(float)
+    lead = comparison.goals.lead
+    last = group.unless_met(lead, last)
     active = np.arange(1, group.rounds + 1) <= last[:, None]
-    drawn = np.where(first == 0, cost.drawing(group.outline_px), 0.0)
+    drawn = group.unless_met(lead, np.where(first == 0, cost.drawing(group.outline_px), 0.0))
     return {
         "finding the object" + (" and reviewing it" if cost.review else ""): cost.per_object,
         "giving prompts": float((group.spoken * active).sum(axis=1).mean()),

@@ -40,7 +40,7 @@ class ClickSessions(Group):
     its price of each round's prompts (zero where none was given); `encode` (each object's
     share), `answer` and `busy` (the simulated user's own) are measured seconds; `outline_px` is
     the length of each object's outline where the run kept it; `only_clicks` is whether no other
-    prompt was given.
+    prompt was given; `start` is the IoU of the masks that sessions started from.
     """
 
     iou: Floats
@@ -53,6 +53,7 @@ class ClickSessions(Group):
     spoken: Floats
     outline_px: Floats | None = None
     only_clicks: bool = True
+    start: Floats | None = None
 
     @property
     def rounds(self) -> int:
@@ -74,6 +75,13 @@ class ClickSessions(Group):
         """Curves and a limit from which more is better."""
         return goal.signed(self.curves(goal.measure))
 
+    def unless_met(self, goal: Goal, values: Floats, at_start: float = 0.0) -> Floats:
+        """Values of objects, `at_start` where the starting mask meets a goal of IoU or Dice."""
+        if self.start is None or goal.measure not in ("iou", "dice") or goal.below:
+            return values
+        start = self.start if goal.measure == "iou" else 2 * self.start / (1 + self.start)
+        return np.where(start >= goal.value, at_start, values)
+
 
 def groups(run: Results) -> list[ClickSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
@@ -81,7 +89,8 @@ def groups(run: Results) -> list[ClickSessions]:
     names = {name: name.replace("-", "_") for name in measures}
     timed = ("seconds_encode", "seconds_predict", "seconds_user")
     cost, typical = cost_of(run), _typical_looks(run)
-    found = load_tables(run, [*names.values(), "kinds_", *timed], facts=["outline_px"])
+    started = [name for name in ("start_mask_iou",) if name in columns_in(run)]
+    found = load_tables(run, [*names.values(), "kinds_", *timed, *started], facts=["outline_px"])
     return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
 
 
@@ -94,6 +103,8 @@ def _group(
     kinds, spent = _spent(tables.lists("kinds_"), rounds, cost)
     sharing = Counter(tables.scenes)
     outlines = tables.numbers("outline_px")
+    held = "start_mask_iou" in tables.lines.column_names
+    start = tables.table("start_mask_iou")[:, 0] if held else np.array([np.nan])
     return ClickSessions(
         *tables.key,
         tables.keys,
@@ -108,6 +119,7 @@ def _group(
         np.diff(spent, axis=1, prepend=cost.per_object),
         None if np.isnan(outlines).any() else outlines,
         kinds <= {"click", ""},
+        None if np.isnan(start).any() else start,
     )
 
 
@@ -187,7 +199,7 @@ def statistics_for(
         made += [quality_after(name, k) for k in shown]
     made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
     if "added-path" in measures:
-        made += [touch_up_until(goals.lead), clicks_that_pay(goals.lead)]
+        made += [by_clicks_until(goals.lead), clicks_that_pay(goals.lead)]
     return [*made, waiting_until(goals.lead), *_MACHINE]
 
 
@@ -216,7 +228,7 @@ def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
         f"NoC@{goal.tag}",
         "clicks",
         better="lower",
-        values=lambda g: rounds_to(*g.towards(goal)),
+        values=lambda g: g.unless_met(goal, rounds_to(*g.towards(goal))),
         of=ClickSessions,
         tested="yes" if lead else "on request",
         effort="clicks" if lead else "",
@@ -228,7 +240,7 @@ def failures_at(goal: Goal) -> Statistic:
 
     def values(g: ClickSessions) -> Floats:
         curves, limit = g.towards(goal)
-        return failed(curves, limit, g.protocol).astype(float)
+        return g.unless_met(goal, failed(curves, limit, g.protocol).astype(float))
 
     return Statistic(
         f"nof@{goal.tag}",
@@ -250,18 +262,17 @@ def never_reached(goal: Goal) -> Statistic:
         "objects",
         digits=0,
         better="lower",
-        values=lambda g: (~reached(*g.towards(goal))).astype(float),
+        values=lambda g: g.unless_met(goal, (~reached(*g.towards(goal))).astype(float)),
         interval=count_interval,
         of=ClickSessions,
     )
 
 
 def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
-    """A person's seconds until the goal; where it is never reached, drawing by hand is added."""
+    """A person's seconds until the goal; where it is never reached, drawing by hand is added.
 
-    def values(g: ClickSessions) -> Floats:
-        curves, limit = g.towards(goal)
-        return seconds_to(g.cost, curves, g.spent, limit, g.outline_px)
+    Where `added-path` was measured, masks are corrected by hand as soon as that is cheaper.
+    """
 
     return Statistic(
         f"seconds-to-{goal.tag}",
@@ -269,7 +280,7 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
         "s per object",
         digits=1,
         better="lower",
-        values=values,
+        values=lambda g: _with_touch_up(g, goal)[0],
         of=ClickSessions,
         tested="yes" if lead else "on request",
         effort="seconds" if lead else "",
@@ -277,24 +288,31 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
 
 
 def _with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
-    """Seconds and clicks if the mask may be corrected by hand; NaN without its outlines."""
-    if group.outline_px is None:
-        unknown = np.full(group.size, np.nan)
-        return unknown, unknown
+    """Least seconds, and after how many clicks; by clicks alone where `added-path` is unknown."""
     curves, limit = group.towards(goal)
-    path = group.curves("added-path")
-    return seconds_with_touch_up(group.cost, curves, group.spent, limit, path, group.outline_px)
+    if group.outline_px is None or "added-path" not in group.others:
+        return _by_clicks(group, goal), rounds_to(curves, limit)
+    seconds, clicks = seconds_with_touch_up(
+        group.cost, curves, group.spent, limit, group.curves("added-path"), group.outline_px
+    )
+    return group.unless_met(goal, seconds, group.cost.per_object), group.unless_met(goal, clicks)
 
 
-def touch_up_until(goal: Goal) -> Statistic:
-    """A person's least seconds until the goal, if masks may be corrected by hand."""
+def _by_clicks(group: ClickSessions, goal: Goal) -> Floats:
+    curves, limit = group.towards(goal)
+    seconds = seconds_to(group.cost, curves, group.spent, limit, group.outline_px)
+    return group.unless_met(goal, seconds, group.cost.per_object)
+
+
+def by_clicks_until(goal: Goal) -> Statistic:
+    """A person's seconds until the goal if masks are never corrected by hand."""
     return Statistic(
-        f"seconds-with-touch-up-to-{goal.tag}",
-        f"time to {goal.text} with touch-up",
+        f"seconds-by-clicks-to-{goal.tag}",
+        f"time to {goal.text} by clicks alone",
         "s per object",
         1,
         "lower",
-        values=lambda g: _with_touch_up(g, goal)[0],
+        values=lambda g: _by_clicks(g, goal),
         of=ClickSessions,
     )
 
@@ -315,7 +333,7 @@ def waiting_until(goal: Goal) -> Statistic:
 
     def values(g: ClickSessions) -> Floats:
         curves, limit = g.towards(goal)
-        return waiting_to(curves, g.answer, g.encode, limit)
+        return g.unless_met(goal, waiting_to(curves, g.answer, g.encode, limit))
 
     title = f"waiting to {goal.text}"
     return Statistic(

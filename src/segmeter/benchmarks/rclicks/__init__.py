@@ -66,11 +66,7 @@ class Rclicks(Declared):
         ),
         RunOption("digest", str, ""),
     )  # fmt: skip
-    citations: ClassVar[Mapping[str, str]] = {
-        "benchmark rclicks": "Antonov, Moskalenko, Shepelev, Krapukhin, Soshin, Konushin, "
-        "Shakhuro. RClicks: realistic click simulation for benchmarking interactive "
-        "segmentation. NeurIPS, 2024"
-    }
+    citations: ClassVar[Mapping[str, str]] = {"benchmark rclicks": "antonov2024"}
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)

@@ -12,7 +12,7 @@ one definition gives the value, its interval and its null. Three kinds of means 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -69,136 +69,112 @@ class Effect:
         return "-".join(filter(None, (self.role, measure, self.form)))
 
 
-def value_of(statistic: Effect, simulated_sessions: Floats) -> Floats:
-    """The statistic of each table of clickers, over the leading axes."""
-    terms = statistic.terms(_seen(statistic, simulated_sessions))
-    match statistic.kind, terms:
-        case "ratio", (above, below):
-            return np.asarray(above.mean(axis=-1) / below.mean(axis=-1) - 1)
-        case "log", np.ndarray():
-            return np.asarray(np.expm1(terms.mean(axis=-1)))
-        case "sum", np.ndarray():
-            return np.asarray(terms.sum(axis=-1))
-        case "spread", np.ndarray():  # (..., targets, groups)
-            return np.asarray(terms.sum(axis=-2).std(axis=-1))
-        case "mean", np.ndarray():
-            return np.asarray(terms.mean(axis=-1))
-    raise TypeError(statistic.name)
-
-
-def interval_of(statistic: Effect, simulated_sessions: Floats, drawn: Resampling) -> Interval:
-    """The statistic with its bootstrap interval over images."""
-    terms = statistic.terms(_seen(statistic, simulated_sessions))
-    value = float(value_of(statistic, simulated_sessions))
-    targets = simulated_sessions.shape[-2]
-    match statistic.kind, terms:
-        case "ratio", (above, below):
-            found = drawn.ratio(above, below)
-            return Interval(value, found.low - 1, found.high - 1)
-        case "log", np.ndarray():
-            found = drawn.interval(terms)
-            return Interval(value, float(np.expm1(found.low)), float(np.expm1(found.high)))
-        case "sum", np.ndarray():
-            found = drawn.interval(terms)
-            return Interval(value, found.low * targets, found.high * targets)
-        case "spread", np.ndarray():
-            if drawn.clusters == 1:
-                return Interval(value, float("nan"), float("nan"))
-            spreads = targets * drawn.means(terms).std(axis=1)
-            low, high = np.quantile(spreads, [0.025, 0.975])
-            return Interval(value, float(low), float(high))
-        case _, np.ndarray():
-            return drawn.interval(terms)
-    raise TypeError(statistic.name)
-
-
-def terms_of(statistic: Effect, simulated_sessions: Floats) -> Floats:
-    """Each target's part of a statistic that is a mean or a sum of them."""
-    terms = statistic.terms(_seen(statistic, simulated_sessions))
+def value_of(effect: Effect, clickers: Floats) -> Floats:
+    """The effect in each table of clickers, over the leading axes."""
+    terms = _terms(effect, clickers)
     if isinstance(terms, tuple):
-        raise TypeError(f"{statistic.name} is no mean of parts")
+        return np.asarray(terms[0].mean(axis=-1) / terms[1].mean(axis=-1) - 1)
+    if effect.kind == "spread":  # (..., targets, groups)
+        return np.asarray(terms.sum(axis=-2).std(axis=-1))
+    if effect.kind == "sum":
+        return np.asarray(terms.sum(axis=-1))
+    mean = np.asarray(terms.mean(axis=-1))
+    return np.asarray(np.expm1(mean)) if effect.kind == "log" else mean
+
+
+def interval_of(effect: Effect, clickers: Floats, drawn: Resampling) -> Interval:
+    """The effect with its bootstrap interval over images."""
+    terms, value = _terms(effect, clickers), float(value_of(effect, clickers))
+    targets = clickers.shape[-2]
+    if isinstance(terms, tuple):
+        found = drawn.ratio(*terms)
+        return Interval(value, found.low - 1, found.high - 1)
+    if effect.kind == "spread":
+        if drawn.clusters == 1:
+            return Interval(value, float("nan"), float("nan"))
+        low, high = np.quantile(targets * drawn.means(terms).std(axis=1), [0.025, 0.975])
+        return Interval(value, float(low), float(high))
+    found = drawn.interval(terms)
+    if effect.kind == "log":
+        return Interval(value, float(np.expm1(found.low)), float(np.expm1(found.high)))
+    if effect.kind == "sum":
+        return Interval(value, found.low * targets, found.high * targets)
+    return found
+
+
+def _terms(effect: Effect, clickers: Floats) -> Floats | tuple[Floats, Floats]:
+    return effect.terms(clickers if effect.all_draws else clickers[..., : GROUPS + 1])
+
+
+def _parts(effect: Effect, clickers: Floats) -> Floats:
+    """Each target's part of an effect that is a mean or a sum of them."""
+    terms = _terms(effect, clickers)
+    assert isinstance(terms, np.ndarray)  # asked of means and sums only
     return terms
 
 
-def _seen(statistic: Effect, simulated_sessions: Floats) -> Floats:
-    return simulated_sessions if statistic.all_draws else simulated_sessions[..., : GROUPS + 1]
+def _base(clickers: Floats) -> Floats:
+    return clickers[..., 0]
 
 
-def _base(simulated_sessions: Floats) -> Floats:
-    return simulated_sessions[..., 0]
-
-
-def _groups(simulated_sessions: Floats) -> Floats:
+def _groups(clickers: Floats) -> Floats:
     """Groups with their draws averaged, `(..., targets, groups)`."""
-    several = simulated_sessions[..., 1:]
+    several = clickers[..., 1:]
     draws = several.shape[-1] // GROUPS
     return np.asarray(several.reshape(*several.shape[:-1], draws, GROUPS).mean(axis=-2))
 
 
-def _sample(simulated_sessions: Floats) -> Floats:
-    return np.asarray(_groups(simulated_sessions).mean(axis=-1))
+def _sample(clickers: Floats) -> Floats:
+    return np.asarray(_groups(clickers).mean(axis=-1))
 
 
 def _spread(ddof: int) -> Terms:
-    return lambda simulated_sessions: np.asarray(
-        _groups(simulated_sessions).std(axis=-1, ddof=ddof)
-    )
+    return lambda clickers: np.asarray(_groups(clickers).std(axis=-1, ddof=ddof))
 
 
 def _noise_to_signal(ddof: int) -> Terms:
     """Spread over mean; zero where the mean is."""
 
-    def terms(simulated_sessions: Floats) -> Floats:
-        groups = _groups(simulated_sessions)
-        mean = groups.mean(axis=-1)
-        spread = groups.std(axis=-1, ddof=ddof)
+    def terms(clickers: Floats) -> Floats:
+        mean, spread = _sample(clickers), _groups(clickers).std(axis=-1, ddof=ddof)
         return np.asarray(np.divide(spread, mean, out=np.zeros_like(mean), where=mean > 0))
 
     return terms
 
 
-def _ends(simulated_sessions: Floats) -> tuple[Floats, Floats]:
-    groups = _groups(simulated_sessions)
+def _ends(clickers: Floats) -> tuple[Floats, Floats]:
+    groups = _groups(clickers)
     return groups[..., 0], groups[..., -1]
 
 
-def _halves(simulated_sessions: Floats) -> tuple[Floats, Floats]:
+def _halves(clickers: Floats) -> tuple[Floats, Floats]:
     """The less and the more likely half, merged."""
-    groups = _groups(simulated_sessions)
+    groups = _groups(clickers)
     return groups[..., :_HALF].mean(axis=-1), groups[..., _HALF:].mean(axis=-1)
 
 
-def _against_base(simulated_sessions: Floats) -> tuple[Floats, Floats]:
-    return _sample(simulated_sessions), _base(simulated_sessions)
+def _against_base(clickers: Floats) -> tuple[Floats, Floats]:
+    return _sample(clickers), _base(clickers)
 
 
-def _relative(pair: Callable[[Floats], tuple[Floats, Floats]]) -> Terms:
-    def terms(simulated_sessions: Floats) -> Floats:
-        above, below = pair(simulated_sessions)
-        return np.asarray((above - below) / below)
-
-    return terms
+Pair = Callable[[Floats], tuple[Floats, Floats]]
 
 
-def _logarithm(pair: Callable[[Floats], tuple[Floats, Floats]]) -> Terms:
-    def terms(simulated_sessions: Floats) -> Floats:
-        above, below = pair(simulated_sessions)
-        return np.asarray(np.log(above) - np.log(below))
-
-    return terms
+def _joined(pair: Pair, join: Callable[[Floats, Floats], Floats]) -> Terms:
+    return lambda clickers: np.asarray(join(*pair(clickers)))
 
 
-def _gap(pair: Callable[[Floats], tuple[Floats, Floats]]) -> Terms:
-    def terms(simulated_sessions: Floats) -> Floats:
-        above, below = pair(simulated_sessions)
-        return np.asarray(above - below)
-
-    return terms
+def _relative(pair: Pair) -> Terms:
+    return _joined(pair, lambda above, below: (above - below) / below)
 
 
-def _paired_halves(simulated_sessions: Floats) -> Floats:
+def _gap(pair: Pair) -> Terms:
+    return _joined(pair, lambda above, below: above - below)
+
+
+def _paired_halves(clickers: Floats) -> Floats:
     """The paper's: each of five groups against the one five tenths up, never merged."""
-    groups = _groups(simulated_sessions)
+    groups = _groups(clickers)
     low, high = groups[..., :_HALF], groups[..., _HALF:]
     return np.asarray(((low - high) / high).mean(axis=-1))
 
@@ -207,105 +183,87 @@ def _published() -> list[Effect]:
     """Everything of the paper's tables 9 to 12 that needs groups, under its own formula."""
     made = []
     for m in ("noc", "auc", "nof"):
-        over = "sum" if m == "nof" else "mean"
-        kind: Kind = "sum" if over == "sum" else "mean"
+        kind: Kind = "sum" if m == "nof" else "mean"
+        share = m == "noc"
+        gap = _relative if share else _gap
+        spread = ("spread", _groups, "groups") if m == "nof" else ("mean", _spread(0))
         made += [
             Effect("base", m, kind, _base),
             Effect("sample", m, kind, _sample),
-        ]
-        if m == "nof":
-            made.append(Effect("std", m, "spread", _groups, "groups"))
-        else:
-            made.append(Effect("std", m, "mean", _spread(0)))
-        if m == "noc":
-            made += [
-                Effect("dsb", m, "mean", _relative(_against_base), "base", percent=True),
-                Effect("dgr", m, "mean", _relative(_ends), "groups", percent=True),
-                Effect("dhh", m, "mean", _paired_halves, "groups", percent=True),
-            ]
-        else:
-            made += [
-                Effect("dsb", m, kind, _gap(_against_base), "base"),
-                Effect("dgr", m, kind, _gap(_ends), "groups"),
-                Effect("dhh", m, kind, _gap(_halves), "groups"),
-            ]
-    made.append(Effect("nsr", "auc", "mean", _noise_to_signal(0), percent=True))
-    return made
+            Effect("std", m, *spread),
+            Effect("dsb", m, kind, gap(_against_base), "base", percent=share),
+            Effect("dgr", m, kind, gap(_ends), "groups", percent=share),
+            Effect("dhh", m, kind, _paired_halves if share else gap(_halves), "groups",
+                   percent=share),
+        ]  # fmt: skip
+    return [*made, Effect("nsr", "auc", "mean", _noise_to_signal(0), percent=True)]
 
 
 def _corrected() -> list[Effect]:
     """The same questions without the bias, from all draws."""
     made = []
-    pairs = (("dsb", _against_base, "base"), ("dgr", _ends, "draws"), ("dhh", _halves, "draws"))
-    for name, pair, relabelled in pairs:
-        who: Relabelled = "base" if relabelled == "base" else "draws"
+    pairs: tuple[tuple[str, Pair, Relabelled], ...] = (
+        ("dsb", _against_base, "base"), ("dgr", _ends, "draws"), ("dhh", _halves, "draws"),
+    )  # fmt: skip
+    for name, pair, who in pairs:
+        logs = _joined(pair, lambda above, below: np.log(above) - np.log(below))
         made += [
             Effect(name, "noc", "ratio", pair, who, True, True, "ratio"),
-            Effect(name, "noc", "log", _logarithm(pair), who, True, True, "log"),
+            Effect(name, "noc", "log", logs, who, True, True, "log"),
             Effect(name, "auc", "mean", _gap(pair), who, True, form="all"),
             Effect(name, "nof", "sum", _gap(pair), who, True, form="all"),
         ]
     for m in ("noc", "auc"):
         made.append(Effect("std", m, "mean", _spread(1), "draws", True, form="unbiased"))
     noise = _noise_to_signal(1)
-    made.append(Effect("nsr", "auc", "mean", noise, "draws", True, True, "unbiased"))
-    return made
+    return [*made, Effect("nsr", "auc", "mean", noise, "draws", True, True, "unbiased")]
 
 
-EFFECTS: dict[str, Effect] = {s.name: s for s in (*_published(), *_corrected())}
-
+EFFECTS: dict[str, Effect] = {e.name: e for e in (*_published(), *_corrected())}
 
 _MOST, _FEWEST = 2000, 500  # relabellings; many targets need fewer for the same precision
 _ENOUGH = 500_000  # relabelled targets in all
 
 
 def nulls(
-    statistics: Sequence[Effect],
+    effects: Sequence[Effect],
     clickers: Floats,
     *,
     relabellings: int | None = None,
     seed: object = 0,
 ) -> dict[str, Null]:
-    """The null of each statistic of one measure, from a table `(targets, clickers)`.
+    """The null of each effect of one measure, from a table `(targets, clickers)`.
 
     By default 2000 relabellings, of very many targets fewer, but never below 500.
     """
     many = relabellings or min(_MOST, max(_FEWEST, _ENOUGH // len(clickers)))
+    every = clickers.shape[1]
     found: dict[str, Null] = {}
-    for who in ("groups", "base", "draws"):
-        asked = [s for s in statistics if s.relabelled == who]
-        if not asked:
-            continue
-        values: dict[str, list[Floats]] = {s.name: [] for s in asked}
-        terms = {s.name: np.zeros(len(clickers)) for s in asked if s.kind in ("mean", "sum")}
-        for relabelled in _relabelled(clickers, who, many, seed):
-            for s in asked:
-                values[s.name].append(value_of(s, relabelled))
-                if s.name in terms:
-                    terms[s.name] += terms_of(s, relabelled).sum(axis=0) / many
-        for s in asked:
-            seen = float(value_of(s, clickers))
-            found[s.name] = null_of(np.concatenate(values[s.name]), seen, terms.get(s.name))
+    for who, exchanged in (
+        ("groups", (1, GROUPS + 1)),
+        ("base", (0, every)),
+        ("draws", (1, every)),
+    ):
+        asked = [e for e in effects if e.relabelled == who]
+        values: dict[str, list[Floats]] = {e.name: [] for e in asked}
+        terms = {e.name: np.zeros(len(clickers)) for e in asked if e.kind in ("mean", "sum")}
+        # Clickers change places within each target: `(relabellings, targets, clickers)`.
+        rng = generator("relabelled", who, seed)
+        for block in permuted_within(clickers, slice(*exchanged), many, rng) if asked else ():
+            for e in asked:
+                values[e.name].append(value_of(e, block))
+                if e.name in terms:
+                    terms[e.name] += _parts(e, block).sum(axis=0) / many
+        for e in asked:
+            seen = float(value_of(e, clickers))
+            found[e.name] = null_of(np.concatenate(values[e.name]), seen, terms.get(e.name))
     return found
 
 
-def excess_of(statistic: Effect, clickers: Floats, null: Null, drawn: Resampling) -> Interval:
-    """How far a statistic exceeds its null, with a joint bootstrap over images."""
+def excess_of(effect: Effect, clickers: Floats, null: Null, drawn: Resampling) -> Interval:
+    """How far an effect exceeds its null, with a joint bootstrap over images."""
     if null.terms is not None:
-        gaps = terms_of(statistic, clickers) - null.terms
-        scale = len(clickers) if statistic.kind == "sum" else 1
-        return drawn.interval(gaps).times(scale)
-    seen = interval_of(statistic, clickers, drawn)
+        scale = len(clickers) if effect.kind == "sum" else 1
+        return drawn.interval(_parts(effect, clickers) - null.terms).times(scale)
+    seen = interval_of(effect, clickers, drawn)
     return Interval(seen.value - null.mean, seen.low - null.mean, seen.high - null.mean)
-
-
-def _relabelled(
-    clickers: Floats, who: Relabelled, relabellings: int, seed: object
-) -> Iterator[Floats]:
-    """Blocks `(relabellings, targets, clickers)` with clickers shuffled within each target."""
-    exchanged = {
-        "groups": slice(1, GROUPS + 1),
-        "draws": slice(1, clickers.shape[1]),
-        "base": slice(0, clickers.shape[1]),
-    }[who]
-    return permuted_within(clickers, exchanged, relabellings, generator("relabelled", who, seed))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
@@ -73,23 +74,17 @@ class GroupCurves(Group):
         `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where
         90 % is a failure in the trial's reading.
         """
-        flat = self.groups.reshape(-1, *self.base.shape)
-        columns = [self._of(curves, measure) for curves in (self.base, *flat)]
-        return np.stack(columns, axis=1)
+        every = (self.base, *self.groups.reshape(-1, *self.base.shape))
+        number: dict[str, Callable[[Floats], Floats]] = {
+            "noc": lambda curves: rounds_to(curves, GOAL),
+            "auc": lambda curves: 100 * area_under(curves),
+            "nof": lambda curves: failed(curves, GOAL, self.protocol).astype(float),
+        }
+        return np.stack([number[measure](curves) for curves in every], axis=1)
 
     def by_draw(self, measure: str) -> Floats:
         """The groups' numbers, `(targets, draws, groups)`."""
         return self.clickers(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
-
-    def _of(self, curves: Floats, measure: str) -> Floats:
-        match measure:
-            case "noc":
-                return rounds_to(curves, GOAL)
-            case "auc":
-                return 100 * area_under(curves)
-            case "nof":
-                return failed(curves, GOAL, self.protocol).astype(float)
-        raise KeyError(measure)
 
 
 def group_name(group: int, draw: int = 1) -> str:
@@ -117,7 +112,8 @@ def _trial(
     present = [curves for curves in wanted if curves is not None]
     if not draws or len(present) < len(wanted):
         return None
-    keys = _shared(present)
+    known = set.intersection(*(set(curves.keys) for curves in present))
+    keys = [key for key in present[0].keys if key in known]
     if not keys:
         return None
     tables = [_rows(curves, keys) for curves in present]
@@ -129,18 +125,8 @@ def _trial(
 
 def _draws(users: Iterable[str]) -> int:
     """How many draws every group has."""
-    seen = [_GROUP.fullmatch(user) for user in users]
-    counts = [0] * (GROUPS + 1)
-    for match in seen:
-        if match:
-            counts[int(match[1])] += 1
-    return min(counts[1:])
-
-
-def _shared(curves: Sequence[Curves]) -> list[tuple[str, str]]:
-    """Targets that every player has, in the first one's order."""
-    known = set(curves[0].keys).intersection(*(c.keys for c in curves[1:]))
-    return [key for key in curves[0].keys if key in known]
+    counts = Counter(int(match[1]) for user in users if (match := _GROUP.fullmatch(user)))
+    return min(counts[group] for group in range(1, GROUPS + 1))
 
 
 def _rows(curves: Curves, keys: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
@@ -264,16 +250,12 @@ def _findings(groups: Sequence[Group]) -> list[Findings]:
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
         raise BadInput("the run has no target with the centre click and all groups")
-    made = []
-    for trial in trials:
-        first: dict[Who, FirstClicks] = {
-            "people" if g.user == "people" else "samples": g
-            for g in groups
-            if isinstance(g, FirstClicks)
-            and (g.model, g.dataset, g.protocol) == (trial.model, trial.dataset, trial.protocol)
-        }
-        made.append(findings_of(trial, first))
-    return made
+    first: dict[tuple[str, str, str], dict[Who, FirstClicks]] = {}
+    for g in groups:
+        if isinstance(g, FirstClicks):
+            who: Who = "people" if g.user == "people" else "samples"
+            first.setdefault((g.model, g.dataset, g.protocol), {})[who] = g
+    return [findings_of(t, first.get((t.model, t.dataset, t.protocol), {})) for t in trials]
 
 
 def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
@@ -291,17 +273,10 @@ def effects_of(trial: GroupCurves) -> dict[str, EffectEstimate]:
         null = _nulls(clickers.tobytes(), clickers.shape, measure, trial.dataset)
         for effect in EFFECTS.values():
             if effect.measure == measure:
-                made[effect.name] = _estimate(effect, clickers, null.get(effect.name), drawn)
+                seen, found = interval_of(effect, clickers, drawn), null.get(effect.name)
+                excess = None if found is None else excess_of(effect, clickers, found, drawn)
+                made[effect.name] = EffectEstimate(effect, seen, found, excess)
     return made
-
-
-def _estimate(
-    effect: Effect, clickers: Floats, null: Null | None, drawn: Resampling
-) -> EffectEstimate:
-    seen = interval_of(effect, clickers, drawn)
-    if null is None:
-        return EffectEstimate(effect, seen, None, None)
-    return EffectEstimate(effect, seen, null, excess_of(effect, clickers, null, drawn))
 
 
 def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:

@@ -78,10 +78,7 @@ class Seism(Declared):
         "pri-ods",
         "voi-ods",
     )
-    citations: ClassVar[Mapping[str, str]] = {
-        "benchmark seism": "Pont-Tuset, Marques. Supervised evaluation of image segmentation and "
-        "object proposal techniques. IEEE TPAMI 38(7), 2016"
-    }
+    citations: ClassVar[Mapping[str, str]] = {"benchmark seism": "ponttuset2016"}
 
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "method" and plan.segmenters:

@@ -38,11 +38,6 @@ TETRIS_ROWS = SESSION_ROWS.plus(
 )
 """Rows of sessions with what the attacks did."""
 
-_CITATION = (
-    "Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, Soshin. TETRIS: "
-    "towards exploring the robustness of interactive segmentation. AAAI, 2024"
-)
-
 
 class Attacked(Declared):
     """Shared parts of attacks by clicks and by boxes: groups, statistics, the table."""
@@ -50,7 +45,7 @@ class Attacked(Declared):
     __slots__ = ()
     schema: ClassVar[Schema] = TETRIS_ROWS
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
-    citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": _CITATION}
+    citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": "moskalenko2024"}
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.responses import response_groups

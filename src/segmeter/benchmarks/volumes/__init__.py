@@ -8,27 +8,31 @@ from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
+from segmeter.benchmarks.starts import OPTIONS as STARTS
+from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
-    ShowsVolumes,
+    ShowsSessions,
+    WritesChallengeTable,
     capable,
 )
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
-from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Section
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
 __all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
 
-MEASURES = ("dice", "iou", "precision", "recall", *SURFACE_MEASURES)
+MEASURES = ("dice", "iou", "precision", "recall", *SURFACE_MEASURES, "added-path")
 """Measures of volumes."""
 
 PROMPTERS = (
@@ -55,6 +59,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
     [
         Column("target_slices", "integer", "slices that hold the target"),
         Column("volume_ml", "number", "volume of the target"),
+        Column("outline_mm", "number", "outlines of the target in its slices; with added-path"),
         Column("predicted_ml", "number", "volume of the round's mask"),
         Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
         Column("window_low", "number", "darkest value shown; null where each slice has its own"),
@@ -70,6 +75,8 @@ VOLUME_ROWS = SESSION_ROWS.plus(
             for f in fields(Effort)
         ),
         Column("case_dice_published", "number", "Dice of the case, instances re-matched"),
+        Column("fpv_ml", "number", "predicted components without a lesion voxel (autoPET)"),
+        Column("fnv_ml", "number", "lesions without a predicted voxel (autoPET)"),
         Column(
             "prompts_outside_input", "integer", "prompts of the round that the network did not get"
         ),
@@ -83,7 +90,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-@capable(ChoosesUsers, RunsUsersIndependently, ShowsVolumes)
+@capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions, WritesChallengeTable)
 class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
@@ -99,14 +106,12 @@ class Volumes(Declared):
             "convention", str, "surface", "How surfaces are measured: weighed by area, or "
             "outermost voxels as MONAI counts them.", choices=("surface", "monai"),
         ),
+        *STARTS,
     )  # fmt: skip
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
     split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice")
-    citations: ClassVar[Mapping[str, str]] = {
-        "benchmark volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: "
-        "interactive radiological benchmark. arXiv:2411.07885, 2024"
-    }
+    citations: ClassVar[Mapping[str, str]] = {"benchmark volumes": "ulrich2024"}
 
     def plan(self, plan: Plan) -> Plan:
         if "until" in plan.options:
@@ -118,9 +123,9 @@ class Volumes(Declared):
             if name not in MEASURES:
                 catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion
                 raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
-        filled = self.filled(replace(plan, measures=plan.measures or ("nsd",)))
+        filled = self.filled(replace(plan, measures=plan.measures or ("nsd", "hd95")))
         Surfaces.of(filled.options)
-        return filled
+        return replace(filled, options=with_start(filled.options))
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
         """The users whose prompts a model takes; the others are left out for it, and named."""
@@ -132,21 +137,23 @@ class Volumes(Declared):
         return found
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
-        """As in every benchmark; no limits and no p value below six patients or scans."""
-        from segmeter.benchmarks.volumes.sections import without_limits
-        from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
+        """Every pair of models; of one model alone, its best prompter against its others."""
+        from segmeter.benchmarks.volumes.sections import against_best
 
-        many: dict[str, set[str]] = {}
-        for group in self.groups(run):
-            many.setdefault(group.dataset, set()).update(group.clusters)
         found = Declared.differences(self, run, names)
-        return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
+        if found or len(run.plan.segmenters) > 1:
+            return found
+        cards = [s for s in self.statistics(run) if s.tested == "yes" or s.name in (names or ())]
+        sets: dict[tuple[str, str], list[Any]] = {}
+        for group in self.groups(run):
+            sets.setdefault((group.dataset, group.protocol), []).append(group)
+        return [d for groups in sets.values() for d in against_best(groups, cards)]
 
-    def shown(self, scene: Volume) -> tuple[Any, str]:
-        """A volume as its viewers show it, with its modality and window."""
-        from segmeter.benchmarks.volumes.cases import grey_values
+    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+        """One session in slices, in the window that models see."""
+        from segmeter.benchmarks.volumes.cases import session_slices
 
-        return grey_values(scene)
+        return session_slices(scene, ground_truth, rows)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""
@@ -178,6 +185,16 @@ class Volumes(Declared):
             "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
             "interactions",
         )
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
+        from segmeter.benchmarks.volumes.sections import project_section
+
+        return project_section(run, objects, rate)
+
+    def challenge_table(self, run: Results, model: str, protocol: str) -> str:
+        from segmeter.benchmarks.volumes.cvpr25 import challenge_csv
+
+        return challenge_csv(run, model, protocol)
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.volumes.sections import sections

@@ -1,22 +1,27 @@
-"""The CVPR 2025 challenge on interactive segmentation of volumes: one case, six steps.
+"""Challenges on interactive segmentation of volumes: CVPR 2025 and autoPET IV.
 
-`run_case` does what the organisers' script does with a container: a step with boxes, then five
-steps with one more click per class, all from one label map that the model returns.
+`run_case` does what the CVPR organisers' script does with a container: a step with boxes, then
+five steps with one more click per class, all from one label map that the model returns.
+`challenge_csv` writes the table of either challenge from a run of the benchmark.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.benchmarks import Results, Row
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, seeded
-from segmeter.measures.challenges import area_over_steps, challenge_labels, step_scores
+from segmeter.measures.challenges import GATE, area_over_steps, challenge_labels, step_scores
 from segmeter.users.volumes.volume_clicks import challenge_box, middle_click
 
 STEPS = 6
@@ -81,6 +86,70 @@ class CaseResult:
             **by_step,
         }
         return {column: made[column] for column in COLUMNS}
+
+
+AUTOPET_COLUMNS = (
+    "gt_name", "dice_auc", "fpv_auc", "fnv_auc", "dice_final", "fpv_final", "fnv_final",
+)  # fmt: skip
+AUTOPET_STEPS = 11
+
+
+def challenge_csv(run: Results, model: str, protocol: str) -> str:
+    """The results of a model as the table of the challenge whose clicks the run's users gave.
+
+    Classes are segmented one by one, not from one label map. RunningTime is measured prediction,
+    in the first step with encoding. autoPET's step without clicks counts as an empty mask.
+    """
+    there = set(run.sql("select * from rows limit 0").column_names)
+    nsd = "nsd" if "nsd" in there else "null::double"
+    table = run.sql(f"""
+        select model, protocol, "user", scene, "round", avg(dice) as dice, avg({nsd}) as nsd,
+            sum(seconds_predict) + case "round" when 1 then max(seconds_encode) else 0 end as s,
+            count(*) as classes, sum(fpv_ml) as fpv, sum(fnv_ml) as fnv, sum(volume_ml) as ml
+        from rows group by model, protocol, "user", scene, "round" order by scene, "round"
+    """)
+    cases: dict[tuple[str, str], list[Row]] = {}
+    for row in table.to_pylist():
+        if (row["model"], row["protocol"]) == (model, protocol):
+            cases.setdefault((row["user"].partition("?")[0], row["scene"]), []).append(row)
+    cvpr = [_cvpr25_row(s, r, protocol) for (u, s), r in cases.items() if u == "cvpr25-clicks"]
+    autopet = [_autopet_row(s, r) for (u, s), r in cases.items() if u == "autopet-clicks"]
+    if bool(cvpr) == bool(autopet):
+        raise BadInput(
+            f"the run has no cases of one challenge for '{model}' in '{protocol}'; run it with "
+            "--user cvpr25-clicks --rounds 6, or --user autopet-clicks --rounds 10"
+        )
+    text = StringIO()
+    writer = csv.DictWriter(text, COLUMNS if cvpr else AUTOPET_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(cvpr or autopet)
+    return text.getvalue()
+
+
+def _cvpr25_row(scene: str, rows: Sequence[Row], protocol: str) -> dict[str, Any]:
+    """A case; without a box the first step is 0, and clicks are steps 2 to 6."""
+    before = 1 if "box=false" in rows[0]["user"] else 0
+    if len(rows) < STEPS - before:
+        raise BadInput(f"{scene} has {len(rows)} rounds; the challenge has {STEPS} steps: --rounds")
+    dsc, nsd, seconds = ([0.0] * before + [r[c] for r in rows][: STEPS - before]
+                         for c in ("dice", "nsd", "s"))  # fmt: skip
+    if protocol == "published":
+        nsd = [0.0 if d <= GATE else n for d, n in zip(dsc, nsd, strict=True)]
+    classes = [
+        {"fg": list[list[int]](), "bg": list[list[int]]()} for _ in range(rows[0]["classes"])
+    ]
+    return CaseResult(classes, [], dsc, nsd, seconds).row(f"{scene}.npz")
+
+
+def _autopet_row(scene: str, rows: Sequence[Row]) -> dict[str, Any]:
+    if len(rows) < AUTOPET_STEPS - 1:
+        raise BadInput(f"{scene} has {len(rows)} rounds; autoPET has {AUTOPET_STEPS - 1}: --rounds")
+    start = {"dice": 0.0, "fpv": 0.0, "fnv": rows[0]["ml"]}
+    row: dict[str, Any] = {"gt_name": scene}
+    for name, value in start.items():
+        steps = [value, *(r[name] for r in rows[: AUTOPET_STEPS - 1])]
+        row |= {f"{name}_auc": area_over_steps(steps), f"{name}_final": steps[-1]}
+    return {column: row[column] for column in AUTOPET_COLUMNS}
 
 
 def class_boxes(ground_truth: Labels, draws: np.random.RandomState) -> list[dict[str, int]]:

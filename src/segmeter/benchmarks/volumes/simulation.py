@@ -10,6 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, timed_encode
+from segmeter.benchmarks.starts import starts_of
 from segmeter.benchmarks.volumes.fitting import fitting, repeats, takes_none
 from segmeter.benchmarks.volumes.paper import table_of
 from segmeter.core import catalogue
@@ -17,14 +18,17 @@ from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
+from segmeter.core.lockstep import SimulatedSession, Start, Trajectory, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
+from segmeter.core.models import EncodedScene, Model, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
+from segmeter.measures.challenges import lesion_scores
+from segmeter.measures.correction import added_path_mm
 from segmeter.measures.objects import dice
 from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
+from segmeter.users.volumes.autopet_clicks import AutopetUser
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
@@ -43,11 +47,20 @@ def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         seen = in_protocol(encoded, protocol)
         draws = plan.options["draws"]
         drawn = [(one, user) for user in users for one in repeats(user, protocol, draws)]
-        records = _simulated(scene, seen, [one for one, _ in drawn], protocol, plan)
-        told = {one.name: _prompter_columns(user) for one, user in drawn}
+        sessions = [
+            SimulatedSession(target, one, protocol, start=start)
+            for one, _ in drawn
+            for target, starts in zip(scene.targets, starts_of(scene, plan, model), strict=True)
+            for start in starts
+        ]
+        judge = judge_by(plan.measures, scene.spacing_mm, plan.options)
+        records = simulate(scene, seen, sessions, plan.rounds, judge, seed=plan.seed)
+        told = {one.name: user for one, user in drawn}
         shown = _shown(scene, seen)
-        found = _rows(scene, records, seconds_encode, plan.keep_masks)
-        made = [row | shown | told[row["user"]] for row in found]
+        made = [
+            row | shown | _prompter_columns(told[one.user.name], one.start)
+            for one, row in _rows(scene, records, seconds_encode, plan)
+        ]
         rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made
     return rows
 
@@ -60,14 +73,14 @@ def _shown(scene: Volume, encoded: EncodedScene) -> Row:
     return {"modality": modality, "window_low": low, "window_high": high}
 
 
-def _prompter_columns(user: User) -> Row:
+def _prompter_columns(user: User, start: Start | None) -> Row:
     """The user that all draws are of, with its name and table in the paper."""
-    label, table = user.name, 0
+    label, table, source = user.name, 0, f" from {start.source}" if start else ""
     if isinstance(user, Prompter | Refiner):
-        label, table = user.label, table_of(user)
+        label, table = user.label, 0 if start else table_of(user)
     count = user.paper_interactions if isinstance(user, CountsEffort) else ""
     columns = ("prompter", "prompter_label", "paper_table", "paper_interactions")
-    return dict(zip(columns, (user.name, label, table, count), strict=True))
+    return dict(zip(columns, (user.name + source, label + source, table, count), strict=True))
 
 
 def _told_lost(
@@ -82,38 +95,42 @@ def _told_lost(
         yield row | {"prompts_outside_input": count, "target_vanished": gone}
 
 
-def _simulated(
-    scene: Volume, seen: EncodedScene, users: Sequence[User], protocol: ProtocolName, plan: Plan
-) -> list[Trajectory]:
-    simulated_sessions = [
-        SimulatedSession(target, user, protocol) for user in users for target in scene.targets
-    ]
-    judge = judge_by(plan.measures, scene.spacing_mm, plan.options)
-    return simulate(scene, seen, simulated_sessions, plan.rounds, judge, seed=plan.seed)
-
-
 def _rows(
-    scene: Volume, records: Sequence[Trajectory], seconds_encode: float, keep_masks: bool
-) -> Iterator[Row]:
+    scene: Volume, records: Sequence[Trajectory], seconds_encode: float, plan: Plan
+) -> Iterator[tuple[SimulatedSession, Row]]:
     matched = _matched(records)
     voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
+    outlines = {
+        t.id: added_path_mm(t.mask, Mask.empty(scene.shape), scene.spacing_mm or (1.0, 1.0, 1.0))
+        for t in (scene.targets if "added-path" in plan.measures else ())
+    }
     for record in records:
         simulated = record.simulated
         spent = _efforts(record)
-        rows = rows_of(scene, record, seconds_encode, keep_masks)
+        rows = rows_of(scene, record, seconds_encode, plan.keep_masks)
         for row, made, work in zip(rows, record.rounds, spent, strict=True):
-            yield row | {
+            more: Row = {
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
+                "outline_mm": outlines.get(simulated.target.id),
                 "predicted_ml": made.mask.area * voxel_ml,
                 "interactions": float(work.interactions),
                 "degrees_of_freedom": float(work.degrees_of_freedom),
                 **{f"effort_{name}": float(count) for name, count in asdict(work).items()},
-                "case_dice_published": matched[
-                    simulated.user.name, simulated.target.label, made.number
-                ],
+                "case_dice_published": matched[simulated.name, simulated.target.label, made.number],
             }
+            yield simulated, row | more | _lesions(scene, simulated, made.mask)
+
+
+def _lesions(scene: Volume, simulated: SimulatedSession, mask: Mask) -> Row:
+    """Columns of autoPET's scores, for the users of that challenge."""
+    if not isinstance(simulated.user, AutopetUser):
+        return {}
+    spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
+    bits = (simulated.target.mask.dense(), mask.dense())
+    found = lesion_scores(*bits, spacing, simulated.protocol)
+    return {"fpv_ml": found.fpv, "fnv_ml": found.fnv}
 
 
 def _efforts(record: Trajectory) -> list[Effort]:
@@ -136,7 +153,7 @@ def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]
     for record in records:
         simulated = record.simulated
         for made in record.rounds:
-            key = (simulated.user.name, simulated.target.label, made.number)
+            key = (simulated.name, simulated.target.label, made.number)
             ground_truths, predictions = groups.setdefault(key, ([], []))
             ground_truths.append(simulated.target.mask)
             predictions.append(made.mask)

@@ -10,7 +10,7 @@ many interactions for it, and the seconds of drawing it by hand on top of those 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,15 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.tables import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
-from segmeter.stats.effort import CostModel, area_to, effort_to, never_reached, quality_at
+from segmeter.stats.comparisons import Paired, flip_tests
+from segmeter.stats.effort import (
+    CostModel,
+    area_to,
+    effort_to,
+    never_reached,
+    quality_at,
+    seconds_with_touch_up,
+)
 from segmeter.stats.goals import Goal
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
@@ -32,11 +40,12 @@ from segmeter.stats.statistics import Better, Statistic
 BUDGETS = (5, 10, 20, 50)
 GOALS = (80.0, 90.0)
 FEWEST = 5
-"""Patients or scans that an interval needs. From ten on it is a bootstrap; below, where resamples
-hold the true mean in 52 (two) to 92 % (five), Student's t (docs/statistics.md)."""
+"""Patients or scans that an interval needs. From fifteen on it is a bootstrap; below, where
+resamples hold the true mean in 52 (two) to 92 % (five), Student's t with one degree of freedom
+less than usual, because Dice is skewed (docs/statistics.md)."""
 FEWEST_PAIRS = 6
 """Patients that a difference needs: exchanging the models in five cannot reach p = 0.05."""
-_RESAMPLED = 10
+_RESAMPLED = 15
 AREA = 50
 _CHALLENGE_USER = "cvpr25-clicks"
 _PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
@@ -64,7 +73,11 @@ class VolumeSessions(Group):
     volume_ml: Floats
     predicted_ml: Floats
     by_hand: Floats
+    waited: Floats
     repeats: tuple[VolumeSessions, ...] = ()
+    start: Floats | None = None
+    outline_mm: Floats | None = None
+    cost: CostModel = field(default_factory=CostModel)
 
     @property
     def rounds(self) -> int:
@@ -75,13 +88,20 @@ class VolumeSessions(Group):
         """Whether the user clicks as the CVPR 2025 challenge does, which has its own scores."""
         return self.user.partition("?")[0] == _CHALLENGE_USER
 
+    def unless_met(self, goal: float, values: Floats, at_start: float = 0.0) -> Floats:
+        """Values of objects, `at_start` where the starting mask has the Dice of the goal."""
+        if self.start is None:
+            return values
+        return np.where(2 * self.start / (1 + self.start) >= goal / 100, at_start, values)
+
 
 def groups(run: Results) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
     others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
-    columns += ["volume_ml", "predicted_ml", "target_slices"]
+    columns += ["volume_ml", "predicted_ml", "target_slices", "seconds_predict"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
+    columns += ["start_mask_iou", "outline_mm"]
     found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
@@ -95,6 +115,7 @@ def prompters(run: Results) -> dict[str, str]:
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
     prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
+    start, outlines = (tables.table(c)[:, 0] for c in ("start_mask_iou", "outline_mm"))
     return VolumeSessions(
         *tables.key,
         tables.keys,
@@ -113,6 +134,10 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
         tables.table("volume_ml"),
         tables.table("predicted_ml"),
         cost.by_hand * np.nan_to_num(tables.table("target_slices")[:, 0], nan=1.0),
+        tables.table("seconds_predict", 0.0),
+        start=None if np.isnan(start).any() else start,
+        outline_mm=None if np.isnan(outlines).any() else outlines,
+        cost=cost,
     )
 
 
@@ -136,18 +161,19 @@ def _lacking(run: Results, column: str) -> bool:
     return bool(found.num_rows)
 
 
-def per_case(group: VolumeSessions, values: Floats) -> tuple[Floats, list[str]]:
-    """The mean of each case, and the patient that each case is of.
+def per_case(
+    group: VolumeSessions, values: Floats, known: Bits | None = None
+) -> tuple[Floats, list[str]]:
+    """The mean of each case over its `known` objects, and the patient that each case is of.
 
     A case with several classes counts each class once, whatever number of instances it has.
     """
     found: dict[str, dict[str, list[float]]] = {}
     patients: dict[str, str] = {}
-    for (scene, _), patient, label, value in zip(
-        group.keys, group.clusters, group.labels, values, strict=True
-    ):
-        found.setdefault(scene, {}).setdefault(label, []).append(float(value))
-        patients[scene] = patient
+    for i, (scene, _) in enumerate(group.keys):
+        if known is None or known[i]:
+            found.setdefault(scene, {}).setdefault(group.labels[i], []).append(float(values[i]))
+            patients[scene] = group.clusters[i]
     means = [np.mean([np.mean(v) for v in by_label.values()]) for by_label in found.values()]
     return np.array(means), [patients[scene] for scene in found]
 
@@ -157,24 +183,52 @@ def _mean_over_cases(group: VolumeSessions, values: Floats) -> Interval | None:
     if np.isnan(values).all():
         return None
     means, patients = per_case(group, values)
-    many = len(set(patients))
-    if many < FEWEST or not np.isfinite(means).all():
+    if len(set(patients)) < FEWEST or not np.isfinite(means).all():
         return _alone(float(np.mean(means)))
-    if many < _RESAMPLED:
+    return limits_of(means, patients, group.dataset)
+
+
+def limits_of(means: Floats, patients: Sequence[str], seed: object = 0) -> Interval:
+    """The mean of cases with 95 % limits by patients, of whom there are at least five."""
+    if len(set(patients)) < _RESAMPLED:
         return _student(means, patients)
-    return Resampling(patients, seed=group.dataset).interval(means)
+    return Resampling(patients, seed=seed).interval(means)
+
+
+def _paired(
+    first: VolumeSessions, second: VolumeSessions, values: Callable[[VolumeSessions], Floats]
+) -> Paired | None:
+    """First minus second on the objects of both, averaged as each is; limits from six patients."""
+    theirs = dict(zip(second.keys, values(second), strict=True))
+    gaps = values(first) - np.array([theirs.get(key, np.nan) for key in first.keys])
+    known = np.isfinite(gaps)
+    if not known.any():
+        return None
+    means, patients = per_case(first, gaps, known)
+    many, objects = len(set(patients)), int(known.sum())
+    if many < FEWEST_PAIRS:
+        return Paired(_alone(float(means.mean())), 1.0, objects, many)
+    sums = Resampling(patients, resamples=1).sums(means)
+    p = float(flip_tests(sums, seed=first.dataset)[0])
+    return Paired(limits_of(means, patients, first.dataset), p, objects, many)
 
 
 def _student(means: Floats, patients: Sequence[str]) -> Interval:
-    """The mean with limits by Student's t over patients, who may have several cases."""
+    """The mean with limits by Student's t and the jackknife over patients.
+
+    Degrees of freedom follow from the effective number of patients, which is smaller where some
+    have more cases than others.
+    """
     from scipy import special
 
     names = list(dict.fromkeys(patients))
     mean, count = float(means.mean()), len(names)
-    away = np.zeros(count)
-    np.add.at(away, [names.index(p) for p in patients], means - mean)
-    error = np.sqrt(count / (count - 1) * (away**2).sum()) / len(means)
-    reach = float(special.stdtrit(count - 1, 0.975) * error)
+    own = np.array([[p == name for p in patients] for name in names], dtype=float)
+    sizes = own.sum(axis=1)
+    left = (means.sum() - own @ means) / (len(means) - sizes)
+    error = np.sqrt((count - 1) / count * ((left - mean) ** 2).sum())
+    effective = len(means) ** 2 / (sizes**2).sum()
+    reach = float(special.stdtrit(max(1.0, effective - 2), 0.975) * error)
     return Interval(mean, mean - reach, mean + reach)
 
 
@@ -250,6 +304,7 @@ def _mean(
     return Statistic(
         name, title, unit, digits, better, percent, of_repeats, interval,
         of=VolumeSessions, tested="yes" if tested else "on request", effort=effort,
+        pair=lambda first, second: _paired(first, second, of_repeats),
     )  # fmt: skip
 
 
@@ -310,7 +365,8 @@ def effort_until(goal: float) -> Statistic:
 
     def values(group: VolumeSessions) -> Floats:
         spent = effort_to(group.dice, group.interactions, goal / 100)
-        return np.where(never_reached(group.dice, goal / 100), np.inf, spent)
+        spent = np.where(never_reached(group.dice, goal / 100), np.inf, spent)
+        return group.unless_met(goal, spent)
 
     return _mean(
         f"effort-to-{goal:g}", f"to {goal:g} %", "interactions, median", values, interval=_median
@@ -318,11 +374,20 @@ def effort_until(goal: float) -> Statistic:
 
 
 def seconds_until(goal: float) -> Statistic:
-    """A person's seconds until a Dice is reached; with drawing by hand where it never is."""
+    """A person's seconds until a Dice is reached; with drawing by hand where it never is.
+
+    Where `added-path` was measured, masks are corrected by hand as soon as that is cheaper.
+    """
 
     def values(group: VolumeSessions) -> Floats:
         spent = effort_to(group.dice, group.seconds, goal / 100)
-        return spent + np.where(never_reached(group.dice, goal / 100), group.by_hand, 0.0)
+        spent = spent + np.where(never_reached(group.dice, goal / 100), group.by_hand, 0.0)
+        if group.outline_mm is not None and "added-path" in group.others:
+            spent, _ = seconds_with_touch_up(
+                group.cost, group.dice, group.seconds, goal / 100, group.others["added-path"],
+                group.outline_mm, group.by_hand,
+            )  # fmt: skip
+        return group.unless_met(goal, spent, group.cost.per_object)
 
     return _mean(f"seconds-to-{goal:g}", f"to {goal:g} %", "seconds, by hand if never", values, 0)
 
@@ -332,7 +397,8 @@ def never(goal: float) -> Statistic:
 
     def flags(group: VolumeSessions) -> list[Floats]:
         each = group.repeats or (group,)
-        return [never_reached(one.dice, goal / 100).astype(float) for one in each]
+        missed = (never_reached(one.dice, goal / 100).astype(float) for one in each)
+        return [one.unless_met(goal, m) for one, m in zip(each, missed, strict=True)]
 
     def interval(group: VolumeSessions, _: Floats) -> Interval:
         found = flags(group)

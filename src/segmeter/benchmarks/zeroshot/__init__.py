@@ -10,7 +10,6 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
 __all__ = [
-    "CITATION",
     "NOT_REPRODUCIBLE",
     "OWN_RULES",
     "named",
@@ -18,8 +17,6 @@ __all__ = [
     "with_default",
     "with_own_rules",
 ]
-
-CITATION = "Kirillov et al. Segment anything. ICCV, 2023"
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "

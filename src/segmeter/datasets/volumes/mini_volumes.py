@@ -31,8 +31,7 @@ _CARD = DatasetCard(
     name="mini-volumes",
     summary="3 MR cut-outs with the two halves of a hippocampus, from the decathlon",
     licence="CC BY-SA 4.0, the data only (mini_volumes.LICENCE.txt says what was changed)",
-    citation="Antonelli et al. The Medical Segmentation Decathlon. Nature Communications 13, 2022; "
-    "Simpson et al. arXiv:1902.09063",
+    citation="antonelli2022, simpson2019",
     targets=6,
     homepage="http://medicaldecathlon.com",
     notes="Comes with segmeter; nothing to get. Three of the decathlon's hippocampus cases, labels "
@@ -50,6 +49,7 @@ class MiniVolume(Volume):
 
     def __init__(self, record: _Record) -> None:
         self.grid = record.grid
+        self.slice_numbers = self.grid.slice_numbers
         header = self.grid.header()
         super().__init__(_CARD.name, record.id, record.voxels, record.targets, header=header)
 

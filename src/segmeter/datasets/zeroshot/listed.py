@@ -15,10 +15,10 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
+from segmeter.core.scenes import DatasetCard, Pixels, Target
 from segmeter.core.seeds import generator
-from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
-from segmeter.datasets.places import digest, known
+from segmeter.datasets.image_files import image_size, read_bytes
+from segmeter.datasets.places import ImageSet, digest
 
 LARGE, ABOUT = 15_000, 10_000
 
@@ -116,13 +116,13 @@ class Selection:
                 raise BadInput(f"'{name}' is a whole number of pixels, not {value!r}")
 
 
-class Listed:
+class Listed(ImageSet):
     """A data set made of items, in the order of their names. Empty masks are passed over."""
 
     def __init__(
         self, card: DatasetCard, items: Mapping[str, Item], selection: Selection | None = None
     ) -> None:
-        self._card = card
+        self._card, self.name = card, card.name
         self._selection = selection or Selection()
         self._items = _in_split(card.name, items, self._selection.split)
         if not self._items:
@@ -139,17 +139,6 @@ class Listed:
     def scenes(self) -> Sequence[str]:
         return list(self._items) if self._selection.sample is None else self._sampled
 
-    def load(self, scene: str) -> Scene:
-        known(self._card.name, scene, self._items)
-        item = self._items[scene]
-        return Image(
-            self._card.name,
-            scene,
-            lambda: self._pixels(item),
-            lambda: self._targets(item),
-            file_name=item.image.name,
-        )
-
     def fingerprint(self) -> str:
         files = [f for item in self._items.values() for f in (item.image, *item.files)]
         return digest(dict.fromkeys(files))
@@ -162,10 +151,14 @@ class Listed:
     @cached_property
     def _counts(self) -> dict[str, int]:
         """How many masks each image has; every file of masks is read once for it."""
-        return {name: len(self._targets(item)) for name, item in self._items.items()}
+        return {name: len(self._targets(name)) for name in self._items}
 
-    def _pixels(self, item: Item) -> Pixels:
-        pixels = read_rgb(item.image)
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        return {name: item.image for name, item in self._items.items()}
+
+    def _pixels(self, image: Path) -> Pixels:
+        pixels = super()._pixels(image)
         size = _reduced(pixels.shape[:2], self._selection.most_side)
         if size == pixels.shape[:2]:
             return pixels
@@ -173,7 +166,8 @@ class Listed:
 
         return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
 
-    def _targets(self, item: Item) -> list[Target]:
+    def _targets(self, scene: str) -> list[Target]:
+        item = self._items[scene]
         size = image_size(item.image)
         found = []
         for named in item.masks(size):

@@ -95,6 +95,7 @@ class ClickNet:
 
 _CITATION = "Sofiiuk et al., ICIP 2022, arXiv:2102.06583"
 _CLICKS = frozenset({"click", "differentiable"})
+_WITH_MASK = _CLICKS | {"mask"}  # the channel of the previous mask takes one to start from
 
 
 def ritm_settings(
@@ -135,13 +136,14 @@ def _register_ritm(card: ModelCard, shape: Ritm, summary: str) -> None:
 def _ritm_card(name: str, shape: Ritm) -> ModelCard:
     wide = f"HRNet-{shape.width}{'s' if shape.small else ''} + OCR-{shape.ocr_width}"
     how = "previous mask as input" if shape.with_previous else "without the previous mask"
-    return ModelCard(name, f"RITM, {wide}, {how}", _CLICKS, "MIT", _CITATION, family="ritm")
+    takes = _WITH_MASK if shape.with_previous else _CLICKS
+    return ModelCard(name, f"RITM, {wide}, {how}", takes, "MIT", _CITATION, family="ritm")
 
 
 _EISEG = ModelCard(
     "eiseg-hrnet18-ocr64",
     "EISeg's network of RITM's design, HRNet-18 + OCR-64, trained on COCO+LVIS",
-    _CLICKS,
+    _WITH_MASK,
     "Apache-2.0",
     "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
     family="ritm",
@@ -180,7 +182,7 @@ def _register_simpleclick(name: str, shape: SimpleClick) -> None:
         card = ModelCard(
             name,
             what,
-            frozenset({"click", "differentiable"}),
+            _WITH_MASK,
             "MIT",
             "Liu et al., ICCV 2023, arXiv:2210.11006",
             family="simpleclick",

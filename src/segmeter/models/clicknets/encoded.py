@@ -17,7 +17,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Click, MaskHint, Prompt
 from segmeter.core.scenes import Scene
 from segmeter.models.clicknets.zoom import (
     Spot,
@@ -97,6 +97,7 @@ class ClickNetEncodedScene:
             sessions = [self.session(request) for request in requests]
             maps = self._probabilities(sessions)
             sessions, maps = self._encode_again(sessions, maps)
+            maps = [m if s.spots else s.previous for s, m in zip(sessions, maps, strict=True)]
         return [
             ClickNetPrediction(State(found, session.box), self.settings.threshold)
             for session, found in zip(sessions, maps, strict=True)
@@ -104,7 +105,7 @@ class ClickNetEncodedScene:
 
     def session(self, request: Request) -> Session:
         """The network's input for a request."""
-        state = request.state if request.state is not None else State(self._nothing())
+        state = request.state if request.state is not None else self._start(request.prompts)
         spots = _spots(request.prompts, self.name)
         frame, box = self.settings.zoom.frame(spots, state.probabilities, state.box)
         return Session(spots, state.probabilities, frame, box)
@@ -159,8 +160,14 @@ class ClickNetEncodedScene:
             maps[i] = found
         return sessions, maps
 
-    def _nothing(self) -> Tensor:
-        return self.image.new_zeros(self.image.shape[1:])
+    def _start(self, prompts: Sequence[Prompt]) -> State:
+        """The state before the first answer: nothing, or the mask to start from."""
+        given = [p.mask for p in prompts if isinstance(p, MaskHint)]
+        if not given:
+            return State(self.image.new_zeros(self.image.shape[1:]))
+        if not self.network.with_previous:
+            raise BadInput(f"{self.name}: this network has no input for a mask; give clicks")
+        return State(self.image.new_tensor(given[-1].dense()))
 
 
 def batches(sessions: Sequence[Session]) -> list[list[int]]:
@@ -178,9 +185,11 @@ def batches(sessions: Sequence[Session]) -> list[list[int]]:
 def _spots(prompts: Sequence[Prompt], name: str) -> tuple[Spot, ...]:
     spots: list[Spot] = []
     for prompt in prompts:
+        if isinstance(prompt, MaskHint):
+            continue
         if not isinstance(prompt, Click):
             kind = type(prompt).__name__.lower()
-            raise BadInput(f"{name}: a click network takes clicks only, not a {kind}")
+            raise BadInput(f"{name}: a click network takes clicks and a mask, not a {kind}")
         spots.append((float(prompt.point[0]), float(prompt.point[1]), prompt.positive))
     return tuple(spots)
 

@@ -82,7 +82,7 @@ class NnInteractive:
             summary=_SUMMARY,
             abilities=frozenset({"click", "box", "scribble", "mask", "volume"}),
             licence="package Apache-2.0, official checkpoint CC BY-NC-SA 4.0",
-            citation="Isensee et al. nnInteractive: redefining 3D promptable segmentation. 2025",
+            citation="isensee2025",
             family=_NAME,
             fingerprint=weight_files.fingerprint(self._checkpoint)[:16],
         )

@@ -325,7 +325,7 @@ def _card(name: str) -> ModelCard:
         summary=_SUMMARIES[name],
         abilities=frozenset({"click", "scribble", "volume"}),
         licence="Apache-2.0",
-        citation="Wang et al. SAM-Med3D. arXiv:2310.15161, 2023",
+        citation="wang2023",
         family="sam-med3d",
     )
 

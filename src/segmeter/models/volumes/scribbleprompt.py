@@ -38,8 +38,7 @@ _CARD = ModelCard(
     summary=_SUMMARY,
     abilities=frozenset({"click", "box", "scribble", "mask"}),
     licence="Apache-2.0",
-    citation="Wong et al. ScribblePrompt: fast and flexible interactive segmentation for"
-    " any biomedical image. ECCV 2024",
+    citation="wong2024",
     family=_NAME,
 )
 

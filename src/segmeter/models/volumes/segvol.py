@@ -40,8 +40,7 @@ _CARD = ModelCard(
     summary=_SUMMARY,
     abilities=frozenset({"click", "box", "scribble", "volume"}),
     licence="MIT",
-    citation="Du et al. SegVol: universal and interactive volumetric medical image"
-    " segmentation. NeurIPS 2024",
+    citation="du2024",
     family=_NAME,
 )
 

@@ -26,7 +26,7 @@ from segmeter.core.capabilities import (
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
-from segmeter.core.prompts import Prompt
+from segmeter.core.prompts import MaskHint, Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
 from segmeter.models.volumes.preparation import Heard, PreparedSlices, Values, prepared
 from segmeter.models.volumes.slices import (
@@ -315,6 +315,8 @@ class SliceEncodedScene:
             for z, flat in flattened(prompt):
                 by_slice.setdefault(z, []).append(flat)
         kept = state.called if self.protocol == "published" else state.inner.keys()
+        if not _only_masks(request.prompts):
+            by_slice = {z: own for z, own in by_slice.items() if not _only_masks(own)}
         for z, prompts in sorted(by_slice.items()):
             inner = state.inner.get(z) if z in kept else None
             yield SliceRequest(z, tuple(prompts), inner)
@@ -441,7 +443,17 @@ def _on_gpu(device: str) -> bool:
 
 
 def _state(request: Request) -> SliceState:
-    return request.state if isinstance(request.state, SliceState) else SliceState()
+    """The state of a request; at first the mask to start from, which slices keep until prompted."""
+    if isinstance(request.state, SliceState):
+        return request.state
+    masks = [flattened(p) for p in request.prompts if isinstance(p, MaskHint)]
+    if not masks or _only_masks(request.prompts):
+        return SliceState()
+    return SliceState({z: p.mask for z, p in masks[-1] if isinstance(p, MaskHint)})
+
+
+def _only_masks(prompts: Sequence[Prompt]) -> bool:
+    return all(isinstance(prompt, MaskHint) for prompt in prompts)
 
 
 def _parts(slices: Sequence[int], together: int) -> Iterator[Sequence[int]]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from segmeter.core import catalogue
+from segmeter.core.capabilities import CountsEffort, capable
 from segmeter.core.connected_components import components
+from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.models import ProtocolName
+from segmeter.core.prompts import Click, Prompt, Prompts
+from segmeter.core.scenes import Target, Volume
+from segmeter.core.users import Observation
 
 Voxels = list[tuple[int, ...]]
 _HOT_PERCENT = 99.75
@@ -62,6 +70,46 @@ def autopet_clicks(
     if any(lesions[voxel] for voxel in background):
         raise BadInput("a background click is on a lesion, where the challenge's script stops")
     return AutopetClicks(tumor, background)
+
+
+@catalogue.users.add(
+    "autopet-clicks", summary="volumes: clicks on lesions and hot background, as in autoPET IV"
+)
+@dataclass(frozen=True, slots=True)
+@capable(CountsEffort)
+class AutopetUser:
+    """The protocol of autoPET IV: each round gives one more click of either kind.
+
+    All clicks are drawn beforehand, whatever the model answers. The volume shown is the PET;
+    with `background=false` only lesions are clicked, as in its task on CT.
+    """
+
+    background: bool = True
+    paper_interactions: ClassVar[str] = "2/2"
+    label: ClassVar[str] = "autoPET IV"
+    whole: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "autopet-clicks" if self.background else "autopet-clicks?background=false"
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        scene, target = observation.scene, observation.target
+        if not isinstance(scene, Volume):
+            raise BadInput(f"{scene.name} is an image; autoPET's clicks need a volume")
+        pet = np.asarray(scene.voxels, float).T if self.background else None
+        found = autopet_clicks(target.mask.dense().T, pet, protocol=observation.protocol)
+        at = slice(observation.round - 1, observation.round)
+        return [
+            Click(voxel[::-1], positive)
+            for voxels, positive in ((found.tumor, True), (found.background, False))
+            for voxel in voxels[at]
+        ]
+
+    def effort(
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        return Effort(points=len(prompts))
 
 
 def _clicks(

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import CITATION, with_own_rules
+from segmeter.benchmarks.zeroshot import with_own_rules
 from segmeter.benchmarks.zeroshot.boxes.sources import (
     GROUND_TRUTH,
     boxes_for,
@@ -67,7 +67,7 @@ class Boxes(Declared):
     )  # fmt: skip
     schema: ClassVar[Schema] = BOX_ROWS
     split_by: ClassVar[tuple[str, ...]] = ("object-iou",)
-    citations: ClassVar[Mapping[str, str]] = {"benchmark boxes": CITATION}
+    citations: ClassVar[Mapping[str, str]] = {"benchmark boxes": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
         if plan.users:

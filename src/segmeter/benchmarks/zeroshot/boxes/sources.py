@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from segmeter.benchmarks.starts import folder_of, made_near
 from segmeter.core import catalogue
-from segmeter.core.capabilities import WithWeights
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import DetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
@@ -72,7 +72,7 @@ def boxes_for(
         check_detections(_skeleton(ground_truth), mine, "bbox", classes=False)
         return [Boxed(_sides(r), int(r["category_id"]), float(r["score"])) for r in mine]
     _refuse_other_classes(source, scene, ground_truth)
-    found = _detector(source, _folder_near(near)).detect(scene.pixels)
+    found = _detector(source, folder_of(near)).detect(scene.pixels)
     return [Boxed(d.xywh, d.category, d.score) for d in found]
 
 
@@ -138,19 +138,9 @@ def _read(source: str) -> bytes:
         raise BadInput(f"'{source}' cannot be read: {error.strerror}") from error
 
 
-def _folder_near(model: object) -> str | None:
-    path = model.weights_path if isinstance(model, WithWeights) else None
-    return str(Path(path).parent) if path else None
-
-
 @lru_cache(maxsize=2)
 def _detector(source: str, near: str | None) -> Detector:
-    try:
-        made: Detector = catalogue.detectors.make(source)
-    except NotFound as error:
-        if near is None or "no weights" not in str(error):
-            raise
-        made = catalogue.detectors.make(source, weights=near)
+    made: Detector = made_near(catalogue.detectors, source, near)
     return made
 
 

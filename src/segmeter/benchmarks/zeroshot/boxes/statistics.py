@@ -26,15 +26,12 @@ from segmeter.core.tables import load_tables
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
     Kind,
-    coco_scores,
-    lvis_scores,
-    size_ranges,
-)
-from segmeter.measures.matched_detections import (
     Rules,
     cells,
+    evaluator_scores,
     matched_scores,
     resampled_scores,
+    size_ranges,
 )
 from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.comparisons import Paired
@@ -249,13 +246,12 @@ def _precision(found: Detections, protocol: ProtocolName) -> dict[str, Interval]
 
 
 def _values(group: Detections, kind: Kind, protocol: ProtocolName) -> dict[str, float]:
-    """By the library for masks and boxes, by our matching for boundaries."""
-    if kind == "boundary":
-        found = matched_scores(group.cells(kind), group.rules(kind), protocol)
-        return {name: value for name, value in found.items() if name.startswith("ap")}
-    if group.federated:
-        return lvis_scores(group.ground_truth, group.found, kind, protocol)
-    return coco_scores(group.ground_truth, group.found, kind, protocol)
+    """All that the evaluator prints of masks and boxes; AP of boundaries."""
+    made, rules = group.cells(kind), group.rules(kind)
+    if kind != "boundary":
+        return evaluator_scores(made, rules, group.ground_truth, protocol)
+    found = matched_scores(made, rules, protocol)
+    return {name: value for name, value in found.items() if name.startswith("ap")}
 
 
 def _limits(drawn: Floats | None) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import CITATION
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
@@ -62,7 +61,7 @@ class Edges(Declared):
         RunOption("baselines", bool, True, "Whether classical edge detectors are run too."),
     )
     schema: ClassVar[Schema] = EDGE_ROWS
-    citations: ClassVar[Mapping[str, str]] = {"benchmark edges": CITATION}
+    citations: ClassVar[Mapping[str, str]] = {"benchmark edges": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
         options = self.options_of(plan)

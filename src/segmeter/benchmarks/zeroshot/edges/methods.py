@@ -75,7 +75,7 @@ class AutomaticEdges:
             summary=f"edges of automatic masks of {under.name}",
             abilities=frozenset({"automatic"}),
             licence=under.licence,
-            citation="Kirillov et al. Segment anything. ICCV 2023, supplement E.2",
+            citation="kirillov2023",
             family=under.family,
             fingerprint=under.fingerprint,
         )
@@ -133,7 +133,7 @@ class Canny:
         "canny-edges",
         "gradient of the smoothed image, Canny's crests",
         frozenset({"automatic"}),
-        citation="Canny. A computational approach to edge detection. IEEE TPAMI 8(6), 1986",
+        citation="canny1986",
         family="classical",
     )
 
@@ -157,7 +157,7 @@ class Sobel:
         "sobel-edges",
         "Sobel's filters on the image as it is",
         frozenset({"automatic"}),
-        citation="Sobel, Feldman. A 3 x 3 isotropic gradient operator. 1968",
+        citation="sobel1968",
         family="classical",
     )
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import rows_of, simulate_all
-from segmeter.benchmarks.zeroshot import CITATION, named, told, with_own_rules
+from segmeter.benchmarks.zeroshot import named, told, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -46,7 +46,7 @@ class Points(Declared):
         RunOption("baseline", str, "", "The model others are compared with; empty for the first."),
     )
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
-    citations: ClassVar[Mapping[str, str]] = {"benchmark points": CITATION}
+    citations: ClassVar[Mapping[str, str]] = {"benchmark points": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.zeroshot import CITATION, with_default
+from segmeter.benchmarks.zeroshot import with_default
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
@@ -67,7 +67,7 @@ class Proposals(Declared):
                   choices=get_args(Output)),
     )  # fmt: skip
     schema: ClassVar[Schema] = PROPOSAL_ROWS
-    citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": CITATION}
+    citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
         segmenters = tuple(with_default(s, "resize", "pillow") for s in plan.segmenters)

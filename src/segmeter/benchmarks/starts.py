@@ -1,0 +1,208 @@
+"""Starts: sessions that correct a mask instead of creating one, next to those from nothing.
+
+`--start` names the masks: a folder of label maps (last year's annotation, nnU-Net's output), a
+COCO results file, a method, or a model whose automatic masks are taken. Masks and objects are
+paired one to one with the largest total IoU, within classes where both have them; an object
+without a partner starts from nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Group, RunOption
+from segmeter.core.capabilities import WithWeights
+from segmeter.core.catalogue import Registry, Spec
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.lockstep import Start
+from segmeter.core.masks import Mask
+from segmeter.core.models import Segmentation
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene, Target, Volume
+from segmeter.core.sections import Cell, Column, Section, Table, Value
+from segmeter.datasets.label_files import Predictions
+from segmeter.stats.comparisons import difference
+from segmeter.stats.intervals import Floats
+from segmeter.stats.statistics import Statistic, resampling
+
+Made = TypeVar("Made")
+
+OPTIONS = (
+    RunOption("start", str, None, "Also start from masks: a folder of label maps, a COCO results "
+              "file, a method, or a model (its automatic masks)."),
+    RunOption("start_digest", str, None),
+)  # fmt: skip
+_FOUND: OrderedDict[tuple[str, str, str], list[Start]] = OrderedDict()
+_MOST_SCENES = 256  # whose starting masks are remembered, for other models
+
+
+def with_start(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a plan with a checked `start`: files with their digest, others by full name."""
+    source = options.get("start")
+    if source is None:
+        return dict(options)
+    path = Path(str(source))
+    if path.exists():
+        digest = Predictions(path).card.fingerprint
+        return {**options, "start": str(path.resolve()), "start_digest": digest}
+    name = Spec.parse(str(source)).name
+    if name in catalogue.models.names():
+        source = f"automatic?model={source}"
+    elif name not in catalogue.methods.names():
+        raise NotFound(f"--start '{source}' is no folder, results file, method or model")
+    catalogue.methods.check(str(source))
+    return {**options, "start": str(source)}
+
+
+def starts_of(scene: Scene, plan: Plan, model: object) -> list[list[Start | None]]:
+    """How the sessions of each target start: from nothing, and from its mask where one is given."""
+    source = plan.options.get("start")
+    if source is None:
+        return [[None] for _ in scene.targets]
+    key = (source, plan.options.get("start_digest", ""), scene.name)
+    if key not in _FOUND:
+        _FOUND[key] = _starts(scene, source, folder_of(model))
+        if len(_FOUND) > _MOST_SCENES:
+            _FOUND.popitem(last=False)
+    return [[None, start] for start in _FOUND[key]]
+
+
+def _starts(scene: Scene, source: str, near: str | None) -> list[Start]:
+    classes: Sequence[str] = ()
+    if Path(source).exists():
+        name = Path(source).stem
+        try:
+            found = _predictions(source).encode(scene)
+            masks, classes = found.masks, found.classes
+        except NotFound:  # this scene has no file: its objects have no partner
+            masks = ()
+    elif isinstance(scene, Volume):
+        raise BadInput(f"{scene.name}: '{source}' segments images; start from a folder of masks")
+    else:
+        spec = Spec.parse(source)
+        name = str(spec.options.get("model", spec.name)).partition("?")[0]
+        masks = _regions(_method(source, near).segment(scene), source)
+    return [Start(mask, name) for mask in paired(scene.targets, masks, classes)]
+
+
+def _regions(found: Segmentation, source: str) -> tuple[Mask, ...]:
+    if found.proposals is not None:
+        return found.proposals
+    if found.labels is None:
+        raise BadInput(f"--start '{source}' gives no masks; name a method that gives some")
+    labels = found.labels
+    return tuple(Mask.of(labels == value) for value in np.unique(labels))
+
+
+def paired(
+    targets: Sequence[Target], masks: Sequence[Mask], classes: Sequence[str] = ()
+) -> list[Mask]:
+    """The mask of each target, one to one with the largest total IoU; empty without a partner.
+
+    `classes` are those of the masks; a mask of another class is no partner.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    named = classes or [""] * len(masks)
+    iou = np.array([
+        [0.0 if c and t.label and c != t.label else _iou(t.mask, m)
+         for m, c in zip(masks, named, strict=True)]
+        for t in targets
+    ]).reshape(len(targets), len(masks))  # fmt: skip
+    rows, columns = linear_sum_assignment(-iou)
+    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+    partner = {i: masks[k] for i, k in pairs if iou[i, k] > 0}
+    return [partner.get(i, Mask.empty(target.mask.shape)) for i, target in enumerate(targets)]
+
+
+def _iou(one: Mask, other: Mask) -> float:
+    shared = one.overlap(other)
+    return shared / max(1, one.area + other.area - shared)
+
+
+@lru_cache(maxsize=4)
+def _predictions(source: str) -> Predictions:
+    return Predictions(source)
+
+
+@lru_cache(maxsize=1)
+def _method(source: str, near: str | None) -> Any:
+    return made_near(catalogue.methods, source, near)
+
+
+def made_near(registry: Registry[Made], source: str, near: str | None) -> Made:
+    """Make something named, with the weights of a folder if it finds none elsewhere."""
+    try:
+        return registry.make(source)
+    except NotFound as error:
+        if near is None or "no weights" not in str(error):
+            raise
+        return registry.make(source, weights=near)
+
+
+def folder_of(model: object) -> str | None:
+    """The folder of a model's weights, where those of others may be."""
+    path = model.weights_path if isinstance(model, WithWeights) else None
+    return str(Path(path).parent) if path else None
+
+
+def start_sections(
+    groups: Sequence[tuple[Group, Floats | None]], shown: Sequence[Statistic], met: float
+) -> list[Section]:
+    """Sessions from masks against those from nothing, on the same objects.
+
+    `groups` come with the IoU of their starting masks, None for those from nothing; `shown` are
+    statistics to compare, and `met` the IoU from which nothing is left to correct.
+    """
+    by_key = {group.key: group for group, start in groups if start is None}
+    rows = []
+    for group, start in groups:
+        user, _, source = group.user.rpartition(" from ")
+        before = by_key.get((group.model, group.dataset, user, group.protocol))
+        if start is not None and before is not None and before.keys == group.keys:
+            rows.append(_row(before, group, source, start, shown, met))
+    if not rows:
+        return []
+    columns = [
+        Column("model"), Column("data"), Column("from"), Column("IoU of the start", "%", 1),
+        Column("at the goal", "% of objects", 0), Column("without a mask", "objects", 0),
+    ]  # fmt: skip
+    for card in shown:
+        columns += [
+            Column(f"{card.title}: from nothing", card.unit, card.digits),
+            Column("from the mask", card.unit, card.digits),
+            Column("difference", card.unit, card.digits), Column("p", "", 3),
+        ]  # fmt: skip
+    text = (
+        "The same user and model start from a mask instead of from nothing. Masks and objects are "
+        "paired one to one with the largest total IoU; an object without a mask starts from "
+        "nothing. A mask that meets the goal as it is costs no click. Differences are paired, with "
+        "95 % intervals from resampling images."
+    )
+    return [Section("Correct, not create", text, [Table("starts", columns, rows)])]
+
+
+def _row(
+    before: Group, group: Group, source: str, start: Floats, shown: Sequence[Statistic], met: float
+) -> list[Cell]:
+    drawn = resampling(group)
+    cells: list[Cell] = [
+        group.model, group.dataset, source, Value.of(drawn.interval(100 * start)),
+        Value(100 * float((start >= met).mean())), Value(float((start == 0).sum())),
+    ]  # fmt: skip
+    for card in shown:
+        assert card.values is not None  # statistics of objects
+        old, new = card.values(before), card.values(group)
+        paired_ = difference(new, old, group.clusters, seed=group.dataset)
+        cells += [
+            Value.of(drawn.interval(old)), Value.of(drawn.interval(new)),
+            Value.of(paired_.interval), paired_.p,
+        ]  # fmt: skip
+    return cells
