@@ -11,6 +11,7 @@ from segmeter.core.benchmarks import RunOption
 from segmeter.core.catalogue import Entry, Registry, required
 from segmeter.core.errors import NotFound, SegmeterError, suggestion
 from segmeter.core.measures import Measure
+from segmeter.core.references import cited
 from segmeter.runtime.remote_files import Roots
 
 __all__ = [
@@ -259,8 +260,10 @@ def _card(thing: Any) -> dict[str, Any]:
     else:
         card = getattr(thing, "card", None)
         fields = {} if card is None else asdict(card)
-    return {key: _plain(value) for key, value in fields.items() if value not in ("", None)}
+    return {key: _plain(key, value) for key, value in fields.items() if value not in ("", None)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(key: str, value: Any) -> Any:
+    if key in ("citation", "cite"):
+        return cited(value)
     return sorted(value) if isinstance(value, frozenset | set) else value

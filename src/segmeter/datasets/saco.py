@@ -27,7 +27,7 @@ _CARD = DatasetCard(
     name="saco",
     summary="phrases with all their objects, several annotators (SA-Co's layout)",
     licence="that of the files",
-    citation="Carion et al. SAM 3: segment anything with concepts. 2025",
+    citation="carion2025",
     homepage="https://github.com/facebookresearch/sam3",
     notes="saco holds one JSON file per annotator and the folder images. Targets are the objects "
     "of the first annotator.",

@@ -174,8 +174,7 @@ class ClipMasks:
             summary=f"{under.name}, ranked by CLIP",
             abilities=frozenset({"text", "example"}),
             licence=" and ".join(dict.fromkeys((under.licence, "MIT"))),
-            citation="Radford et al. Learning transferable visual models from natural language "
-            "supervision. ICML 2021",
+            citation="radford2021",
             family="clip",
             fingerprint=f"{under.fingerprint}-{fingerprint(self.path)}",
         )

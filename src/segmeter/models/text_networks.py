@@ -45,23 +45,22 @@ class _Kind:
 _KINDS = {
     "sam3": _Kind(
         "Sam3Model", "", "facebook/sam3", "SAM License",
-        "Carion et al. SAM 3: segment anything with concepts. 2025",
+        "carion2025",
     ),
     "grounding-dino": _Kind(
         "GroundingDinoForObjectDetection", "model.backbone", "IDEA-Research/grounding-dino-tiny",
         "Apache-2.0",
-        "Liu et al. Grounding DINO: marrying DINO with grounded pre-training for open-set object "
-        "detection. ECCV 2024",
+        "liu2024grounding",
     ),
     "owlv2": _Kind(
         "Owlv2ForObjectDetection", "owlv2.vision_model", "google/owlv2-base-patch16-ensemble",
         "Apache-2.0",
-        "Minderer et al. Scaling open-vocabulary object detection. NeurIPS 2023",
+        "minderer2023",
     ),
     "clipseg": _Kind(
         "CLIPSegForImageSegmentation", "clip.vision_model", "CIDAS/clipseg-rd64-refined",
         "Apache-2.0",
-        "Lüddecke and Ecker. Image segmentation using text and image prompts. CVPR 2022",
+        "luddecke2022",
     ),
 }  # fmt: skip
 

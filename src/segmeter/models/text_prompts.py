@@ -212,7 +212,7 @@ class BoxesToMasks:
             summary=f"{boxes.summary}, masks by {inner.name}",
             abilities=self.abilities,
             licence=" and ".join(dict.fromkeys((inner.licence, boxes.licence))),
-            citation=boxes.citation,
+            citation=", ".join(filter(None, dict.fromkeys((boxes.citation, inner.citation)))),
             family=boxes.family,
             fingerprint=f"{inner.fingerprint}-{boxes.fingerprint}",
         )
