@@ -23,7 +23,6 @@ from segmeter.core.models import ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.detectors import least_score
 from segmeter.models.fetching.sources import Hub, offer
 from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes, open_network
 
@@ -154,7 +153,7 @@ class _Detector(BoxesToMasks):
         device: str | None = None,
     ) -> None:
         self.detector = _Network(self.name, weights, device)
-        self.least = least_score(self.name, least)
+        self.least = _checked(self.name, least)
         super().__init__(segmenter, self.detector.shared, device, score)
 
     def detect(self, pixels: Pixels) -> tuple[dict[str, Any], Pixels]:
@@ -282,7 +281,7 @@ class Sam3:
     def __init__(
         self, weights: str | None = None, least: float = 0.3, device: str | None = None
     ) -> None:
-        self.parts, self.least = _Network("sam3", weights, device), least_score("sam3", least)
+        self.parts, self.least = _Network("sam3", weights, device), _checked("sam3", least)
 
     @cached_property
     def card(self) -> ModelCard:
@@ -335,6 +334,12 @@ class Sam3:
 
 def _with_examples(card: ModelCard) -> ModelCard:
     return replace(card, abilities=card.abilities | {"example"})
+
+
+def _checked(name: str, least: float) -> float:
+    if not 0 <= least <= 1:
+        raise BadInput(f"{name}: 'least' is a score from 0 to 1, not {least}")
+    return least
 
 
 def _words(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,18 +112,19 @@ def open_network(
 
         from segmeter.models.sam._networks import pick_device
 
-        transformers.utils.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        network, report = getattr(transformers, kind).from_pretrained(
+        library: Any = transformers  # parts of it have no types
+        library.utils.logging.set_verbosity_error()
+        library.utils.logging.disable_progress_bar()
+        network, report = getattr(library, kind).from_pretrained(
             folder, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
         lost = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
         if lost:
             raise BadWeights(f"'{folder}' holds no {what}: tensor '{lost[0]}' is missing")
-        tokens = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokens = library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         images = None
         if image:  # the backend of Pillow: torchvision is not needed
-            images = transformers.AutoImageProcessor.from_pretrained(
+            images = library.AutoImageProcessor.from_pretrained(
                 folder, local_files_only=True, backend="pil"
             )
     except ImportError as error:
