@@ -31,11 +31,11 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Note, Section, Slices, Table, Value
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
+from segmeter.measures.challenges import area_over_steps
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.run import Run
-from segmeter.users.volumes.volume_clicks import click_curve_area
 
 USERS = (
     "box-interpolation?n=3",
@@ -295,7 +295,7 @@ def test_challenge_scores_leave_out_the_box_and_cases_of_low_dice(
     published, group = groups(opened)
     cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
-    expected = [click_curve_area(row.tolist()) for row in dsc]
+    expected = [area_over_steps(row.tolist()[1:]) for row in dsc]
     np.testing.assert_allclose(cards["dsc-auc"].compared(group), expected)
     np.testing.assert_allclose(cards["nsd-final"].compared(group), group.others["nsd"][:, -1])
     poor = replace(published, dice=np.full(dsc.shape, [[0.1], [0.25]]))
@@ -428,6 +428,23 @@ def test_users_that_a_model_cannot_take_are_named(tmp_path: Path) -> None:
     assert said == "filler does not take the prompts of: points-per-slice?n=1; not run"
     text = " ".join(b.text for s in sections(made) for b in s.blocks if isinstance(b, Note))
     assert said in text
+
+
+class Picky(Filler):
+    """Fails on one volume, as a run that was interrupted lacks it."""
+
+    def encode(self, scene: Scene) -> FillerEncodedScene:
+        if scene.id == "hippocampus_001":
+            raise BadInput("not this one")
+        return FillerEncodedScene(scene.shape)
+
+
+def test_a_run_in_which_a_model_lacks_a_volume_has_a_report(tmp_path: Path) -> None:
+    plan = replace(PLAN, users=(Spec.parse("box-interpolation?n=3"),), rounds=1, limit=2)
+    run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Picky()})
+    found = {section.title: section for section in sections(Run.open(tmp_path / "run"))}
+    assert len(found["Hardest objects"].blocks[0].rows) == 4  # type: ignore[union-attr]  # a table
+    assert found["Sessions"].blocks
 
 
 def test_until_is_refused_with_the_way_that_there_is() -> None:
