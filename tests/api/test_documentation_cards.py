@@ -84,6 +84,13 @@ def test_a_model_card_reports_the_results_of_runs_with_intervals(model_card: Car
     assert "cores" in model_card.filled["Factors", 2]
 
 
+def test_a_model_card_has_the_results_of_its_options_only(tmp_path: Path) -> None:
+    models = ["disc", "disc?radius=40"]
+    segmeter.evaluate(models, "mini", out=tmp_path / "run", rounds=2, limit=2)
+    cards = [segmeter.make_card("model", m, runs=[tmp_path / "run"]).filled for m in models]
+    assert cards[0]["Metrics", 1] != cards[1]["Metrics", 1]
+
+
 def test_hugging_face_reads_the_model_index(model_card: Card) -> None:
     hub = pytest.importorskip("huggingface_hub")
     read = hub.ModelCard(model_card.to_markdown())
@@ -112,6 +119,7 @@ def test_a_model_card_has_a_fairness_table(tmp_path: Path) -> None:
     classes = {t.label for scene in segmeter.load_dataset("mini") for t in scene.targets}
     assert all(f"{name} " in text for name in classes)
     assert "significant" in text
+    assert "nan" not in text
     with pytest.raises(BadInput, match="no run has results"):
         segmeter.make_card("model", "synthetic-noisy", by="class")
 

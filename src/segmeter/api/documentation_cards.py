@@ -283,21 +283,27 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
 
     told = []
     for run in runs:
-        for split in splits(run.benchmark, run, by):
-            if split.model.partition("?")[0] != subject.partition("?")[0]:
+        found_splits = splits(run.benchmark, run, by)
+        name = _named(subject, [split.model for split in found_splits])
+        for split in found_splits:
+            if split.model != name:
                 continue
             if split.protocol != run.plan.leading_protocol or not split.means:
                 continue
-            means = ", ".join(
-                f"{m.group} {m.interval.value:.2f} [{m.interval.low:.2f}, {m.interval.high:.2f}]"
-                for m in split.means
-            )
+            means = ", ".join(f"{m.group} {_limited(m.interval)}" for m in split.means)
             gaps = [f"{d.first} and {d.second}" for d in split.differences if d.significant]
             found = f"significant: {'; '.join(gaps)}" if gaps else "no significant difference"
             told.append(f"{split.statistic.title} on {split.dataset} by {by}: {means} ({found})")
     if not told:
         raise BadInput(f"no run has results of '{subject}' by '{by}'; give its run with runs=")
     return {("Factors", 1): "; ".join(told) + "."}
+
+
+def _limited(interval: Any) -> str:
+    """A value with its limits, where there are any: a group of one image has none."""
+    known = interval.low == interval.low
+    limits = f" [{interval.low:.2f}, {interval.high:.2f}]" if known else ""
+    return f"{interval.value:.2f}{limits}"
 
 
 def trained_facts(path: Path | None, watts: float | None) -> Facts:
@@ -400,14 +406,22 @@ def _parameters(model: Any) -> str:
     return f", {sum(prod(shape) for shape in sizes.values()) / 1e6:.1f} M parameters stored"
 
 
+def _named(subject: str, models: Sequence[str]) -> str:
+    """A model as a run names it: with the same options, or the first of the same name."""
+    name = subject.partition("?")[0]
+    alike = (model for model in models if model.partition("?")[0] == name)
+    return subject if subject in models else next(alike, name)
+
+
 def _results(run: Any, subject: str) -> list[dict[str, Any]]:
     """The headline of a run as results of a model-index, one per data set, user and protocol."""
     benchmark = run.benchmark
     cards = {card.name: card for card in benchmark.statistics(run)}
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    name = subject.partition("?")[0]
-    for row in run.summary():
-        if row.model.partition("?")[0] == name and row.measure in benchmark.headline:
+    rows = run.summary()
+    name = _named(subject, [row.model for row in rows])
+    for row in rows:
+        if row.model == name and row.measure in benchmark.headline:
             metric = {
                 "type": row.measure,
                 "name": cards[row.measure].title,

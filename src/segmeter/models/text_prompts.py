@@ -234,7 +234,7 @@ class BoxesToMasks:
         return ConceptScene(scene, self.abilities, answer)
 
     def detect(self, pixels: Pixels) -> Any:
-        """What is computed once per image."""
+        """The part of a detection that is computed once per image."""
         raise NotImplementedError
 
     def boxes(self, detected: Any, phrase: str | None, example: Box | None) -> FoundBoxes:
