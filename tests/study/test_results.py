@@ -157,10 +157,10 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
         assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
     with study.database.snapshot() as connection:
         found = interactions(connection, study.plan)
-        page = study_page(connection, study.plan, study.stimuli, simulated=["centre-click"])
+        beside = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
+        page = study_page(connection, study.plan, study.stimuli, beside)
         steps = list(step_rows(connection, study.plan))
     costs = fit_costs(found)
-    beside = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
     write_run(found, beside, study.plan, study.stimuli, tmp_path / "run")
     assert "Participants and simulated users on the same objects" in page
     codes = {each.person for each in found}

@@ -47,7 +47,7 @@ class Stack:
         if key in self._known:
             return key, "", columns
         self._known.add(key)
-        return key, _source(voxels, columns), columns
+        return key, data_address(mosaic(voxels, columns)), columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class _Window:
         return [round((p - a) / s, 2) for p, a, s in axes]
 
 
-def _source(voxels: npt.NDArray[np.uint8], columns: int) -> str:
+def mosaic(voxels: npt.NDArray[np.uint8], columns: int) -> bytes:
     """All axial slices side by side as one WebP, or PNG where that would be too wide."""
     from PIL import Image
 
@@ -183,7 +183,7 @@ def _source(voxels: npt.NDArray[np.uint8], columns: int) -> str:
         ("PNG", {"optimize": True}) if wide else ("WEBP", {"quality": _QUALITY, "method": 4})
     )
     Image.fromarray(mosaic).save(file, kind[0], **kind[1])
-    return data_address(file.getvalue())
+    return file.getvalue()
 
 
 def _still(slices: Slices, shown: _Window, album: Album) -> Markup:

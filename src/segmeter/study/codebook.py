@@ -29,6 +29,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "counted": ("", "answers that count"),
         "counts": ("", "true: the answer counts by the plan's rules"),
         "dataset": ("", "data set; in previews.csv the display mode"),
+        "dice": ("0 to 1", "Dice of a volume's mask after this click with the ground truth"),
         "device": ("", "pc or mobile, as declared for the batch"),
         "excluded": ("", "true: the participant is left out of analyses"),
         "finished": ("", "when the participant finished, ISO 8601 (UTC); empty: not yet"),
@@ -98,6 +99,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "w": ("px", "width of the shown image"),
         "x": ("px", "column of the click, from the left edge of the image"),
         "y": ("px", "row of the click, from the top edge of the image"),
+        "z": (
+            "",
+            "volumes: slice of the click; x and y are then voxels, x to the patient's right, "
+            "y to the front, z to the head",
+        ),
         "zoom": ("", "magnification of the image when the click was made"),
     }
 )

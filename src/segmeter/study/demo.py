@@ -48,7 +48,13 @@ open_to_all = true
 """
 
 
-def run_demo(folder: Path, name: str, text: str, say: Callable[[str], None]) -> RunningStudy:
+def run_demo(
+    folder: Path,
+    name: str,
+    text: str,
+    say: Callable[[str], None],
+    weights: Path | None = None,
+) -> RunningStudy:
     """Begin a study in a folder and fill it with simulated people through a real server."""
     path = folder / f"{name}.toml"
     if path.exists():
@@ -57,7 +63,7 @@ def run_demo(folder: Path, name: str, text: str, say: Callable[[str], None]) -> 
     path.write_text(text, encoding="utf-8")
     study = open_study(read_plan(path), default_url(path))
     start = time.perf_counter()
-    people, answers = fill_with_people(study)
+    people, answers = fill_with_people(study, weights=weights)
     seconds = time.perf_counter() - start
     say(f"{name}: {people} simulated people gave {answers} answers in {seconds:.0f} s")
     return study

@@ -241,7 +241,8 @@ def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]
                 "step": number + 1,
                 "undone": number in undone,
                 "answered": event["at"],
-                **{name: event[name] for name in ("y", "x", "positive", "user_ms", "server_ms")},
+                **dict(zip("xyz", reversed(event["point"]), strict=False)),
+                **{name: event[name] for name in ("positive", "user_ms", "server_ms")},
                 **{name: event[name] for name in ("model_ms", "pointer", "zoom", "model_score")},
                 **event["scores"],
             }

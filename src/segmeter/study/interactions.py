@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
@@ -25,7 +24,7 @@ from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
 from segmeter.core.plans import Plan as RunPlan
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Prompt
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round
@@ -37,7 +36,7 @@ from segmeter.study.exports import trial_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
 from segmeter.study.screening import excluded_people
-from segmeter.study.segmenting import MEASURES
+from segmeter.study.segmenting import click_of, judge_of, measures_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
 __all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
@@ -119,6 +118,8 @@ def simulate_users(
     weights: Path | None = None,
 ) -> list[Simulated]:
     """Let simulated users segment the objects that participants segmented."""
+    if not users:
+        return []
     wanted: dict[tuple[str, str], set[str]] = {}
     for each in found:
         wanted.setdefault((each.model, each.scene), set()).add(each.target)
@@ -126,14 +127,14 @@ def simulate_users(
     made = []
     for (model, scene), targets in sorted(wanted.items()):
         shown = stimuli.shown(scene).scene
-        encoded, seconds = timed_encode(models[model], shown)
+        encoded, seconds = timed_encode(model_for(shown, models[model]), shown)
         sessions = [
             SimulatedSession(target, catalogue.users.make(user), "corrected")
             for user in users
             for target in shown.targets
             if target.id in targets
         ]
-        judge, rounds = judge_by(MEASURES), plan.design.rounds
+        judge, rounds = judge_of(shown), plan.design.rounds
         for record in simulate(shown, encoded, sessions, rounds, judge, seed=plan.seed):
             own = record.simulated
             named = (own.user.name, scene, own.target.id, model)
@@ -154,6 +155,7 @@ def write_run(
     people = sorted({each.person for each in found})
     robots = list(dict.fromkeys(each.user for each in simulated))
     dataset = dataset_spec(plan)
+    measures = measures_of(stimuli.shown(found[0].scene).scene)
     run_plan = RunPlan(
         "noc",
         tuple(Spec.parse(model) for model in plan.design.models),
@@ -161,10 +163,10 @@ def write_run(
         users=tuple(Spec(user) for user in (*people, *robots)),
         rounds=plan.design.rounds,
         protocols=("corrected",),
-        measures=MEASURES,
+        measures=measures,
         seed=plan.seed,
     )
-    schema = SESSION_ROWS.plus(columns_of_measures(MEASURES))
+    schema = SESSION_ROWS.plus(columns_of_measures(measures))
     jobs = sorted({(each.model, each.scene) for each in found})
     with RunFolder.claimed(folder, run_plan) as run:
         for model, scene in jobs:
@@ -201,10 +203,10 @@ def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[
     """The steps, and then the last mask until the rounds are over."""
     last = None
     for number, step in enumerate(each.steps, 1):
-        mask = Mask.from_coco({"size": list(shape), "counts": step["mask"]})
+        mask = Mask.decoded(step["mask"], shape)
         last = Round(
             number,
-            (Click((step["y"], step["x"]), step["positive"]),),
+            (click_of(step),),
             mask,
             step["scores"],
             step["model_score"],

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -111,8 +112,8 @@ class SimulatedPerson:
         assert self.clicking is not None
         masks: list[Any] = []
         while (click := self.clicking(trial, masks, self.rng)) is not None:
-            y, x, positive = click
-            step = {"number": len(masks) + 1, "x": x, "y": y, "positive": positive}
+            y, x, positive, z = click
+            step = {"number": len(masks) + 1, "x": x, "y": y, "slice": z, "positive": positive}
             step |= {"user_ms": float(self.rng.lognormal(7.2, 0.4)), "pointer": "mouse"}
             masks.append(self.post(f"/api/trials/{trial['id']}/steps", step))
 
@@ -220,18 +221,24 @@ def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
 
     def click(trial: dict[str, Any], masks: list[Any], rng: np.random.Generator) -> Any:
         row = _task(study, trial["id"])
-        ground_truth = study.stimuli.shown(row["scene"]).targets[row["target"]].mask
-        shown = (
-            Mask.empty(ground_truth.shape) if not masks else _decoded(masks[-1], ground_truth.shape)
-        )
-        union = (ground_truth | shown).area
-        if len(masks) >= study.plan.design.rounds or ground_truth.overlap(shown) >= good * union:
+        shown = study.stimuli.shown(row["scene"])
+        target = next(each for each in shown.scene.targets if each.id == row["target"])
+        seen = masks[-1]["masks"] if masks else {}
+        empty = Mask.empty(shown.size)
+        pairs = {z: (mask, empty) for z, mask in shown.fitted(target.mask).items()}
+        for z, given in seen.items():
+            pairs[int(z)] = (pairs.get(int(z), (empty, empty))[0], _decoded(given, shown.size))
+        union = sum((a | b).area for a, b in pairs.values())
+        common = sum(a.overlap(b) for a, b in pairs.values())
+        if len(masks) >= study.plan.design.rounds or common >= good * union:
             return None
-        missing, extra = ground_truth - shown, shown - ground_truth
-        positive = missing.area >= extra.area
-        y, x = draw_clicks(missing if positive else extra, 1, rng)[0]
-        height, width = ground_truth.shape
-        return min(max(y, 0.0), height - 1e-6), min(max(x, 0.0), width - 1e-6), positive
+        errors = [
+            (z, p, e) for z, (a, b) in pairs.items() for p, e in ((True, a - b), (False, b - a))
+        ]
+        z, positive, error = max(errors, key=lambda each: each[2].area)
+        y, x = draw_clicks(error, 1, rng)[0]
+        height, width = shown.size
+        return min(max(y, 0.0), height - 1e-6), min(max(x, 0.0), width - 1e-6), positive, z
 
     return click
 
@@ -287,14 +294,16 @@ def crowd(address: str, study: RunningStudy, seed: int = 0) -> Iterator[Simulate
         yield SimulatedPerson(address, answering, rng, device=device, clicking=clicking)
 
 
-def fill_with_people(study: RunningStudy, seed: int = 0, batches: int = 3) -> tuple[int, int]:
+def fill_with_people(
+    study: RunningStudy, seed: int = 0, batches: int = 3, weights: Path | None = None
+) -> tuple[int, int]:
     """Send people until every cell is full; returns people and answers.
 
     Simulated people do not wait for screens to pass: a plan for them leaves the flags `clock` and
     `too_fast` out of `validity.exclude`.
     """
     people = answers = 0
-    with listening(study_app(study, limited=False)) as address:
+    with listening(study_app(study, weights=weights, limited=False)) as address:
         coming = crowd(address, study, seed)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             while not _full(study):

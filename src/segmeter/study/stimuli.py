@@ -6,6 +6,7 @@ refer to the shown size. File names of the data never leave the server.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -21,9 +22,11 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Image, Scene, Target
+from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
+from segmeter.models.volumes.preparation import prepared
+from segmeter.report.slices import mosaic
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Masks, Plan, near
@@ -33,23 +36,59 @@ __all__ = ["Stimuli"]
 Made = TypeVar("Made")
 _KEPT_BYTES = 256 << 20
 _KEPT_SCENES = 32
+_MOST_VOXELS = 1 << 27
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A scene as shown: pixels `(H, W, 3)` and the masks of its targets, shrunk alike."""
+    """A scene as shown, and the masks of its targets, shrunk alike.
+
+    Pixels are `(H, W, 3)`. Those of a volume are grey `(Z, H, W)`, axial slices as radiologists
+    see them (front up, the patient's right on the left); a target's mask is then that of the slice
+    with most of it, named in `slices`.
+    """
 
     scene: Scene
     pixels: npt.NDArray[np.uint8]
     targets: dict[str, Target]
+    slices: Mapping[str, int]
+
+    @property
+    def depth(self) -> int:
+        """The number of slices; 0 for an image."""
+        return self.scene.shape[0] if isinstance(self.scene, Volume) else 0
 
     @property
     def size(self) -> tuple[int, int]:
-        return self.pixels.shape[0], self.pixels.shape[1]
+        height, width = self.pixels.shape[1:] if self.depth else self.pixels.shape[:2]
+        return height, width
 
-    def fitted(self, mask: Mask) -> Mask:
-        """A mask of the scene at the shown size."""
-        return drawing.shrunk_mask(mask, self.size)
+    @property
+    def columns(self) -> int:
+        """Slices in a row of the image that holds them all."""
+        return max(1, math.isqrt(self.depth))
+
+    def plane(self, target: str) -> npt.NDArray[np.uint8]:
+        """The image that shows a target: the image itself, or a slice."""
+        if not self.depth:
+            return self.pixels
+        return np.repeat(self.pixels[self.slices[target], :, :, None], 3, axis=2)
+
+    def fitted(self, mask: Mask) -> dict[int, Mask]:
+        """A mask of the scene at the shown size, slice by slice; an image is slice 0."""
+        if not self.depth:
+            return {0: drawing.shrunk_mask(mask, self.size)}
+        low, high = (mask.low[0], mask.high[0]) if mask else (0, 0)
+        return {z: drawing.upright(mask.slice(z)) for z in range(low, high) if mask.slice(z)}
+
+    def scene_point(self, y: float, x: float, z: int = 0) -> tuple[float, ...]:
+        """The scene's pixel or voxel under a point of the shown image or slice."""
+        sides = self.scene.shape[-2:]
+        scaled = (int(v * s / n) for v, s, n in zip((y, x), sides, self.size, strict=True))
+        down, across = (min(v, s - 1) for v, s in zip(scaled, sides, strict=True))
+        if not self.depth:
+            return float(down), float(across)
+        return float(z), float(sides[0] - 1 - down), float(sides[1] - 1 - across)
 
 
 class Stimuli:
@@ -68,6 +107,12 @@ class Stimuli:
         found = [masks for masks in self.plan.masks if masks.source != "ground_truth"]
         return {masks.name: _open_masks(masks, self.plan.folder) for masks in found}
 
+    @cached_property
+    def volumes(self) -> bool:
+        """Whether participants go through slices."""
+        first = (*self.plan.data.scenes, *self.dataset.scenes())[0]
+        return bool(self.dataset.load(first).header.kind == "volume")
+
     def targets(self) -> list[tuple[str, str]]:
         """All `(scene, target)` that the plan shows."""
         known = self.dataset.scenes()
@@ -79,8 +124,7 @@ class Stimuli:
         names: set[str] = set()
         for scene in self.plan.data.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
-            if not isinstance(loaded, Image):
-                raise BadInput(f"'{loaded.name}' is a volume; studies show images only")
+            self._check_kind(loaded)
             shrink = min(1.0, self.plan.data.largest_side / max(loaded.shape))
             for target in loaded.targets:
                 names |= {target.id, f"{scene}/{target.id}"}
@@ -118,7 +162,7 @@ class Stimuli:
         if source not in self.sources:
             return shown.targets[target].mask
         found = self.sources[source].mask(scene, target, shown.scene.shape)
-        return None if found is None else shown.fitted(found)
+        return None if found is None else shown.fitted(found)[0]
 
     def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
         """For a second round: `(part, source)` of the mask to show for each kind of error.
@@ -142,7 +186,8 @@ class Stimuli:
 
     def image(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         """One screen or view as a PNG or JPEG file."""
-        key = (scene,) if show == "image" else (scene, target, part, source, show)
+        whole = show == "volume" or (show == "image" and not self.shown(scene).depth)
+        key = (scene, show) if whole else (scene, target, part, source, show)
         return self._images.get(key, lambda: self._draw(scene, target, part, source, show))
 
     def prompt(self, scene: str, target: str) -> drawing.Prompted:
@@ -156,14 +201,17 @@ class Stimuli:
 
     def _draw(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         shown = self.shown(scene)
+        if show == "volume":
+            return mosaic(shown.pixels, shown.columns)
+        plane = shown.plane(target)
         if show == "image":
-            return drawing.encoded(shown.pixels, image=True)
+            return drawing.encoded(plane, image=True)
         mask = self.mask(scene, target, part, source)
         if show in drawing.SCREENS:
-            return drawing.encoded(drawing.SCREENS[show](shown.pixels, mask))
+            return drawing.encoded(drawing.SCREENS[show](plane, mask))
         if show in drawing.VIEWS:
             prompt = self.prompt(scene, target)
-            return drawing.encoded(drawing.VIEWS[show](shown.pixels, mask, prompt))
+            return drawing.encoded(drawing.VIEWS[show](plane, mask, prompt))
         raise NotFound(f"there is no image '{show}'")
 
     def _show(self, scene: str) -> Shown:
@@ -171,6 +219,8 @@ class Stimuli:
         if loaded.name not in self._checked:
             loaded.check()
             self._checked.add(loaded.name)
+        if isinstance(loaded, Volume):
+            return _shown_volume(loaded)
         pixels = drawing.shrunk(loaded.pixels, self.plan.data.largest_side)
         size = (pixels.shape[0], pixels.shape[1])
         targets = {}
@@ -178,7 +228,21 @@ class Stimuli:
             mask = drawing.shrunk_mask(target.mask, size)
             ignore = None if target.ignore is None else drawing.shrunk_mask(target.ignore, size)
             targets[target.id] = Target(target.id, mask, ignore, target.label, target.groups)
-        return Shown(loaded, pixels, targets)
+        return Shown(loaded, pixels, targets, {})
+
+    def _check_kind(self, scene: Scene) -> None:
+        """Refuse scenes that this kind of study cannot show."""
+        kind = scene.header.kind
+        if kind == "video" or (kind == "volume" and self.plan.kind != "interact"):
+            raise BadInput(
+                f"'{scene.name}' is a {kind}; studies show images, and those of kind 'interact' "
+                "volumes, too"
+            )
+        if kind == "volume" and math.prod(scene.shape) > _MOST_VOXELS:
+            raise BadInput(
+                f"'{scene.name}' has more than {_MOST_VOXELS >> 20} million voxels, too many for a "
+                "browser; crop it"
+            )
 
     def _described(self, scene: str, target: str, language: str) -> str:
         given = self.plan.descriptions.get(f"{scene}/{target}", {})
@@ -258,6 +322,19 @@ class _Kept(Generic[Made]):
     @staticmethod
     def _size(value: object) -> int:
         return len(value) if isinstance(value, bytes) else 0
+
+
+def _shown_volume(volume: Volume) -> Shown:
+    """Grey slices in the window of the volume's modality, and each target on its largest slice."""
+    seen = prepared(volume, "sam", "corrected")
+    grey = np.stack([seen.slice(z) for z in range(volume.shape[0])]).astype(np.uint8)
+    targets, slices = {}, {}
+    for target in volume.targets:
+        mask = target.mask
+        slices[target.id] = z = mask.low[0] + int(mask.bits.sum(axis=(1, 2)).argmax())
+        flat = drawing.upright(mask.slice(z))
+        targets[target.id] = Target(target.id, flat, None, target.label, target.groups)
+    return Shown(volume, np.ascontiguousarray(grey[:, ::-1, ::-1]), targets, slices)
 
 
 def dataset_spec(plan: Plan) -> Spec:

@@ -168,6 +168,7 @@ def _work_page(site: Site, request: Request, who: Row) -> Response:
         steps=pages.steps(modes, language),
         minutes=pages.minutes(modes),
         touch=who["device"] == "mobile",
+        volumes=site.study.stimuli.volumes,
     )
 
 
@@ -206,13 +207,9 @@ def _image(study: RunningStudy, trial: Row, name: str) -> bytes:
 
 def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
     """The image of a name in this trial; None if there is none."""
-    plan = study.plan
-    if plan.kind == "rate":
+    if study.plan.kind == "rate":
         return name if name in VIEWS else None
-    if not name.isdecimal():
-        return name if name == "image" else None
-    screens = plan.mode_of(trial["condition"]).screens
-    number = int(name)
-    if number >= len(screens) or screens[number].show == "text":
+    if name not in study.image_names(trial):
         return None
-    return screens[number].show
+    screens = study.plan.mode_of(trial["condition"]).screens
+    return screens[int(name)].show if name.isdecimal() else name

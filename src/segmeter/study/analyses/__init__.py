@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from segmeter.core.sections import Note, Section
 from segmeter.report.page import Page, render
 from segmeter.study.exports import trial_rows
+from segmeter.study.interactions import Simulated, interactions
 from segmeter.study.plan import Plan
 from segmeter.study.progress import progress
 from segmeter.study.screening import screen_people
@@ -23,9 +23,7 @@ def study_sections(
     connection: sa.Connection,
     plan: Plan,
     stimuli: Stimuli,
-    *,
-    simulated: Sequence[str] = (),
-    weights: Path | None = None,
+    simulated: Sequence[Simulated] = (),
 ) -> list[Section]:
     """All analyses of a study's kind; `simulated` users join those of kind `interact`."""
     if plan.kind == "rate":
@@ -34,11 +32,8 @@ def study_sections(
         return rating_sections(connection, plan)
     if plan.kind == "interact":
         from segmeter.study.analyses.interacting import interact_sections
-        from segmeter.study.interactions import interactions, simulate_users
 
-        found = interactions(connection, plan)
-        others = simulate_users(found, plan, stimuli, simulated, weights) if simulated else []
-        return interact_sections(found, others, stimuli)
+        return interact_sections(interactions(connection, plan), simulated, stimuli)
     from segmeter.study.analyses.clicking import click_sections
 
     return click_sections(connection, plan, stimuli)
@@ -48,9 +43,7 @@ def study_page(
     connection: sa.Connection,
     plan: Plan,
     stimuli: Stimuli,
-    *,
-    simulated: Sequence[str] = (),
-    weights: Path | None = None,
+    simulated: Sequence[Simulated] = (),
 ) -> str:
     """The results as one HTML file."""
     now = progress(connection)
@@ -63,7 +56,7 @@ def study_page(
     ]
     kinds = {"rate": "ratings of masks", "interact": "segmenting with a model in the loop"}
     subtitle = f"A study with people: {kinds.get(plan.kind, 'where they click')}"
-    sections = study_sections(connection, plan, stimuli, simulated=simulated, weights=weights)
+    sections = study_sections(connection, plan, stimuli, simulated)
     sections.append(_exclusions(connection, plan))
     return render(Page(plan.title, subtitle, facts, sections))
 

@@ -23,8 +23,10 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.stats.intervals import Resampling
+from segmeter.study.drawing import upright
 from segmeter.study.interactions import Interaction, Simulated, fit_costs
-from segmeter.study.stimuli import Stimuli
+from segmeter.study.segmenting import click_of
+from segmeter.study.stimuli import Shown, Stimuli
 
 _AFTER = (1, 3, 5)
 _SHOWN = 8
@@ -167,13 +169,12 @@ def _images(
         if key in shown or len(shown) >= _SHOWN:
             continue
         shown.add(key)
-        scene = stimuli.shown(each.scene).scene
-        ground_truth = next(t.mask for t in scene.targets if t.id == each.target)
-        mask = Mask.from_coco({"size": list(scene.shape), "counts": each.steps[-1]["mask"]})
-        clicks = [Click((s["y"], s["x"]), s["positive"]) for s in each.steps]
+        scene = stimuli.shown(each.scene)
+        mask = Mask.decoded(each.steps[-1]["mask"], scene.scene.shape)
+        clicks = [click_of(step) for step in each.steps]
         iou = each.iou_after(len(each.steps))
         caption = f"**{each.target}** in {each.scene}: {each.person}, {each.model}, IoU {iou:.3f}"
-        images.append(_illustration(scene, ground_truth, mask, clicks, caption))
+        images.append(_illustration(scene, each.target, mask, clicks, caption))
         if key in robots:
             record = robots[key].record.rounds[len(each.steps) - 1]
             prompts = [
@@ -183,15 +184,27 @@ def _images(
                 if isinstance(p, Click)
             ]
             caption = f"the same: {robots[key].user}, IoU {record.scores['iou']:.3f}"
-            images.append(_illustration(scene, ground_truth, record.mask, prompts, caption))
+            images.append(_illustration(scene, each.target, record.mask, prompts, caption))
     blocks: list[Block] = [Gallery(images)]
     return Section("Final masks", "", blocks)
 
 
 def _illustration(
-    scene: object, ground_truth: Mask, mask: Mask, clicks: Sequence[Click], caption: str
+    shown: Shown, target: str, mask: Mask, clicks: Sequence[Click], caption: str
 ) -> Illustration:
-    pixels = scene.pixels  # type: ignore[attr-defined]  # studies show images only
+    """The image, or the slice with most of the target and the clicks on that slice."""
+    pixels = shown.scene.pixels
+    ground_truth = next(t.mask for t in shown.scene.targets if t.id == target)
+    if shown.depth:
+        z, pixels = shown.slices[target], shown.plane(target)
+        ground_truth, mask = shown.targets[target].mask, upright(mask.slice(z))
+        height, width = shown.size
+        clicks = [
+            Click((height - 1 - c.point[1], width - 1 - c.point[2]), c.positive)
+            for c in clicks
+            if c.point[0] == z
+        ]
+        caption = f"{caption} (slice {z})"
     return Illustration(
         pixels,
         caption,
