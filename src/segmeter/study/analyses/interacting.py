@@ -134,7 +134,7 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
             gaps = np.subtract(people, robot)
             values = [drawn.interval(each) for each in (people, robot, gaps.tolist())]
             cells = [Value.of(each) for each in values]
-            rows.append((user, clicks, len(scenes), *cells, _wilcoxon(people, robot)))
+            rows.append((user, clicks, len(scenes), *cells, wilcoxon_p(people, robot)))
     note = Note(
         "Every object counts once: the mean over its participants against the simulated user's "
         "session with the same model. After a session has ended its last mask is carried forward. "
@@ -147,7 +147,8 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
     )
 
 
-def _wilcoxon(first: Sequence[float], second: Sequence[float]) -> str:
+def wilcoxon_p(first: Sequence[float], second: Sequence[float]) -> str:
+    """The two-sided p of the signed-rank test as text; a dash where there is none."""
     from scipy import stats
 
     gaps = np.subtract(first, second)
