@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.study.deploying import FILES, write_files
 from segmeter.study.people import SimulatedPerson
+from segmeter.study.server import FILES, write_files
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
 
@@ -70,7 +70,7 @@ def test_systemd_accepts_the_unit(files: dict[str, str], tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (0, "")
     unit.write_text(unit.read_text().replace("Restart=always", "Restart=perhaps"))
     done = subprocess.run([program, "verify", unit], capture_output=True, text=True, check=False)
-    assert "Restart" in done.stderr
+    assert "restart" in done.stderr  # it does read the file
 
 
 class Proxy(BaseHTTPRequestHandler):
@@ -163,4 +163,4 @@ def test_the_commands_serve_a_study_behind_a_proxy_on_any_port_and_path(
         assert person._send("GET", f"/images/{trial['id']}/image").status_code == 200
     finally:
         server.terminate()
-        assert server.wait() == 0
+        assert server.wait() in (0, -15)  # stopped in order, then the signal itself

@@ -18,11 +18,9 @@ import sqlalchemy as sa
 from segmeter.study import database as db
 from segmeter.study.archives import write_archive
 from segmeter.study.assignment import latin_square
-from segmeter.study.codebook import MEANINGS
-from segmeter.study.exports import export, participant_rows, trial_rows
+from segmeter.study.exports import export, meanings, participant_rows, trial_rows
 from segmeter.study.plan import Recruiting
-from segmeter.study.preregistration import preregistration
-from segmeter.study.preview import plan_warnings
+from segmeter.study.preview import plan_warnings, preregistration
 from segmeter.study.recruiting import platform_ids, return_link
 from segmeter.study.running import RunningStudy
 
@@ -258,7 +256,7 @@ def test_identifiers_leave_the_study_only_where_asked_for(
         assert json.loads(packed.read("software.json"))["versions"]["segmeter"]
     assert found == {"plain": False, "named": True}
     book = zipfile.ZipFile(tmp_path / "plain.zip").read("data/codebook.csv").decode()
-    assert {row["column"] for row in csv.DictReader(io.StringIO(book))} <= MEANINGS.keys()
+    assert {row["column"] for row in csv.DictReader(io.StringIO(book))} <= meanings().keys()
 
 
 # Practice, checks

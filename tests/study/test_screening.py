@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from segmeter.study.plan import parse_plan
-from segmeter.study.screening import screen_people
+from segmeter.study.validity import screen_people
 
 
 @pytest.fixture(scope="module")

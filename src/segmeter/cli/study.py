@@ -80,7 +80,7 @@ def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data
     Example: `segmeter study preregister study.toml`
     """
     from segmeter.study.plan import read_plan
-    from segmeter.study.preregistration import preregistration
+    from segmeter.study.preview import preregistration
     from segmeter.study.stimuli import Stimuli
 
     read = read_plan(plan)
@@ -371,8 +371,8 @@ def deploy(
 
     Example: `segmeter study deploy study.toml --domain study.example.org`
     """
-    from segmeter.study.deploying import write_files
     from segmeter.study.plan import read_plan
+    from segmeter.study.server import write_files
 
     read_plan(plan)
     for path in write_files(plan, domain, out):
@@ -400,8 +400,8 @@ def demo(
     import webbrowser
 
     from segmeter.api.demo import available_model
-    from segmeter.study.demo import CLICKS, INTERACT, run_demo
     from segmeter.study.exports import export as write
+    from segmeter.study.people import CLICKS, INTERACT, run_demo
 
     model = available_model(weights)
     study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)

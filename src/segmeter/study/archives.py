@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from segmeter.study import database as db
 from segmeter.study.exports import export
-from segmeter.study.preregistration import preregistration
+from segmeter.study.preview import preregistration
 from segmeter.study.running import RunningStudy
 
 __all__ = ["write_archive"]

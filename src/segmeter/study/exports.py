@@ -8,21 +8,23 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.report.exports import harmless
 from segmeter.study import database as db
-from segmeter.study.codebook import codebook_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
-from segmeter.study.screening import excluded_people, screen_people
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import excluded_people, screen_people
+from segmeter.study.wording import questions_of
 
 __all__ = ["csv_text", "export", "participant_columns", "participant_rows"]
 
@@ -77,6 +79,28 @@ def export(
     for name, (names, rows) in tables.items():
         written.append(_replace(folder / f"{name}.csv", csv_text(names, rows)))
     return written
+
+
+@cache
+def meanings() -> dict[str, dict[str, str]]:
+    """Unit and meaning of every column that an export may have."""
+    text = (files("segmeter.study") / "codebook.csv").read_text("utf-8")
+    return {row["column"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+def codebook_rows(tables: Mapping[str, Sequence[str]], plan: Plan) -> Rows:
+    """One row per column of every file, and one per question of the plan."""
+    lacking = {name for names in tables.values() for name in names} - meanings().keys()
+    if lacking:
+        raise SegmeterError(f"the codebook lacks the column '{min(lacking)}'")
+    rows = [{"file": file, **meanings()[name]} for file, names in tables.items() for name in names]
+    for question in (*questions_of(plan, "before"), *questions_of(plan, "after")):
+        text = next(iter(question.text.values()))
+        choices = "; ".join(f"{k}: {next(iter(v.values()))}" for k, v in question.answers.items())
+        unit = "0 to 100" if question.kind == "scale" else question.kind
+        row = {"file": "questionnaire", "column": f"question={question.name}", "unit": unit}
+        rows.append({**row, "meaning": f"{text} ({choices})" if choices else text})
+    return rows
 
 
 def full_stem(image: str, object: str, source: str, part: str) -> str:

@@ -35,9 +35,9 @@ from segmeter.store.folder import RunFolder
 from segmeter.study.exports import trial_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
-from segmeter.study.screening import excluded_people
 from segmeter.study.segmenting import click_of, judge_of, measures_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
+from segmeter.study.validity import excluded_people
 
 __all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
 

@@ -16,8 +16,8 @@ from segmeter.study.analyses.clicking import centre_distances
 from segmeter.study.exports import trial_rows
 from segmeter.study.interactions import interactions
 from segmeter.study.plan import Plan
-from segmeter.study.screening import excluded_people
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import excluded_people
 
 __all__ = ["ASSUMED", "measured_spread", "power_of"]
 

@@ -17,10 +17,10 @@ from segmeter.study import records
 from segmeter.study.assignment import assign, choose_condition, offer, unproven_batches
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
 from segmeter.study.plan import Plan, Validity
-from segmeter.study.questionnaires import questions_of
 from segmeter.study.records import Refused, Row, hashed
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import answer_flags
+from segmeter.study.wording import questions_of
 
 __all__ = ["RunningStudy"]
 

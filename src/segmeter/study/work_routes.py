@@ -13,11 +13,11 @@ from segmeter.study.drawing import VIEWS
 from segmeter.study.guards import address_of, signed, signed_by
 from segmeter.study.messages import Answer, ClickAnswer, DeviceChoice, FinalAnswer, RatingAnswer
 from segmeter.study.messages import Step as StepMessage
-from segmeter.study.questionnaires import read_answers
 from segmeter.study.records import Refused, Row
 from segmeter.study.recruiting import return_link
 from segmeter.study.running import RunningStudy
 from segmeter.study.site import COOKIE, Here, Site, image_response
+from segmeter.study.wording import read_answers
 
 router = APIRouter()
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -13,8 +13,8 @@ from segmeter.study.exports import trial_rows
 from segmeter.study.interactions import Simulated, interactions
 from segmeter.study.plan import Plan
 from segmeter.study.progress import progress
-from segmeter.study.screening import screen_people
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import screen_people
 
 __all__ = ["study_page", "study_sections"]
 

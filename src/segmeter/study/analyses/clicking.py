@@ -38,8 +38,8 @@ from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
 from segmeter.study.exports import export, trial_rows
 from segmeter.study.plan import Plan
-from segmeter.study.screening import excluded_people
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import excluded_people
 
 _SHOWN = 12
 _PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
