@@ -19,9 +19,9 @@ from segmeter.study import database as db
 from segmeter.study.archives import write_archive
 from segmeter.study.assignment import latin_square
 from segmeter.study.exports import export, meanings, participant_rows, trial_rows
+from segmeter.study.joining_routes import platform_ids, return_link
 from segmeter.study.plan import Recruiting
 from segmeter.study.preview import plan_warnings, preregistration
-from segmeter.study.recruiting import platform_ids, return_link
 from segmeter.study.running import RunningStudy
 
 QUICK = """

@@ -401,15 +401,18 @@ def demo(
 
     from segmeter.api.demo import available_model
     from segmeter.study.exports import export as write
-    from segmeter.study.people import CLICKS, INTERACT, run_demo
+    from segmeter.study.people import run_demo
 
     model = available_model(weights)
-    study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)
+    if out.exists() and any(out.iterdir()):
+        raise segmeter.BadInput(f"'{out}' is not empty; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    study = run_demo(out, "clicks", typer.echo, per_cell=per_cell)
     with study.database.snapshot() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
     _write_results(study, out / "clicks.html", None, [], None)
-    text = INTERACT.format(model=model, per_cell=max(1, per_cell // 2))
-    sessions = run_demo(out, "interact", text, typer.echo, weights)
+    fewer = max(1, per_cell // 2)
+    sessions = run_demo(out, "interact", typer.echo, weights, model=model, per_cell=fewer)
     page = out / "interact.html"
     _write_results(sessions, page, out / "people", ["centre-click"], weights)
     typer.echo(f"clicks: {out / 'export'}, report {out / 'clicks.html'}")

@@ -16,6 +16,7 @@ from segmeter.study import database as db
 from segmeter.study.exports import export
 from segmeter.study.preview import preregistration
 from segmeter.study.running import RunningStudy
+from segmeter.study.wording import text_page
 
 __all__ = ["write_archive"]
 
@@ -30,7 +31,8 @@ def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False)
         asked = sa.select(db.plans).order_by(db.plans.c.since)
         plans = connection.execute(asked).mappings().all()
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("README.md", _readme(study, [file.name for file in files]))
+            names = sorted(file.name for file in files)
+            archive.writestr("README.md", text_page("archive.md", plan=study.plan, files=names))
             archive.writestr("plan.toml", study.plan.text)
             archive.writestr("preregistration.md", preregistration(study.plan, study.stimuli))
             archive.writestr("software.json", _software(study))
@@ -49,20 +51,3 @@ def _software(study: RunningStudy) -> str:
     found["database"] = study.database.engine.dialect.name
     found["written"] = datetime.now(UTC).isoformat(timespec="seconds")
     return json.dumps(found, indent=1)
-
-
-def _readme(study: RunningStudy, files: list[str]) -> str:
-    listed = "\n".join(f"- `data/{name}`" for name in sorted(files))
-    return f"""# {study.plan.title}
-
-A study of kind `{study.plan.kind}` conducted with segmeter.
-
-- `plan.toml`: the plan; `earlier-plans/` holds versions that were in force before
-- `preregistration.md`: design, exclusion rules and tests, generated from the plan
-- `software.json`: versions of the software
-- `data/codebook.csv`: unit and meaning of every column
-{listed}
-
-Participants are identified by random codes. Assignment, order and overlap follow from the seed
-{study.plan.seed} and the participant's number, both of which are in the data.
-"""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import default_url, listening, open_study, study_app
 
-__all__ = ["CLICKS", "INTERACT", "run_demo"]
+__all__ = ["run_demo"]
 
 
 Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
@@ -175,10 +176,11 @@ def _screens(trial: dict[str, Any], rng: np.random.Generator) -> list[dict[str, 
 def _clicking(study: RunningStudy, careless: float) -> Answering:
     def answer(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         width, height = trial["width"], trial["height"]
-        y, x = draw_clicks(_mask(study, trial["id"]), 1, rng)[0]
+        row = _task(study, trial["id"])
+        mask = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
+        y, x = draw_clicks(mask, 1, rng)[0]
         if rng.random() < careless:
             y, x = rng.random() * height, rng.random() * width
-        device = _device(study, trial["id"])
         return {
             "x": float(np.clip(x, 0, width - 1e-6)),
             "y": float(np.clip(y, 0, height - 1e-6)),
@@ -187,7 +189,7 @@ def _clicking(study: RunningStudy, careless: float) -> Answering:
             "shown_width": float(width),
             "shown_height": float(height),
             "pixel_ratio": 1.0,
-            "pointer": "touch" if device == "mobile" else "mouse",
+            "pointer": "touch" if row["device"] == "mobile" else "mouse",
             "latency_ms": float(rng.lognormal(6.8, 0.4)),
             "screens": _screens(trial, rng),
             "focus_lost": bool(rng.random() < 0.01),
@@ -261,30 +263,17 @@ def _decoded(given: dict[str, Any], shape: tuple[int, ...]) -> Mask:
     return Mask.of(whole)
 
 
-def _mask(study: RunningStudy, trial: str) -> Mask:
-    row = _task(study, trial)
-    return study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
-
-
 def _task(study: RunningStudy, trial: str) -> Any:
+    """The task of a trial, and the device of its participant."""
     asked = (
-        sa.select(db.tasks)
+        sa.select(db.tasks, db.people.c.device)
         .join(db.trials, db.trials.c.task == db.tasks.c.id)
+        .join(db.batches, db.batches.c.id == db.trials.c.batch)
+        .join(db.people, db.people.c.id == db.batches.c.person)
         .where(db.trials.c.id == trial)
     )
     with study.database.snapshot() as connection:
         return connection.execute(asked).mappings().one()
-
-
-def _device(study: RunningStudy, trial: str) -> str:
-    asked = (
-        sa.select(db.people.c.device)
-        .join(db.batches, db.batches.c.person == db.people.c.id)
-        .join(db.trials, db.trials.c.batch == db.batches.c.id)
-        .where(db.trials.c.id == trial)
-    )
-    with study.database.snapshot() as connection:
-        return str(connection.execute(asked).scalar_one())
 
 
 def crowd(address: str, study: RunningStudy, seed: int = 0) -> Iterator[SimulatedPerson]:
@@ -333,53 +322,20 @@ def _inside(text: str, pattern: str) -> str:
     return found[1]
 
 
-_RULES = """\
-[validity]  # simulated people do not wait for screens to pass
-exclude = ["late", "left_page", "unseen", "wrong_device", "shown_again", "no_click"]
-"""
-CLICKS = f"""\
-kind = "clicks"
-title = "Where do you click? (simulated people)"
-seed = 1
-{_RULES}
-[data]
-dataset = "mini"
-[design]
-modes = ["Text_Description", "Object_CutOut"]
-per_cell = {{per_cell}}
-open_to_all = true
-"""
-INTERACT = f"""\
-kind = "interact"
-title = "Segmenting with a model (simulated people)"
-seed = 1
-{_RULES}
-[data]
-dataset = "mini"
-[design]
-models = ["{{model}}"]
-devices = ["pc"]
-people = "within"
-per_cell = {{per_cell}}
-batch = 6
-rounds = 10
-open_to_all = true
-"""
-
-
 def run_demo(
     folder: Path,
     name: str,
-    text: str,
     say: Callable[[str], None],
     weights: Path | None = None,
+    **values: object,
 ) -> RunningStudy:
-    """Begin a study in a folder and fill it with simulated people through a real server."""
+    """Begin a demonstration in a folder and fill it with simulated people through a real server.
+
+    `values` are filled into the plan `demo-NAME.toml`.
+    """
     path = folder / f"{name}.toml"
-    if path.exists():
-        raise BadInput(f"'{path}' exists already; choose another --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    text = (files("segmeter.study") / "plans" / f"demo-{name}.toml").read_text("utf-8")
+    path.write_text(text.format(**values), encoding="utf-8")
     study = open_study(read_plan(path), default_url(path))
     start = time.perf_counter()
     people, answers = fill_with_people(study, weights=weights)

@@ -360,11 +360,26 @@ def _iou(ground_truth: Mask, prediction: Mask) -> float:
 class RunMasks:
     """Masks that a model predicted in one round of a run.
 
-    If several users took part, the first by name is used.
+    If several protocols or users took part, the first by name is used.
     """
 
     def __init__(self, run: Path, model: str, round: int) -> None:
-        self._masks = _read_run(run, model, round)
+        from segmeter.store import Run
+
+        opened = Run.open(run)
+        if "mask" not in opened.sql("select * from rows limit 0").column_names:
+            raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
+        table = opened.sql(
+            """
+            select scene, target, mask from rows
+            where model = $model and round = $round and mask is not null
+            order by protocol desc, "user" desc, scene, target, dataset desc
+            """,
+            {"model": model, "round": round},
+        )
+        self._masks = {(row["scene"], row["target"]): row["mask"] for row in table.to_pylist()}
+        if not self._masks:
+            raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
 
     def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
         """The mask of a target in a scene of this shape."""
@@ -404,26 +419,3 @@ def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
         raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give a mask of that size")
     kind = told_from([path])
     return object_in(path, kind if kind in ("soft", "alpha") else "binary", "mask").mask
-
-
-def _read_run(run: Path, model: str, round: int) -> Mapping[tuple[str, str], str]:
-    """Run lengths of every target, of the first protocol and user."""
-    from segmeter.store import Run
-
-    opened = Run.open(run)
-    if "mask" not in opened.sql("select * from rows limit 0").column_names:
-        raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
-    table = opened.sql(
-        """
-        select scene, target, mask from rows
-        where model = $model and round = $round and mask is not null
-        order by protocol, "user", scene, target, dataset
-        """,
-        {"model": model, "round": round},
-    )
-    found: dict[tuple[str, str], str] = {}
-    for row in table.to_pylist():
-        found.setdefault((row["scene"], row["target"]), row["mask"])
-    if not found:
-        raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
-    return found

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.study.plan import Plan, Question
@@ -24,6 +27,18 @@ def read_words(plan: Plan) -> dict[str, Words]:
     replace single texts of a built-in language.
     """
     return {language: _language(plan, language) for language in plan.languages}
+
+
+def text_page(name: str, **values: Any) -> str:
+    """A text file of the pages, filled in."""
+    environment = Environment(
+        loader=PackageLoader("segmeter.study", "pages"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(name).render(values)
 
 
 def _language(plan: Plan, language: str) -> Words:

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from segmeter.study.drawing import VIEWS
 from segmeter.study.guards import address_of, signed, signed_by
+from segmeter.study.joining_routes import return_link
 from segmeter.study.messages import Answer, ClickAnswer, DeviceChoice, FinalAnswer, RatingAnswer
 from segmeter.study.messages import Step as StepMessage
 from segmeter.study.records import Refused, Row
-from segmeter.study.recruiting import return_link
 from segmeter.study.running import RunningStudy
 from segmeter.study.site import COOKIE, Here, Site, image_response
 from segmeter.study.wording import read_answers

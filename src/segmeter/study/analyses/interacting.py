@@ -22,13 +22,13 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.stats.intervals import Resampling
+from segmeter.stats.intervals import Interval, Resampling
 from segmeter.study.drawing import upright
 from segmeter.study.interactions import Interaction, Simulated, fit_costs
 from segmeter.study.segmenting import click_of
 from segmeter.study.stimuli import Shown, Stimuli
 
-_AFTER = (1, 3, 5)
+_AFTER, _TOLD = (1, 3, 5), 3
 _SHOWN = 8
 
 
@@ -62,6 +62,7 @@ def _summary(found: Sequence[Interaction]) -> Section:
     costs = fit_costs(found)
     prices = {name: f"{price.value:.2f} s" for name, price in costs.prices.items()}
     locate = f", finding the object {prices['locate']} more" if "locate" in prices else ""
+    locate = "" if prices.get("locate") == "0.00 s" else locate
     sentence = (
         f"Participants accepted a mask after **{np.mean(accepted):.1f}** clicks on average"
         f" ({len(accepted)} of {len(found)} sessions)."
@@ -127,6 +128,7 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
         Column("Wilcoxon p"),
     )
     rows: list[tuple[Cell, ...]] = []
+    sentences = []
     for user in dict.fromkeys(each.user for each in simulated):
         for clicks in _AFTER:
             scenes, people, robot = paired_differences(found, simulated, user, clicks)
@@ -135,6 +137,8 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
             values = [drawn.interval(each) for each in (people, robot, gaps.tolist())]
             cells = [Value.of(each) for each in values]
             rows.append((user, clicks, len(scenes), *cells, wilcoxon_p(people, robot)))
+            if clicks == _TOLD:
+                sentences.append(_sentence(user, values[2]))
     note = Note(
         "Every object counts once: the mean over its participants against the simulated user's "
         "session with the same model. After a session has ended its last mask is carried forward. "
@@ -143,7 +147,17 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
     return Section(
         "Participants and simulated users on the same objects",
         "",
-        [Table("simulated-users", columns, rows), note],
+        [Answer(" ".join(sentences)), Table("simulated-users", columns, rows), note],
+    )
+
+
+def _sentence(user: str, gap: Interval) -> str:
+    """Whether participants and a simulated user differ, in one sentence."""
+    better = "above" if gap.value > 0 else "below"
+    sure = "significantly" if gap.low > 0 or gap.high < 0 else "but not significantly"
+    return (
+        f"After {_TOLD} clicks the IoU of participants is **{abs(gap.value):.3f}** {better} that "
+        f"of {user} on the same objects, {sure} (95 % interval {gap.low:.3f} to {gap.high:.3f})."
     )
 
 
@@ -186,7 +200,8 @@ def _images(
             ]
             caption = f"the same: {robots[key].user}, IoU {record.scores['iou']:.3f}"
             images.append(_illustration(scene, each.target, record.mask, prompts, caption))
-    blocks: list[Block] = [Gallery(images)]
+    legend = "Dashed line: the ground truth. Blue: the mask. + clicks add, − clicks remove."
+    blocks: list[Block] = [Note(legend), Gallery(images)]
     return Section("Final masks", "", blocks)
 
 
