@@ -267,3 +267,22 @@ def test_the_distance_of_clicks_is_that_of_known_clicks(filled: RunningStudy) ->
         for a, r in zip(angles, away, strict=True)
     ]
     assert centre_distances(rows, filled.stimuli) == pytest.approx(away.tolist())
+
+
+def test_simulated_people_use_the_weights_that_are_given(
+    begin: Callable[..., RunningStudy], real_weights: Path
+) -> None:
+    """The study server of `study demo --weights` opens MobileSAM there, and so does the report."""
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    study = begin(
+        'kind = "interact"\n[data]\nscenes = ["astronaut"]\n[design]\nmodels = ["mobile-sam"]\n'
+        'rounds = 2\nbatch = 1\ndevices = ["pc"]\nopen_to_all = true\n'
+        '[validity]\nexclude = ["no_click"]'
+    )
+    fill_with_people(study, weights=real_weights)
+    with study.database.snapshot() as connection:
+        found = interactions(connection, study.plan)
+        others = simulate_users(found, study.plan, study.stimuli, ["centre-click"], real_weights)
+        page = study_page(connection, study.plan, study.stimuli, others)
+    assert {each.iou_after(1) > 0.3 for each in (*found, *others)} == {True}
+    assert "After 3 clicks the IoU of participants is" in page
