@@ -16,9 +16,8 @@ import pytest
 import sqlalchemy as sa
 
 from segmeter.study import database as db
-from segmeter.study.archives import write_archive
 from segmeter.study.assignment import latin_square
-from segmeter.study.exports import export, meanings, participant_rows, trial_rows
+from segmeter.study.exports import export, meanings, participant_rows, trial_rows, write_archive
 from segmeter.study.joining_routes import platform_ids, return_link
 from segmeter.study.plan import Recruiting
 from segmeter.study.preview import plan_warnings, preregistration

@@ -253,7 +253,7 @@ def archive(
 
     Example: `segmeter study archive study.toml --out study.zip`
     """
-    from segmeter.study.archives import write_archive
+    from segmeter.study.exports import write_archive
 
     path = out or plan.with_suffix(".zip")
     write_archive(_open(plan, db, data, None), path, identifiers=identifiers)

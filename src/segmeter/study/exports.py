@@ -1,4 +1,4 @@
-"""Exports: a study's answers as CSV and parquet files, with a codebook of every column."""
+"""Exports: a study's answers as CSV and parquet files with a codebook, and as one archive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import csv
 import io
 import json
 import math
+import platform
+import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from importlib import metadata
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +25,15 @@ from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.report.exports import harmless
 from segmeter.study import database as db
 from segmeter.study.plan import Plan
+from segmeter.study.preview import preregistration
 from segmeter.study.records import steps_of
+from segmeter.study.running import RunningStudy
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import excluded_people, screen_people
-from segmeter.study.wording import questions_of
+from segmeter.study.wording import questions_of, text_page
 
-__all__ = ["csv_text", "export", "participant_columns", "participant_rows"]
+__all__ = ["csv_text", "export", "participant_columns", "participant_rows", "write_archive"]
+
 
 Rows = list[dict[str, Any]]
 RATING_COLUMNS = (
@@ -120,11 +127,7 @@ def click_rows(
     from segmeter.users.replay import NAMES
 
     name = NAMES.get(stimuli.dataset.card.name, stimuli.dataset.card.name)
-    rows = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, rows)
-    for row in rows:
-        if not row["counts"] or row["person"] in excluded:
-            continue
+    for row in counted_rows(connection, plan):
         several = len(stimuli.shown(row["scene"]).targets) > 1
         object = row["target"] if several else ""
         yield {
@@ -243,6 +246,13 @@ def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]
             "seed": plan.seed,
             "plan": row["plan"],
         }
+
+
+def counted_rows(connection: sa.Connection, plan: Plan) -> Rows:
+    """The trials that count, of participants who are not excluded."""
+    rows = list(trial_rows(connection, plan))
+    excluded = excluded_people(plan, rows)
+    return [row for row in rows if row["counts"] and row["person"] not in excluded]
 
 
 def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -369,3 +379,36 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> Path:
     pq.write_table(table, part)
     part.replace(path)
     return path
+
+
+_PACKAGES = ("segmeter", "numpy", "scipy", "fastapi", "pydantic", "sqlalchemy")
+
+
+def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False) -> Path:
+    """Write the archive; identifiers of the recruiting platform only where asked for."""
+    part = path.with_name(f"{path.name}.part")
+    with tempfile.TemporaryDirectory() as folder, study.database.snapshot() as connection:
+        files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)
+        asked = sa.select(db.plans).order_by(db.plans.c.since)
+        plans = connection.execute(asked).mappings().all()
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            names = sorted(file.name for file in files)
+            archive.writestr("README.md", text_page("archive.md", plan=study.plan, files=names))
+            archive.writestr("plan.toml", study.plan.text)
+            archive.writestr("preregistration.md", preregistration(study.plan, study.stimuli))
+            archive.writestr("software.json", _software(study))
+            for row in plans:
+                if row["hash"] != study.plan.hash:
+                    archive.writestr(f"earlier-plans/{row['hash']}.toml", row["text"])
+            for file in files:
+                archive.write(file, f"data/{file.name}")
+    part.replace(path)
+    return path
+
+
+def _software(study: RunningStudy) -> str:
+    versions = {name: metadata.version(name) for name in _PACKAGES}
+    found = {"versions": versions, "python": platform.python_version(), "plan": study.plan.hash}
+    found["database"] = study.database.engine.dialect.name
+    found["written"] = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps(found, indent=1)

@@ -32,12 +32,11 @@ from segmeter.core.users import Observation
 from segmeter.stats.costs import FittedCosts
 from segmeter.stats.costs import fit_costs as fit
 from segmeter.store.folder import RunFolder
-from segmeter.study.exports import trial_rows
+from segmeter.study.exports import counted_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
 from segmeter.study.segmenting import click_of, judge_of, measures_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
-from segmeter.study.validity import excluded_people
 
 __all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
 
@@ -84,11 +83,10 @@ class Simulated:
 
 def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
     """All sessions that count, in the order in which they ended."""
-    rows = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, rows)
-    rows = [row for row in rows if row["counts"] and row["person"] not in excluded]
     found = []
-    for row in sorted(rows, key=lambda row: (row["answered"], row["trial"])):
+    for row in sorted(
+        counted_rows(connection, plan), key=lambda row: (row["answered"], row["trial"])
+    ):
         named = (row["person"], row["device"], row["scene"], row["target"], row["source"])
         steps = tuple(steps_of(connection, row["trial"]))
         found.append(Interaction(*named, row["accepted"], row["review_ms"], steps))

@@ -13,11 +13,10 @@ from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.ratings import Ratings, fit_ratings
 from segmeter.study.analyses.clicking import centre_distances
-from segmeter.study.exports import trial_rows
+from segmeter.study.exports import counted_rows
 from segmeter.study.interactions import interactions
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
-from segmeter.study.validity import excluded_people
 
 __all__ = ["ASSUMED", "measured_spread", "power_of"]
 
@@ -73,9 +72,7 @@ _FACTORS = {
 
 def measured_spread(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> Spread:
     """The standard deviations in a study that has answers, by the mixed-effects model."""
-    every = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, every)
-    rows = [row for row in every if row["counts"] and row["person"] not in excluded]
+    rows = counted_rows(connection, plan)
     if plan.clicks:
         values = centre_distances(rows, stimuli)
     elif plan.kind == "rate":

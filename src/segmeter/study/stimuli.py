@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ from segmeter.study.plan import Masks, Plan, near
 
 __all__ = ["Stimuli"]
 
-Made = TypeVar("Made")
 _KEPT_BYTES = 256 << 20
 _KEPT_SCENES = 32
 _MOST_VOXELS = 1 << 27
@@ -98,8 +97,8 @@ class Stimuli:
         self.plan = plan
         self.roots = roots or Roots()
         self.dataset = _open(plan, self.roots)
-        self._shown = _Kept[Shown](_KEPT_SCENES)
-        self._images = _Kept[bytes](4096, _KEPT_BYTES)
+        self.shown = lru_cache(_KEPT_SCENES)(self._show)
+        self._images = _KeptImages()
         self._checked: set[str] = set()
 
     @cached_property
@@ -135,9 +134,6 @@ class Stimuli:
         self._check_known(known)
         self._check_described([key for key, bare in found.items() if bare])
         return list(found)
-
-    def shown(self, scene: str) -> Shown:
-        return self._shown.get(scene, lambda: self._show(scene))
 
     def label(self, scene: str, target: str, language: str) -> str:
         """The description of a target in words: the plan's, or the data's label."""
@@ -215,6 +211,7 @@ class Stimuli:
         raise NotFound(f"there is no image '{show}'")
 
     def _show(self, scene: str) -> Shown:
+        """The scene as participants see it; `shown` keeps the last ones."""
         loaded: Any = self.dataset.load(scene)
         if loaded.name not in self._checked:
             loaded.check()
@@ -292,36 +289,27 @@ class Stimuli:
         )
 
 
-class _Kept(Generic[Made]):
-    """A cache of the most recently used values, limited in number and in bytes."""
+class _KeptImages:
+    """A cache of the most recently used images, limited in bytes."""
 
-    def __init__(self, many: int, most_bytes: int = 0) -> None:
-        self._many, self._most_bytes = many, most_bytes
-        self._values: OrderedDict[Hashable, Made] = OrderedDict()
+    def __init__(self) -> None:
+        self._images: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._bytes = 0
 
-    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def get(self, key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
         with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        made = make()  # outside the lock: two may make the same value, but none waits
+            if key in self._images:
+                self._images.move_to_end(key)
+                return self._images[key]
+        made = make()  # outside the lock: two may make the same image, but none waits
         with self._lock:
-            if key not in self._values:
-                self._values[key] = made
-                self._bytes += self._size(made)
-            while len(self._values) > self._many or self._too_heavy():
-                _, dropped = self._values.popitem(last=False)
-                self._bytes -= self._size(dropped)
+            if key not in self._images:
+                self._images[key] = made
+                self._bytes += len(made)
+            while self._bytes > _KEPT_BYTES and len(self._images) > 1:
+                self._bytes -= len(self._images.popitem(last=False)[1])
         return made
-
-    def _too_heavy(self) -> bool:
-        return bool(self._most_bytes) and self._bytes > self._most_bytes and len(self._values) > 1
-
-    @staticmethod
-    def _size(value: object) -> int:
-        return len(value) if isinstance(value, bytes) else 0
 
 
 def _shown_volume(volume: Volume) -> Shown:
