@@ -32,6 +32,7 @@ from segmeter.study.analyses import study_page
 from segmeter.study.exports import export, step_rows
 from segmeter.study.interactions import interactions, simulate_users, write_run
 from segmeter.study.people import fill_with_people
+from segmeter.study.preview import preview_page
 from segmeter.study.records import steps_of
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import MEASURES, judge_of, model_for
@@ -191,6 +192,7 @@ def test_people_and_a_simulated_user_are_compared_on_volumes(
         page = study_page(connection, study.plan, study.stimuli, others)
     assert "Participants and simulated users on the same objects" in page
     assert "(slice " in page
+    assert "until the answer" in preview_page(study.plan, study.stimuli)
     write_run(found, others, study.plan, study.stimuli, tmp_path / "run")
     rows = Run.open(tmp_path / "run").sql('select "user", iou, dice, mask from rows').to_pylist()
     assert {row["user"] for row in rows} == {*(each.person for each in found), "centre-click"}

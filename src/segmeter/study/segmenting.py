@@ -199,7 +199,7 @@ class Segmenting:
             if shown.depth:  # a slice is encoded when it is first clicked; this is the likely one
                 y, x = centre_of(shown.targets[target].mask).point
                 point = shown.scene_point(y, x, shown.slices[target])
-                with self._looking:
+                with self._answering:
                     encoded.predict([Request((Click(point),))])
 
     def _encoded(self, model: str, scene: str) -> EncodedScene:

@@ -118,6 +118,26 @@ function decoded(mask) {
   });
 }
 
+// Sides of the patient at the edges of a slice: right, left, front, back.
+function sides(context) {
+  const { width, height } = stage.canvas;
+  const size = 14 * devicePixelRatio;
+  context.save();
+  context.resetTransform();
+  context.font = `600 ${size}px sans-serif`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineWidth = size / 4;
+  context.strokeStyle = "#000";
+  context.fillStyle = "#fff";
+  const places = { R: [size, height / 2], L: [width - size, height / 2], A: [width / 2, size], P: [width / 2, height - size] };
+  for (const [text, place] of Object.entries(places)) {
+    context.strokeText(text, ...place);
+    context.fillText(text, ...place);
+  }
+  context.restore();
+}
+
 function layer(mask, clicks) {
   const images = mask && decoded(mask);
   return (context, across, down) => {
@@ -178,7 +198,9 @@ await run(async (trial) => {
   let masks = {};
   redrawn = () => {
     const here = clicks.filter((each) => each.slice === slice);
-    stage.draw({ ...image, part: part(trial), over: layer(masks[slice], here) });
+    const drawn = layer(masks[slice], here);
+    const over = (context, across, down) => { drawn(context, across, down); if (trial.depth) sides(context); };
+    stage.draw({ ...image, part: part(trial), over });
   };
   if (trial.depth) {
     volume = trial;
