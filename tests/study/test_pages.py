@@ -135,3 +135,12 @@ def test_a_model_that_is_not_there_is_named_before_anybody_comes(
 ) -> None:
     with pytest.raises(SegmeterError, match="no model 'dics'; did you mean 'disc'"):
         begin('kind = "interact"\n[design]\nmodels = ["dics"]')
+
+
+def test_people_with_a_phone_are_told_to_tap(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin()
+    for device, shown in (("pc", [True, False]), ("mobile", [False, True])):
+        page = visit(study).join(device=device).http.get("/work").text
+        assert [f"now one {verb}</li>" in page for verb in ("click", "tap")] == shown

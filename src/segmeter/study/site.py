@@ -99,16 +99,17 @@ class Pages:
         """A text of the plan; in another language if this one has none."""
         return _pick(self.plan.texts.get(name, {}), language)  # type: ignore[call-overload]  # any word
 
-    def steps(self, modes: Sequence[Mode], language: str) -> list[str]:
+    def steps(self, modes: Sequence[Mode], language: str, touch: bool) -> list[str]:
         """The course of a trial, screen by screen; in short if modes are mixed."""
         words = self.words[language]
+        ask = words["step_ask_touch" if touch else "step_ask"]
         if len(modes) > 1:
-            return [words["step_mixed"], words["step_ask"]]
+            return [words["step_mixed"], ask]
         steps = [
             words[self._step(screen)].format(seconds=_seconds(screen.seconds or 0, words))
             for screen in modes[0].screens[:-1]
         ]
-        return [*steps, words["step_ask"]]
+        return [*steps, ask]
 
     def _step(self, screen: Screen) -> str:
         """The word for a screen; a second round shows errors instead of objects."""

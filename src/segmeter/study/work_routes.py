@@ -159,15 +159,16 @@ def _work_page(site: Site, request: Request, who: Row) -> Response:
     plan, pages = site.study.plan, site.pages
     language = pages.language(request, who["language"])
     modes = [plan.mode_of(who["condition"])] if who["condition"] else plan.modes
+    touch = who["device"] == "mobile"
     return site.show(
         _PAGES.get(plan.kind, "clicks.html"),
         request,
         who,
         page_token=site.page_token(request),
         person=who["id"],
-        steps=pages.steps(modes, language),
+        steps=pages.steps(modes, language, touch),
         minutes=pages.minutes(modes),
-        touch=who["device"] == "mobile",
+        touch=touch,
         volumes=site.study.stimuli.volumes,
     )
 
