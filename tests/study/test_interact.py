@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan as RunPlan
@@ -197,11 +196,6 @@ def test_people_and_a_simulated_user_are_compared_on_volumes(
     rows = Run.open(tmp_path / "run").sql('select "user", iou, dice, mask from rows').to_pylist()
     assert {row["user"] for row in rows} == {*(each.person for each in found), "centre-click"}
     assert all(0 <= row["iou"] <= row["dice"] <= 1 for row in rows)
-
-
-def test_other_kinds_of_study_refuse_volumes(begin: Callable[..., RunningStudy]) -> None:
-    with pytest.raises(BadInput, match="is a volume; studies show images"):
-        begin('kind = "clicks"\n[data]\ndataset = "mini-volumes"')
 
 
 def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(

@@ -92,8 +92,8 @@ def test_mixed_modes_are_not_announced_as_one(
     modes = ["Object_CutOut", "Silhouette_Mask"]
     """
     page = visit(begin(plan)).join().http.get("/work").text
-    assert "in different ways" in page
-    assert "The object on grey" not in page
+    assert "in different ways</li>" in page
+    assert "<li>The object on grey" not in page
 
 
 def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: Any) -> None:
@@ -116,7 +116,7 @@ def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: A
         ('[data]\nscenes = ["cofee"]', "no scene 'cofee'; did you mean 'coffee'?"),
         ('[data]\ntargets = ["coffee/cap"]', "did you mean 'coffee/cup'?"),
         ('[descriptions]\n"coffee/cap" = "the cup"', "[descriptions]: no scene that is shown"),
-        ('[data]\ndataset = "mini-volumes"', "is a volume; studies show images only"),
+        ('[data]\ndataset = "mini-volumes"', "is a volume; studies show images, and"),
         (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "ground_truth"', "has no target 'tea/'"),
         (f'{RATED}[[masks]]\nname = "a"\nsource = "run"\nrun = "none"\nmodel = "a"', "none"),
     ],
