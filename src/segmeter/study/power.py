@@ -91,16 +91,12 @@ def measured_spread(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """The share of simulated studies with p < `alpha`, its 95 % interval, and the mean estimate."""
+    """The share of simulated studies with p < `alpha`, its 95 % interval, and answers in each."""
 
-    people: int
-    targets: int
     answers: int
-    effect: float
     share: float
     low: float
     high: float
-    mean_estimate: float
 
 
 def simulated_answers(
@@ -145,23 +141,16 @@ def power_of(
 
     `comparisons` divides `alpha`, for as many pairs of conditions as are tested.
     """
+    from scipy import stats
+
     if people < 4 or targets < 2:
         raise BadInput("a simulated study needs at least 4 participants and 2 targets")
     found: list[bool] = []
-    estimates: list[float] = []
     answers = 0
     for number in range(studies):
         drawn = simulated_answers(plan, people, targets, effect, spread, number)
         contrast = fit_ratings(drawn).contrast("c1", "c0")
-        found.append(contrast.p < alpha / comparisons)
-        estimates.append(contrast.value)
+        found.append(bool(contrast.p < alpha / comparisons))
         answers = len(drawn.scores)
-    share = float(np.mean(found))
-    low, high = _wilson(share, studies)
-    return Power(people, targets, answers, effect, share, low, high, float(np.mean(estimates)))
-
-
-def _wilson(share: float, many: int, z: float = 1.959964) -> tuple[float, float]:
-    middle = (share + z * z / (2 * many)) / (1 + z * z / many)
-    reach = z / (1 + z * z / many) * np.sqrt(share * (1 - share) / many + (z / (2 * many)) ** 2)
-    return float(max(0.0, middle - reach)), float(min(1.0, middle + reach))
+    interval = stats.binomtest(sum(found), studies).proportion_ci(method="wilson")
+    return Power(answers, sum(found) / studies, float(interval.low), float(interval.high))
