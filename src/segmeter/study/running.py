@@ -221,6 +221,8 @@ class RunningStudy:
                 batch = assign(connection, self.plan, person, ignored)
                 if batch is not None:
                     with self._lock:
+                        if len(self._holders) > _MOST_REMEMBERED:
+                            self._holders.clear()
                         self._holders[batch] = address
         if batch is None:
             return None
