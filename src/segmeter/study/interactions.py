@@ -35,7 +35,7 @@ from segmeter.store.folder import RunFolder
 from segmeter.study.exports import counted_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
-from segmeter.study.segmenting import click_of, judge_of, measures_of, model_for
+from segmeter.study.segmenting import MEASURES, click_of, judge_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
 __all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
@@ -150,10 +150,11 @@ def write_run(
     """A run of `noc` with participants and simulated users, for `segmeter report`."""
     if not found:
         raise BadInput("no participant has finished yet; there is nothing to write")
+    if stimuli.volumes:
+        raise BadInput("runs of 'noc' hold images; a study of volumes is compared in its report")
     people = sorted({each.person for each in found})
     robots = list(dict.fromkeys(each.user for each in simulated))
     dataset = dataset_spec(plan)
-    measures = measures_of(stimuli.shown(found[0].scene).scene)
     run_plan = RunPlan(
         "noc",
         tuple(Spec.parse(model) for model in plan.design.models),
@@ -161,10 +162,10 @@ def write_run(
         users=tuple(Spec(user) for user in (*people, *robots)),
         rounds=plan.design.rounds,
         protocols=("corrected",),
-        measures=measures,
+        measures=MEASURES,
         seed=plan.seed,
     )
-    schema = SESSION_ROWS.plus(columns_of_measures(measures))
+    schema = SESSION_ROWS.plus(columns_of_measures(MEASURES))
     jobs = sorted({(each.model, each.scene) for each in found})
     with RunFolder.claimed(folder, run_plan) as run:
         for model, scene in jobs:

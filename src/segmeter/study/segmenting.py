@@ -220,13 +220,10 @@ class Segmenting:
         return encoded
 
 
-def measures_of(scene: Scene) -> tuple[str, ...]:
-    """The measures that masks of a scene are scored by."""
-    return VOLUME_MEASURES if isinstance(scene, Volume) else MEASURES
-
-
 def judge_of(scene: Scene) -> Judge:
-    return judge_by(measures_of(scene), scene.spacing_mm)
+    """The measures that masks of a scene are scored by."""
+    measures = VOLUME_MEASURES if isinstance(scene, Volume) else MEASURES
+    return judge_by(measures, scene.spacing_mm)
 
 
 def model_for(scene: Scene, model: Model) -> Model:
