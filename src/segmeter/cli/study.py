@@ -412,7 +412,7 @@ def demo(
         write(connection, study.plan, study.stimuli, out / "export")
     _write_results(study, out / "clicks.html", None, [], None)
     fewer = max(1, per_cell // 2)
-    sessions = run_demo(out, "interact", typer.echo, weights, model=model, per_cell=fewer)
+    sessions = run_demo(out, "interact", typer.echo, weights, models=[model], per_cell=fewer)
     page = out / "interact.html"
     _write_results(sessions, page, out / "people", ["centre-click"], weights)
     typer.echo(f"clicks: {out / 'export'}, report {out / 'clicks.html'}")

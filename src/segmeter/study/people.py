@@ -6,6 +6,7 @@ click model; scores follow the IoU of a mask with a strictness of each rater.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
@@ -331,11 +332,13 @@ def run_demo(
 ) -> RunningStudy:
     """Begin a demonstration in a folder and fill it with simulated people through a real server.
 
-    `values` are filled into the plan `demo-NAME.toml`.
+    `values` replace those of the plan `demo-NAME.toml`.
     """
     path = folder / f"{name}.toml"
     text = (files("segmeter.study") / "plans" / f"demo-{name}.toml").read_text("utf-8")
-    path.write_text(text.format(**values), encoding="utf-8")
+    for key, value in values.items():
+        text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {json.dumps(value)}", text)
+    path.write_text(text, encoding="utf-8")
     study = open_study(read_plan(path), default_url(path))
     start = time.perf_counter()
     people, answers = fill_with_people(study, weights=weights)
