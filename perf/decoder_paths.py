@@ -94,16 +94,19 @@ def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[st
 
 
 def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:
-    """An image through SAM 2 tiny: ours captured and eager, and `transformers`."""
-    ours = Sam2Network(HieraSizes(), side).to(device, torch.float32)
+    """An image through MobileSAM and SAM 2 tiny: ours captured and eager, and `transformers`."""
     pixels = torch.rand(1, 3, side, side, device=device)
+    mobile = SamNetwork(TinyVit(), side, device=str(device))
+    mobile.parts.to(device)
+    ours = Sam2Network(HieraSizes(), side).to(device, torch.float32)
 
-    def eager() -> None:
+    def eager(network: Any) -> None:
         with eagerly():
-            ours.encode(pixels)
+            network.encode(pixels)
 
-    yield "SAM 2 tiny's encoder, captured graphs", lambda: ours.encode(pixels)
-    yield "SAM 2 tiny's encoder, eager", eager
+    for name, network in (("MobileSAM", mobile), ("SAM 2 tiny", ours)):
+        yield f"{name}'s encoder, captured graphs", partial(network.encode, pixels)
+        yield f"{name}'s encoder, eager", partial(eager, network)
     try:
         from transformers import Sam2Config, Sam2Model
     except ImportError:

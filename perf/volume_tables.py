@@ -1,10 +1,13 @@
-"""The table of docs/benchmarks/volumes.md, from runs of the benchmark `volumes`.
+"""The tables of docs/benchmarks/volumes.md: runs of the benchmark `volumes` and their Dice.
 
-    python perf/volume_tables.py hippocampus=RUN1 'spleen crop=RUN2' ... [--protocol corrected]
+    python perf/volume_tables.py --data MEDICAL --weights WEIGHTS --out OUT    # runs, then prints
+    python perf/volume_tables.py --out OUT                                     # prints only
 
-Each RUN is a run's folder, or a file with what `segmeter report RUN --json` prints of it. A
-column is a run, a row a user with a model: Dice in percent, with its interval over patients
-where the run has more than two objects. Interactions are those of the first run. Prints Markdown.
+MEDICAL has one folder per data set. Two runs are made in OUT, and made again from where they
+stopped: `upright` with all users, and `rotated` with those that draw nothing at random, on copies
+of the volumes whose headers are rotated by 180 degrees around the body axis, so that networks see
+the back at the top. Prints Markdown: Dice of all users with 95 % intervals, and what the
+rotation changes. Each run's `report --json` is left in OUT as well.
 """
 
 from __future__ import annotations
@@ -27,31 +30,65 @@ USERS = (
     "box-interpolation?n=3",
     "box-interpolation?n=5",
     "box-propagation",
-    "scribble-refinement?start=point-interpolation&n=5",
-    "scribble-refinement?start=box-interpolation&n=3",
+    "scribble-refinement?n=5&start=point-interpolation",
+    "scribble-refinement?n=3&start=box-interpolation",
 )
+EXACT = tuple(user for user in USERS if user.startswith("box"))
 MODELS = ("litemedsam", "sam2-hiera-tiny", "mobile-sam")
-Found = dict[tuple[str, str, str], dict[str, Any]]
+TITLES = {
+    "MSD_Hippocampus": "hippocampus",
+    "MSD_Spleen_crop": "spleen crop",
+    "MSD_Spleen": "spleen",
+    "SCT_spinal_cord": "spinal cord",
+    "TotalSegmentator_example": "TotalSeg. small",
+    "TotalSegmentator_CT512": "TotalSeg. 512",
+}
+Found = dict[tuple[str, str, str, str], dict[str, Any]]
 
 
-def read(source: str, protocol: str) -> Found:
-    """Dice and interactions of a run, by user, model and measure."""
-    path = Path(source)
-    if path.is_dir():
-        command = [sys.executable, "-m", "segmeter", "report", source, "--json"]
+def rotate_headers(data: Path, out: Path) -> None:
+    """Copies of all volumes whose x and y axes point the other way; voxels stay."""
+    import nibabel
+    import numpy as np
+
+    for name in TITLES:
+        for path in sorted((data / name).rglob("*.nii.gz")):
+            target = out / path.relative_to(data)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            image: Any = nibabel.load(path)
+            affine = np.diag([-1.0, -1.0, 1.0, 1.0]) @ image.affine
+            made = nibabel.Nifti1Image(np.asanyarray(image.dataobj), affine)
+            made.to_filename(target)
+
+
+def evaluate(
+    data: Path, weights: Path, run: Path, users: Sequence[str], models: Sequence[str]
+) -> None:
+    """Run the benchmark on all data sets; the same call resumes it."""
+    command = [sys.executable, "-m", "segmeter", "run", "volumes", "--protocol", "corrected"]
+    command += ["--weights", str(weights), "--out", str(run)]
+    command += [part for model in models for part in ("--model", model)]
+    command += [part for name in TITLES for part in ("--dataset", str(data / name))]
+    command += [part for user in users for part in ("--user", user)]
+    subprocess.run(command, check=True)
+
+
+def read(run: Path) -> Found:
+    """Dice and interactions of a run by data set, user, model and measure."""
+    stored = run.with_suffix(".json")
+    if run.is_dir():
+        command = [sys.executable, "-m", "segmeter", "report", str(run), "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        told = json.loads(done.stdout)
-    else:
-        told = json.loads(path.read_text())
+        stored.write_text(done.stdout)
     return {
-        (plain(row["user"]), row["model"], row["measure"]): row
-        for row in told["rows"]
-        if row["protocol"] == protocol and row["measure"] in ("dice", "interactions")
+        (Path(row["dataset"]).name, plain(row["user"]), row["model"], row["measure"]): row
+        for row in json.loads(stored.read_text())["rows"]
+        if row["measure"] in ("dice", "interactions")
     }
 
 
 def plain(user: str) -> str:
-    """A user's name in a run as it is asked for: what is said anyway left out."""
+    """A user's name without the options that are its defaults, the others sorted."""
     name, _, options = user.partition("?")
     kept = sorted(o for o in options.split("&") if o and o not in ("earlier=keep", "centre=box"))
     return f"{name}?{'&'.join(kept)}" if kept else name
@@ -60,9 +97,8 @@ def plain(user: str) -> str:
 def cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
-    if row["low"] is None or row["targets"] <= 2:  # two patients tell nothing of a third
-        return f"{row['value']:.1f}"
-    return f"{row['value']:.1f} ({row['low']:.1f} to {row['high']:.1f})"
+    limits = "" if row["low"] is None else f" ({row['low']:.1f} to {row['high']:.1f})"
+    return f"{row['value']:.1f}{limits}"
 
 
 def label(user: str) -> str:
@@ -73,26 +109,47 @@ def label(user: str) -> str:
     return f"`{given['start']}?n={given['n']}`, then five scribbles"
 
 
-def table(titles: Sequence[str], runs: Sequence[Found]) -> Iterator[str]:
-    yield f"| user | interactions ({titles[0]}) | model | {' | '.join(titles)} |"
-    yield "|---|---:|---|" + "---:|" * len(titles)
+def table(upright: Found) -> Iterator[str]:
+    first = next(iter(TITLES))
+    yield f"| user | interactions ({TITLES[first]}) | model | {' | '.join(TITLES.values())} |"
+    yield "|---|---:|---|" + "---:|" * len(TITLES)
     for user in USERS:
         for model in MODELS:
-            cells = [cell(run.get((plain(user), model, "dice"))) for run in runs]
-            spent = runs[0].get((plain(user), model, "interactions"))
+            cells = [cell(upright.get((name, plain(user), model, "dice"))) for name in TITLES]
+            spent = upright.get((first, plain(user), model, "interactions"))
             if any(cells):
                 count = f"{spent['value']:.0f}" if spent else ""
                 yield f"| {label(user)} | {count} | {model} | {' | '.join(cells)} |"
 
 
+def differences(upright: Found, rotated: Found) -> Iterator[str]:
+    """Dice with the front at the top less Dice with the back at the top."""
+    yield f"| user | model | {' | '.join(TITLES.values())} |"
+    yield "|---|---|" + "---:|" * len(TITLES)
+    for user in EXACT:
+        for model in MODELS:
+            keys = [(name, plain(user), model, "dice") for name in TITLES]
+            pairs = [(upright.get(key), rotated.get(key)) for key in keys]
+            cells = [f"{a['value'] - b['value']:+.1f}" if a and b else "" for a, b in pairs]
+            yield f"| {label(user)} | {model} | {' | '.join(cells)} |"
+
+
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    asked.add_argument("runs", nargs="+", metavar="TITLE=RUN")
-    asked.add_argument("--protocol", default="corrected")
+    asked.add_argument("--data", type=Path)
+    asked.add_argument("--weights", type=Path, default=Path("weights"))
+    asked.add_argument("--out", type=Path, required=True)
+    asked.add_argument("--model", action="append", choices=MODELS, dest="models")
     given = asked.parse_args()
-    pairs = [text.partition("=")[::2] for text in given.runs]
-    runs = [read(source, given.protocol) for _, source in pairs]
-    print("\n".join(table([title for title, _ in pairs], runs)))
+    upright, rotated = given.out / "upright", given.out / "rotated"
+    if given.data:
+        rotate_headers(given.data, given.out / "rotated-data")
+        models = given.models or MODELS
+        evaluate(given.data, given.weights, upright, USERS, models)
+        evaluate(given.out / "rotated-data", given.weights, rotated, EXACT, models)
+    print("\n".join(table(read(upright))))
+    print()
+    print("\n".join(differences(read(upright), read(rotated))))
 
 
 if __name__ == "__main__":

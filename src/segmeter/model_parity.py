@@ -34,10 +34,10 @@ from segmeter.core.sections import (
 )
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Session
+from segmeter.core.tables import quoted
 from segmeter.core.users import Observation, User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
-from segmeter.store.scanning import quoted
 
 __all__ = ["Comparison", "Parity", "first_clicks", "parity"]
 
@@ -314,20 +314,9 @@ def _prompted(
     session = Session(scene, encoded, target, judge=_judge)
     made: list[tuple[tuple[Prompt, ...], float]] = []
     for number in range(1, rounds + 1):
-        given = made_user.next(
-            Observation(
-                scene,
-                target,
-                session.mask,
-                session.prompts,
-                session.protocol,
-                session.encoded,
-                session.last,
-                number,
-                session.rounds,
-            ),
-            rng,
-        )
+        so_far = (session.mask, session.prompts, session.protocol, session.encoded, session.last)
+        seen = Observation(scene, target, *so_far, number, session.rounds)
+        given = made_user.next(seen, rng)
         if not given:
             break
         found = session.step(given)

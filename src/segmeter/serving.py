@@ -138,10 +138,7 @@ def _keep(held: OrderedDict[str, Any], name: str, thing: Any, most: int) -> None
 
 
 def serve(
-    model: Any,
-    host: str = "127.0.0.1",
-    port: int = 8008,
-    weights: str | Path | None = None,
+    model: Any, host: str = "127.0.0.1", port: int = 8008, weights: str | Path | None = None
 ) -> ModelServer:
     """A server for a model by name, path or as an object; call `serve_forever` on it.
 

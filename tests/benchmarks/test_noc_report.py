@@ -18,7 +18,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Answer, Gallery, Note, Replay, Section, Table
+from segmeter.core.sections import Answer, Gallery, Note, Replay, Section, Table, Value
 from segmeter.engine import run_plan
 from segmeter.models.synthetic import Oracle
 from segmeter.report.page import Page, render
@@ -293,12 +293,12 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     assert json.dumps(Noc().differences(run)) == "[]"
 
 
-def test_drawing_all_by_hand_includes_the_review() -> None:
-    from types import SimpleNamespace
-
-    from segmeter.benchmarks.noc.comparison import _by_hand
-    from segmeter.stats.effort import CostModel
-
-    cost = CostModel(locate=1, review=5, by_hand=79)
-    group = SimpleNamespace(outline_px=np.array([100.0, 200.0]))
-    assert _by_hand(SimpleNamespace(groups=[group], cost=cost)) == 85  # type: ignore[arg-type]
+def test_drawing_all_by_hand_includes_the_review(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "cost.toml"
+    file.write_text("locate = 1\nreview = 5\nby_hand = 79\n")
+    own = Run.open(run.folder.path, settings={"cost": file})
+    section = Noc().cost_section(own, 3600, None)
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    hand = table.rows[-1][1]
+    assert isinstance(hand, Value)
+    assert hand.value == pytest.approx(85)

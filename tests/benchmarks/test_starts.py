@@ -74,7 +74,7 @@ def test_a_mask_that_meets_the_goal_costs_no_click(started: segmeter.Run) -> Non
     rows = {(r.user, r.measure): r for r in started.summary() if r.measure.startswith("noc@90")}
     masked, nothing = rows["centre-click from network", "noc@90"], rows["centre-click", "noc@90"]
     curves = started.sql(
-        'select scene, target, min(start_iou) as start, list(iou order by "round") as iou '
+        'select scene, target, min(start_mask_iou) as start, list(iou order by "round") as iou '
         "from rows where \"user\" like '% from %' group by all"
     ).to_pylist()
     clicks = [
@@ -94,7 +94,7 @@ def test_the_report_compares_starts_and_counts_objects_without_a_mask(
     assert "Correct, not create" in page
     assert "without a mask" in page
     gone = started.sql(
-        "select count(distinct (scene, target)) as n from rows where start_iou = 0"
+        "select count(distinct (scene, target)) as n from rows where start_mask_iou = 0"
     ).to_pylist()
     assert gone[0]["n"] >= 1
 
@@ -159,14 +159,14 @@ def test_networks_take_a_mask_to_start_from(name: str, real_weights: Path) -> No
 
 def test_order_and_place_of_clicks_do_not_matter_to_an_oracle(tmp_path: Path) -> None:
     run = segmeter.evaluate(
-        ["oracle", "disc"], "mini", benchmark="noc", rounds=3,
+        ["synthetic-oracle", "disc"], "mini", benchmark="noc", rounds=3,
         protocols="corrected", limit=3, options={"consistency": True}, out=tmp_path / "run",
     )  # fmt: skip
     found = {(r.model, r.measure): r.value for r in run.summary()}
     assert 0 < found["disc", "order"] < 1  # later discs cover earlier ones
     assert 0 < found["disc", "jitter"] < 1
-    assert found["oracle", "jitter"] == pytest.approx(1.0)
-    assert found["oracle", "jitter-spread"] == pytest.approx(0.0)
+    assert found["synthetic-oracle", "jitter"] == pytest.approx(1.0)
+    assert found["synthetic-oracle", "jitter-spread"] == pytest.approx(0.0)
 
 
 def test_correcting_by_hand_is_in_the_headline_where_added_path_was_measured(

@@ -287,7 +287,7 @@ def test_weights_of_another_click_network_are_refused_before_the_run(
     words = ("run", "noc", "-m", "ritm-h18s", "--weights", tmp_path / "weights", "-d", "drawn")
     code, _, complaint = typed(*words, "--limit", 1, "--workers", 0, "-o", out)
     assert code == 2
-    assert "so these are not the weights of 'ritm-h18s'" in complaint
+    assert "for 'ritm-h18s' are of another architecture" in complaint
     assert not out.exists()
 
 

@@ -106,7 +106,7 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
     sentence = _sentence(
         segmeter("clicks", "compare", "--clicks", clicks, "-d", "mini", "--compare", "x")
     )
-    assert "devices, modes, halves or maps" in sentence
+    assert "devices, modes, halves, maps or scribbles" in sentence
 
 
 def test_calibration_says_what_it_needs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,42 @@ def test_check_tells_size_spacing_modality_window_and_volumes(typed: Any, tmp_pa
     shown = page.read_text()
     assert "data:image" in shown
     assert "axial slice" in shown
+
+
+def one_ct(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    labels = np.zeros((16, 18, 6), np.uint8)
+    labels[4:11, 4:12, 1:5] = 1
+    save(folder / "imagesTr/p1.nii", (rng.normal(0, 20, (16, 18, 6)) + 100 * labels).astype("f4"))
+    save(folder / "labelsTr/p1.nii", labels)
+    return folder
+
+
+def test_a_benchmark_of_images_names_the_one_of_volumes(typed: Any, tmp_path: Path) -> None:
+    data = one_ct(tmp_path / "data")
+    words = ("--model", "grabcut", "--dataset", data, "--workers", 0, "--out", tmp_path / "run")
+    code, said, complaint = typed("run", "noc", *words)
+    assert code == 1
+    assert "is a volume" in said + complaint
+    assert "evaluate volumes with 'segmeter run volumes'" in said + complaint
+
+
+def test_cite_table_and_costs_work_on_volumes_of_your_own(typed: Any, tmp_path: Path) -> None:
+    data, out = one_ct(tmp_path / "data"), tmp_path / "run"
+    words = ("--model", "grabcut", "--dataset", data, "--user", "box-per-slice", "--workers", 0)
+    assert typed("run", "volumes", *words, "--protocol", "corrected", "--out", out)[0] == 0
+    code, cited, _ = typed("cite", out)
+    assert code == 0
+    assert "IntRaBench" in cited
+    assert "your own" not in cited, "there is nothing to cite of one's own data"
+    code, table, _ = typed("table", out)
+    assert code == 0
+    assert "Dice@10" in table
+    code, costs, _ = typed("report", out, "--objects", 100, "--rate", 30, "--json")
+    assert code == 0
+    model, hand = json.loads(costs)["cost"]
+    assert (model["way"], hand["way"]) == ("grabcut, box-per-slice", "all by hand")
+    assert model["money"]["value"] == pytest.approx(30 * model["hours"]["value"])
 
 
 def test_an_estimate_of_volumes_goes_by_their_slices() -> None:

@@ -126,6 +126,14 @@ def test_partitions_give_the_rows_of_local(cluster: Any, folder: Path) -> None:
     assert rows(folder / "ray") == rows(folder / "local")
 
 
+def test_videos_give_the_rows_of_local(cluster: Any, folder: Path) -> None:
+    trackers = (Spec("flow", {"model": "disc"}), Spec("hand-over", {"model": "disc"}))
+    plan = Plan("video", trackers, (Spec("mini-video"),), rounds=2)
+    assert run_plan(plan, folder / "ray", executor="ray", address=cluster.address) == Tally(2, 0, 0)
+    run_plan(plan, folder / "local", workers=0)
+    assert rows(folder / "ray") == rows(folder / "local")
+
+
 def test_an_actor_and_a_node_that_die_lose_nothing(
     cluster: Any, folder: Path, local: list[tuple[str, ...]]
 ) -> None:

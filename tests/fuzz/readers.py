@@ -20,11 +20,12 @@ from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.videos import FrameMasks
+from segmeter.datasets.label_files import Predictions, labels_at
 from segmeter.datasets.recorded_prompts import read_prompts
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
-from segmeter.models.videos.recorded_masks import read_label_png
+from segmeter.models.videos.function_trackers import read_label_png
 from segmeter.stats.effort import CostModel
 from segmeter.users.videos.frame_users import recorded_strokes
 
@@ -105,6 +106,24 @@ def _prompt_tables() -> list[bytes]:
 def _read_prompt_table(path: Path) -> None:
     read_prompts.cache_clear()
     read_prompts(path)
+
+
+def _coco_results() -> list[bytes]:
+    mask = Mask.box((9, 12), (1, 2), (5, 6)).to_coco()
+    entry = {"image_id": 1, "category_id": 1, "segmentation": mask, "score": 0.5}
+    return [json.dumps([entry]).encode()]
+
+
+def _with_annotations(folder: Path) -> None:
+    thing = {"id": 1, "image_id": 1, "category_id": 1, "segmentation": [[1, 1, 5, 1, 5, 5]]}
+    image = {"id": 1, "file_name": "a.png", "height": 9, "width": 12}
+    truth = {"images": [image], "categories": [{"id": 1, "name": "cat"}], "annotations": [thing]}
+    (folder / "truth.json").write_text(json.dumps(truth))
+
+
+def _read_coco_results(path: Path) -> None:
+    predictions = Predictions(path)
+    predictions.encode(labels_at(path.parent / "truth.json").load("a"))
 
 
 def _volume_masks() -> list[bytes]:
@@ -542,6 +561,9 @@ READERS: dict[str, Reader] = {
     "recorded-masks": Reader(_label_png, lambda path: read_label_png(path, (12, 16)), "a.png"),
     "video-masks": Reader(_video_masks, _read_video_masks, "a.txt", text_changed),
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
+    "coco-results": Reader(
+        _coco_results, _read_coco_results, "a.json", json_changed, _with_annotations
+    ),
     "prompt-table": Reader(_prompt_tables, _read_prompt_table, "a.csv", text_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),
     "checkpoints": Reader(_checkpoints, _read_weights, "a.pth", needs="torch"),

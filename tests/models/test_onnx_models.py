@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,15 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, to_cells  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._networks import SamNetwork  # noqa: E402
 from segmeter.models.sam._onnx import kind_of  # noqa: E402
+from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._sam2 import HieraSizes, Sam2Network  # noqa: E402
 from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
-from .sam.onnx_export import export_pair  # noqa: E402
+from .sam.onnx_export import Stem, export_pair, export_variant  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +98,138 @@ def test_interfaces_are_recognised_by_names(golden: Path) -> None:
     for case in known:
         ins, outs = ({entry[0] for entry in case[side]} for side in ("inputs", "outputs"))
         expected = "encoder" if "encoder" in case["id"] else "decoder"
-        if "extra-metrics" not in case["flags"]:
-            assert kind_of(ins, outs) == expected, case["id"]
+        assert kind_of(ins, outs) == expected, case["id"]
     video = {"point_coords", "point_labels", "image_embed", "high_res_feats_0", "high_res_feats_1"}
     assert kind_of(video, {"obj_ptr", "mask_for_mem", "pred_mask"}) is None
+
+
+FREE = {1: "num_points"}
+ALL = {0: "num_labels", 1: "num_points"}
+SQUARE = torch.zeros(1, 3, 256, 256)
+
+
+def points(count: int = 2, free: Any = FREE) -> dict[str, Any]:
+    labels = torch.tensor([[1.0, *[-1.0] * (count - 1)]])
+    return {"point_coords": (torch.rand(1, count, 2) * 256, free), "point_labels": (labels, free)}
+
+
+def masks(free: Any = None) -> dict[str, Any]:
+    return {
+        "mask_input": (torch.zeros(1, 1, 64, 64), free),
+        "has_mask_input": (torch.ones(1), free),
+    }
+
+
+META = {**points(), **masks(), "orig_im_size": (torch.tensor([9.0, 9.0]), {})}
+META_OUT = ("meta", ["masks", "iou_predictions", "low_res_masks"])
+HUB = {
+    "input_points": (torch.rand(1, 1, 2, 2) * 256, {2: "n"}),
+    "input_labels": (torch.ones(1, 1, 2, dtype=torch.int64), {2: "n"}),
+}
+BOXED = {**HUB, "input_boxes": (torch.rand(1, 1, 4) * 256, {1: "boxes"})}
+FINE = ["high_res_feats_0", "high_res_feats_1", "image_embed"]
+RECT = ["high_res_features1", "high_res_features2", "image_embeddings"]
+THREE = ("three", ["masks", "iou_predictions"])
+
+VARIANTS: dict[str, tuple[Any, ...]] = {
+    "x": (("x", SQUARE, {0: "batch"}), ["image_embeddings"], META, META_OUT),
+    "free size": (
+        ("input_image", torch.zeros(200, 256, 3), {0: "image_height", 1: "image_width"}),
+        ["image_embeddings"], META, META_OUT, True,
+    ),
+    "bytes": (("image", SQUARE.byte(), {}), ["image_embeddings"], META, META_OUT),
+    "extra metrics": (
+        ("input_image", SQUARE, {}), ["image_embeddings"], META,
+        ("metrics", ["masks", "iou_predictions", "low_res_masks", "areas", "masks.1"]),
+    ),
+    "five points": (
+        ("input_image", SQUARE, {}), ["image_embeddings"], {**META, **points(5, {})}, META_OUT,
+    ),
+    "edge-sam": (
+        ("image", SQUARE, {}), ["image_embeddings"], points(), ("scores", ["scores", "masks"]),
+    ),
+    "optimum": (
+        ("pixel_values", SQUARE, {}), ["image_embeddings"], HUB,
+        ("three", ["pred_masks", "iou_scores"]),
+    ),
+    "samexporter SAM 2": (
+        ("image", SQUARE, {}), FINE, {**points(2, ALL), **masks({0: "num_labels"})}, THREE,
+    ),
+    "rectlabel": (
+        ("input", SQUARE, {}), RECT,
+        {**points(2, ALL), **masks({0: "num_labels"}), "orig_im_size": (torch.tensor([9, 9]), {})},
+        ("scores", ["iou_predictions", "low_res_masks"]),
+    ),
+    "transformers.js": (
+        ("pixel_values", SQUARE, {}), [f"image_embeddings.{i}" for i in range(3)], BOXED,
+        ("three", ["pred_masks", "iou_scores"]),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def networks() -> dict[bool, Any]:
+    torch.manual_seed(7)
+    return {False: SamNetwork(TinyVit(), 256), True: Sam2Network(HieraSizes(), 256)}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_exports_in_each_documented_interface_predict_as_the_network(
+    name: str, networks: dict[bool, Any], tmp_path: Path
+) -> None:
+    pixels, maps, taken, returned, *last = VARIANTS[name]
+    network = networks[len(maps) > 1]
+    folder = export_variant(network, tmp_path / "pair", pixels, maps, taken, returned, *last)
+    noise = np.random.default_rng(1).integers(0, 255, (100, 128, 3), dtype=np.uint8)
+    scene = Image("drawn", "noise", noise, [])
+    found = catalogue.models.make(str(folder)).encode(scene)
+    frame = network.frame(scene.shape)
+    entered = frame.enter(noise, torch.device("cpu"))
+    if name == "bytes":  # the stem has no normalisation
+        entered = replace(frame, mean=(0, 0, 0), deviation=(1, 1, 1)).enter(noise, network.device)
+        entered = entered.round()
+    with torch.no_grad():
+        *fine, coarse = Stem(network.second)(entered)
+    cells = (to_cells(fine[1], 1), to_cells(fine[0], 2)) if fine else None
+    embedding = Embedding(coarse.flatten(2).transpose(1, 2).contiguous(), cells)
+    direct = SamEncodedScene(network, frame, embedding, Policy())
+    clicks = (Click((50, 60)), Click((10, 20), False))
+    # The stand-in for EdgeSAM pads boxes, which the first SAM does not.
+    box = [] if name in ("optimum", "edge-sam") else [(Box((20, 30), (80, 90)),)]
+    state = None
+    for prompts in (clicks[:1], clicks, *box):
+        fed = state if "mask_input" in taken else None
+        a, b = (e.predict([Request(prompts, fed)])[0] for e in (direct, found))
+        if name != "five points":  # its padding is part of the prompt
+            assert torch.allclose(a.logits[1:], b.logits[1:], atol=1e-3), prompts
+            assert np.allclose(a.scores[1:], b.scores[1:], atol=1e-4)
+        assert b.mask().shape == scene.shape
+        state = a.state
+    if name == "five points":
+        many = tuple(Click((y, 9)) for y in range(6))
+        with pytest.raises(BadInput, match="takes 5 points at most; ask for fewer rounds"):
+            found.predict([Request(many)])
+    if name == "optimum":
+        with pytest.raises(BadInput, match="has no input for boxes"):
+            found.predict([Request((Box((20, 30), (80, 90)),))])
+
+
+def test_a_free_batch_gives_the_predictions_of_single_requests(
+    networks: dict[bool, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels, maps, taken, returned = VARIANTS["samexporter SAM 2"]
+    folder = export_variant(networks[True], tmp_path / "pair", pixels, maps, taken, returned)
+    noise = np.random.default_rng(1).integers(0, 255, (100, 128, 3), dtype=np.uint8)
+    encoded = catalogue.models.make(str(folder)).encode(Image("drawn", "noise", noise, []))
+    first = encoded.predict([Request((Click((50, 60)),))])[0]
+    requests = [
+        Request((Click((y, 60)), Click((9, y))), s) for y, s in ((5, None), (40, first.state))
+    ]
+    alone = [encoded.predict([request])[0] for request in requests]
+    monkeypatch.setattr(encoded, "groups", lambda sizes: iter([list(range(len(sizes)))]))
+    for one, together in zip(alone, encoded.predict(requests), strict=True):
+        assert torch.allclose(one.logits, together.logits, atol=1e-4)
+        assert one.shown == together.shown
 
 
 class Nearest(torch.nn.Module):

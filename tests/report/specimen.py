@@ -9,6 +9,7 @@ from PIL import Image
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Scribble, Text
+from segmeter.core.scenes import Header
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -17,6 +18,7 @@ from segmeter.core.sections import (
     Column,
     Frame,
     Gallery,
+    Greys,
     Illustration,
     Label,
     Line,
@@ -87,7 +89,15 @@ def slices(key: str) -> Slices:
         Frame(ball(6), (Click((8, 20, 30)),), {"Dice": 0.4}, note=HOSTILE),
         Frame(ball(9), (Click((5, 10, 12), positive=False), Box((4, 8, 9), (9, 20, 30)))),
     ]
-    return Slices(key, HOSTILE, voxels, steps, ball(10), (2.0, 1.0, 1.0), HOSTILE)
+    # The file counts slices from the head, and its voxels stand for -1000 to 1400 HU.
+    affine = ((0.0, 0.0, 1.0, -20.0), (0.0, 1.0, 0.0, 5.0), (2.0, 0.0, 0.0, -30.0), (0, 0, 0, 1.0))
+    header = Header("volume", voxels.shape, (2.0, 1.0, 1.0), affine)
+    greys = Greys((-1000.0, -160.0, 240.0, 1400.0), "HU", {"lung": (-1350.0, 150.0)})
+    numbers = (("k", 15, -1), ("j", 0, 1), ("i", 0, 1))
+    return Slices(
+        key, HOSTILE, voxels, steps, ball(10), HOSTILE,
+        header=header, greys=greys, numbers=numbers,
+    )  # fmt: skip
 
 
 def image_file(kind: str) -> bytes:

@@ -238,7 +238,72 @@ def test_a_volume_opens_where_most_of_the_ground_truth_lies(tab: Any) -> None:
     assert slices_state(tab) == ("Axial", 8, 2)
     assert slices_state(tab, "slices-2") == ("Axial", 8, 2)
     said = tab.run("document.querySelector('#slices-1 .where').textContent")
-    assert said == "Axial slice 8 (9 of 16 shown)"
+    assert said == "Axial slice, k = 7 in the file, I 14.0 mm (9 of 16 shown)"
+
+
+PIXEL = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {{
+    const canvas = document.querySelector('#slices-1 canvas');
+    const copy = new OffscreenCanvas(canvas.width, canvas.height);
+    const pen = copy.getContext('2d', {{ willReadFrequently: true }});
+    pen.drawImage(canvas, 0, 0);
+    done([...pen.getImageData({x} * canvas.width, {y} * canvas.height, 1, 1).data.slice(0, 3)]);
+}})))"""
+
+
+def test_window_and_level_change_what_is_bright(tab: Any) -> None:
+    slices_state(tab)
+    window = "document.getElementById('slices-1').dataset.window"
+    before = tab.run(PIXEL.format(x=0.05, y=0.95))[0]
+    assert tab.run(window) == "-160 240"
+    tab.run(
+        "(() => { const chosen = document.querySelector('#slices-1 [data-preset]');"
+        " chosen.value = '-1350.0,150.0'; chosen.dispatchEvent(new Event('change')); })(); 0"
+    )
+    assert tab.run(window) == "-1350 150"
+    assert tab.run(PIXEL.format(x=0.05, y=0.95))[0] > before + 40
+    tab.run(
+        "(() => { const level = document.querySelector('#slices-1 [data-level]');"
+        " level.value = '1400'; level.dispatchEvent(new Event('input')); })(); 0"
+    )
+    assert tab.run(window).startswith("64")
+    tab.run("HTMLCanvasElement.prototype.setPointerCapture = () => 0; 0")
+    on_canvas(tab, "new PointerEvent('pointerdown', {clientX: 0, clientY: 0, shiftKey: true})")
+    on_canvas(tab, "new PointerEvent('pointermove', {clientX: 300, clientY: 0, shiftKey: true})")
+    on_canvas(tab, "new PointerEvent('pointerup', {})")
+    low, high = map(float, tab.run(window).split())
+    assert high - low == pytest.approx(3000, rel=0.01)
+    assert slices_state(tab)[1] == 8  # the slice stays
+
+
+def test_ground_truth_mask_and_prompts_are_switched_off_and_on(tab: Any) -> None:
+    slices_state(tab)
+    middle = PIXEL.format(x=0.41, y=0.54)  # inside mask and ground truth, off every outline
+    red, _, blue = tab.run(middle)
+    assert blue > red + 20
+    tab.click("#slices-1 [data-layer='mask']")
+    red, _, blue = tab.run(middle)
+    assert blue == red
+    for layer, key in (("ground_truth", "g"), ("mask", "m"), ("prompts", "p")):
+        box = f"document.querySelector(\"#slices-1 [data-layer='{layer}']\").checked"
+        shown = tab.run(box)
+        on_canvas(tab, f"new KeyboardEvent('keydown', {{key: '{key}'}})")
+        assert tab.run(box) is not shown
+
+
+def test_the_pointer_names_the_file_s_voxel_its_place_and_its_value(tab: Any) -> None:
+    slices_state(tab)
+    tab.run("""(() => {
+        const canvas = document.querySelector('#slices-1 canvas');
+        const box = canvas.getBoundingClientRect();
+        const event = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 };
+        canvas.dispatchEvent(new PointerEvent('pointermove', event));
+    })(); 0""")
+    said = tab.run("document.querySelector('#slices-1 .spot').textContent")
+    # z 8, y 19, x 24 of the scene: code 32 + 38 + 48 = 118
+    assert said.startswith("i = 24, j = 19, k = 7; R 4.0, A 24.0, I 14.0 mm; about ")
+    value, unit = said.rpartition("about ")[2].split()
+    assert unit == "HU"
+    assert float(value) == pytest.approx(15, abs=15)
 
 
 def test_wheel_keys_and_fingers_go_through_the_slices(tab: Any) -> None:

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
+import segmeter
 from segmeter.api.runs import data_roots
 from segmeter.benchmarks.report_parts import title
 from segmeter.core.catalogue import Spec
@@ -166,3 +167,20 @@ def test_an_object_that_is_a_number_goes_by_its_class(
     key: tuple[str, str], label: str, said: str
 ) -> None:
     assert title(*key, label) == said
+
+
+def test_images_and_outlines_are_stored_once_however_many_models_and_sessions_show_them(
+    tmp_path: Path,
+) -> None:
+    """A page of 40 images and three models has to stay below 5 MB."""
+    models = ["disc", "synthetic-noisy", "synthetic-stubborn"]
+    run = segmeter.evaluate(models, "mini", out=tmp_path / "run", rounds=4, limit=2)
+    html = run.report().read_text()
+    stored = re.findall(r'href="(data:image/[^"]+)"', html)
+    outlines = re.findall(r'<path id="o\d+" class="o" d="([^"]+)"', html)
+    shown = re.findall(r'<use href="#(\w+)"', html)
+    assert len(stored) == len(set(stored))
+    assert len(outlines) == len(set(outlines))
+    assert len(shown) > 3 * (len(stored) + len(outlines))
+    assert max(map(len, outlines)) < 10_000
+    assert not re.search(r'<path[^>]* d="[^"]{10000}', html)

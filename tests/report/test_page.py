@@ -110,7 +110,7 @@ def test_rows_of_the_table_carry_unit_interval_and_protocol(html: str) -> None:
 
 
 def test_only_protocols_that_occur_are_explained(html: str) -> None:
-    assert "faults included" in html
+    assert "flaws included" in html
     assert "as the paper" not in html
 
 

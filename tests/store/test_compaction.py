@@ -262,14 +262,15 @@ def test_a_damaged_row_group_costs_its_jobs_only(here: RunFolder, small: None) -
 
 
 @pytest.mark.parametrize("benchmark", ["noc", "not-installed"])
-@pytest.mark.parametrize("group", [0, 2])
+@pytest.mark.parametrize("group", [0, -1])
 def test_a_report_reads_what_is_intact_of_a_damaged_compacted_file(
     here: RunFolder, small: None, group: int, benchmark: str
 ) -> None:
     compact(here, loose=1)
     compacted = max(here.layout().compacted_files, key=lambda compacted: len(compacted.jobs))
     content = bytearray(here.place.read(f"jobs/{compacted.name}"))
-    column = open_bytes(bytes(content)).metadata.row_group(group).column(0)
+    metadata = open_bytes(bytes(content)).metadata
+    column = metadata.row_group(group % metadata.num_row_groups).column(0)
     content[column.data_page_offset + 30] ^= 0xFF
     here.place.put(f"jobs/{compacted.name}", bytes(content))
     here.place.put("plan.json", replace(PLAN, benchmark=benchmark).to_json().encode())

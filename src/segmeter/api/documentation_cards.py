@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -27,144 +28,9 @@ Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"
 Facts = dict[tuple[str, int], str]
 
-QUESTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "dataset": {
-        "Motivation": (
-            "purpose, task, gap filled",
-            "creators and on whose behalf",
-            "funding, grant",
-            "other comments",
-        ),
-        "Composition": (
-            "what an instance is, kinds of instances",
-            "number of instances per kind",
-            "whole or sample, of what, how representative and how that was checked",
-            "content of an instance, raw or features",
-            "label or target",
-            "missing information and why",
-            "relations between instances",
-            "errors, noise, redundancy",
-            "self-contained or linked to outside sources (persistence, archive, restrictions)",
-            "confidential content",
-            "offensive or distressing content",
-            "subpopulations identified, how, distribution",
-            "identifiability of persons, direct or indirect",
-            "sensitive data",
-            "other comments",
-        ),
-        "Collection": (
-            "how each datum was acquired (observed, reported, inferred) and validated",
-            "mechanisms and tools, their validation",
-            "sampling strategy",
-            "people involved and their pay",
-            "time frame, and that of the content",
-            "ethical review",
-            "directly from persons or through third parties",
-            "notice given to persons",
-            "consent",
-            "withdrawal of consent",
-            "impact analysis for the persons",
-            "other comments",
-        ),
-        "Preprocessing, cleaning, labelling": (
-            "what was done",
-            "raw data kept and where",
-            "software available",
-        ),
-        "Uses": (
-            "uses so far",
-            "register of papers or systems",
-            "other possible tasks",
-            "properties that may affect later use, risk of unfair treatment, mitigation",
-            "tasks it should not be used for",
-            "other comments",
-        ),
-        "Distribution": (
-            "to third parties",
-            "how, identifier (DOI)",
-            "when",
-            "licence and terms, fees",
-            "restrictions imposed by third parties",
-            "export control and regulation",
-            "other comments",
-        ),
-        "Maintenance": (
-            "host and maintainer",
-            "contact",
-            "errata",
-            "updates, by whom, how announced",
-            "limits on retention",
-            "old versions",
-            "contributions by others, validation",
-            "other comments",
-        ),
-    },
-    "annotation": {
-        "Task formulation": (
-            "subjective aspects",
-            "assumptions about annotators",
-            "wording of instructions and how its clarity was checked",
-            "risks for annotators and whether they were told",
-            "the exact instructions",
-        ),
-        "Selecting annotators": (
-            "perspectives to be privileged, how sought",
-            "perspectives to be excluded, how screened",
-            "sociodemographic selection",
-            "known sociodemographic statistics and their likely effect",
-            "whether affected communities are represented",
-        ),
-        "Platform and infrastructure": (
-            "platform, reasons, fit, gaps",
-            "communication with annotators and its effect",
-            "pay and pay standards",
-        ),
-        "Analysis and evaluation": (
-            "definition of annotation quality and its assessment",
-            "analysis of disagreement",
-            "relation of individual answers to the released labels",
-        ),
-        "Release and maintenance": (
-            "change over time, updates",
-            "conditions or definitions that would alter its usefulness",
-            "control of its use",
-            "whether annotators know how data are published and changed",
-            "withdrawal by annotators",
-        ),
-    },
-    "model": {
-        "Overview": (
-            "name",
-            "version",
-            "date",
-            "organisation",
-            "kind of model",
-            "architecture",
-            "repository",
-            "citation",
-            "licence",
-        ),
-        "Intended use": (
-            "primary uses",
-            "primary users",
-            "out-of-scope uses",
-            "caveats and recommendations",
-        ),
-        "Factors": (
-            "groups",
-            "instrumentation and environment",
-        ),
-        "Metrics": ("performance measures",),
-        "Evaluation data": ("sources",),
-        "Training data": ("source",),
-        "Ethics": (
-            "data",
-            "cost and impact of compute",
-            "risks and harms",
-            "use cases",
-        ),
-    },
-}
+QUESTIONS: Mapping[str, Mapping[str, Sequence[str]]] = json.loads(
+    (files("segmeter.api") / "card_questions.json").read_text("utf-8")
+)
 """Sections and questions of each card; a question's number is its place, from 1 on."""
 
 _TITLES = {"dataset": "Data set card", "model": "Model card", "annotation": "Annotation card"}

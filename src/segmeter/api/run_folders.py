@@ -69,9 +69,7 @@ def _known(value: Any) -> Any:
 
 
 def merge(
-    out: str | Path,
-    runs: Sequence[str | Path],
-    tell: Callable[[str], None] = lambda sentence: None,
+    out: str | Path, runs: Sequence[str | Path], tell: Callable[[str], None] = lambda sentence: None
 ) -> Merged:
     """Join runs of one plan, such as shards of several machines, into one.
 

@@ -14,9 +14,9 @@ from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.sections import Section, Table, Value
+from segmeter.core.tables import quoted
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
-from segmeter.store.scanning import quoted
 
 if TYPE_CHECKING:
     from segmeter.api.gates import Gate
@@ -111,10 +111,7 @@ class Run(StoredRun):
             yield row, mask.dense()
 
     def compare(
-        self,
-        protocol: str = "corrected",
-        by: str | None = None,
-        groups: str | Path | None = None,
+        self, protocol: str = "corrected", by: str | None = None, groups: str | Path | None = None
     ) -> list[Any]:
         """Differences between models on the same targets, with corrected p values.
 
@@ -336,11 +333,7 @@ class Run(StoredRun):
         return _written(place, render(page))
 
     def _report_sections(
-        self,
-        by: str | None,
-        groups: str | Path | None,
-        objects: int | None,
-        rate: float | None,
+        self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
     ) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
         from segmeter.report.writing import sections_of
@@ -349,7 +342,12 @@ class Run(StoredRun):
             raise BadInput("--rate is what an hour costs of --objects; say how many objects")
         key = (by, None if groups is None else str(groups), objects, rate)
         if key not in self._reports:
-            self._reports[key] = sections_of(self, self._added_sections(*key))
+            added = self._added_sections(*key)
+            found = sections_of(self, added)
+            if objects is not None:  # costs come second, after the results
+                place = len(found) - 2 - len(added)
+                found.insert(1, found.pop(place))
+            self._reports[key] = found
         return self._reports[key]
 
     def _added_sections(

@@ -25,11 +25,7 @@ __all__ = ["next_click", "simulate"]
 
 
 def next_click(
-    ground_truth: Any,
-    prediction: Any,
-    clicks: Sequence[Any] = (),
-    *,
-    ignore: Any = None,
+    ground_truth: Any, prediction: Any, clicks: Sequence[Any] = (), *, ignore: Any = None
 ) -> Click | None:
     """The next click of a simulated user: the deepest wrong pixel.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,6 +18,7 @@ from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import (
     Axis,
+    Block,
     Cell,
     Column,
     Frame,
@@ -27,6 +29,7 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
+from segmeter.stats.comparisons import difference
 from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Resampling
 
@@ -89,15 +92,38 @@ def difference_table(
     if len({d.user for d in found}) > 1:
         columns[Column("user")] = lambda d: users(d.user)
     digits = max(cards[d.measure].digits for d in found)
-    columns[Column("statistic")] = lambda d: _titled(cards[d.measure])
+    columns[Column("statistic")] = lambda d: titled(cards[d.measure])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
     columns[P_VALUE] = lambda d: d.p_holm
-    columns[Column("significant")] = lambda d: "yes" if d.significant else "no"
+    tested = Counter((d.protocol, d.measure) for d in found)
+    columns[Column("significant")] = lambda d: (
+        f"{'yes' if d.significant else 'no'}{at_odds(d, tested[d.protocol, d.measure])}"
+    )
     note = _NOTE.format(units=units)
     return Table.of("differences", found, columns, "Differences between models", note)
 
 
-def _titled(card: StatisticCard) -> str:
+def at_odds(d: Difference, pairs: int) -> str:
+    """Why interval and p value seem to disagree, where they do."""
+    apart = d.low > 0 or d.high < 0
+    if apart and not d.significant:
+        if d.p < 0.05:
+            return (
+                f" (the interval leaves out 0 but is for this pair alone; p is for {pairs} pairs)"
+            )
+        return (
+            " (the interval leaves out 0; the exchange test, exact for few cases, does not"
+            " reach 5 %)"
+        )
+    if d.significant and not apart and np.isfinite(d.low):
+        return (
+            " (the interval touches 0: it is wider than the exchange test where values are skewed)"
+        )
+    return ""
+
+
+def titled(card: StatisticCard) -> str:
+    """A statistic's title with its unit."""
     return f"{card.title}, {card.unit}" if card.unit else card.title
 
 
@@ -312,3 +338,77 @@ def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> Frame:
     prompts = round_from_json(row["prompt"])
     seconds = row["seconds_predict"] if prompts else None
     return Frame(mask_of(row, shape), prompts, scores, seconds, note)
+
+
+_HOUR = 3600.0
+_PAIRS = 6
+"""With fewer clusters, no exchange of two ways reaches p = 0.05."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to annotate objects: seconds of a person and by hand, one for each object."""
+
+    name: str
+    mean: Value
+    waiting: Value
+    seconds: Floats
+    by_hand: Floats
+    clusters: Sequence[str]
+    dataset: str
+
+
+def cost_section(
+    tables: Mapping[str, Sequence[Way]], objects: int, rate: float | None, units: str
+) -> Section:
+    """Hours, and money at a rate per hour, for so many objects, by what they are like."""
+    if objects < 1:
+        raise BadInput(f"--objects is a number of objects, not {objects}")
+    if rate is not None and not 0 <= rate < float("inf"):
+        raise BadInput(f"--rate is money per hour, not {rate:g}")
+    text = (
+        "Time of a person, if all objects are like those measured; objects that fail are drawn by "
+        "hand. Waiting is for the machine that ran this benchmark, and is not paid here. 95 % "
+        f"intervals are of the mean over {units}: other kinds of objects cost something else."
+    )
+    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1)]
+    if rate is not None:
+        columns.append(Column("money", f"at {rate:g} per hour", 0))
+    columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
+    blocks: list[Block] = []
+    for title, ways in tables.items():
+        rows = [_cost_row(way, objects, rate, units) for way in ways]
+        hand = float(ways[0].by_hand.mean()) * objects / _HOUR
+        money: list[Cell] = [] if rate is None else [Value(hand * rate)]
+        rows.append(["all by hand", Value(hand), Value(0.0), *money, None, "the alternative"])
+        where = f" like those of {title}" if len(tables) > 1 else ""
+        blocks.append(Table(f"project-{title}", columns, rows, f"{objects} objects{where}"))
+    return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
+
+
+def _cost_row(way: Way, objects: int, rate: float | None, units: str) -> list[Cell]:
+    hours = _times(way.mean, objects / _HOUR)
+    hand = float(way.by_hand.mean())
+    few = len(set(way.clusters)) < _PAIRS
+    paired = difference(way.seconds, way.by_hand, way.clusters, seed=way.dataset)
+    gap = paired.interval
+    limits = (None, None) if few else (-gap.high, -gap.low)
+    saved = _times(Value(-gap.value, *limits), 100 / hand) if hand else Value(None)
+    money: list[Cell] = [] if rate is None else [_times(hours, rate)]
+    waiting = _times(way.waiting, objects / _HOUR)
+    conclusion = f"too few {units} to test" if few else _pays(gap.value, paired.p)
+    return [way.name, hours, waiting, *money, saved, conclusion]
+
+
+def _pays(gap: float, p: float) -> str:
+    if p >= 0.05:
+        return "no significant difference from drawing by hand"
+    word = "pays: costs less" if gap < 0 else "does not pay: costs more"
+    return f"{word} than drawing by hand"
+
+
+def _times(value: Value, factor: float) -> Value:
+    def times(part: float | None) -> float | None:
+        return None if part is None else part * factor
+
+    return Value(times(value.value), times(value.low), times(value.high))

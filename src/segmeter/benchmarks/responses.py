@@ -131,7 +131,7 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     if np.isnan(counts[0]).all():
         counts = _from_masks(run, tables, rounds)
     numbers = np.broadcast_to(np.arange(1.0, rounds + 1), iou.shape)
-    more = (held[name] for name in ("start_iou", *CONSISTENCY))
+    more = (held[name] for name in ("start_mask_iou", *CONSISTENCY))
     every = (numbers, iou, held["score"], held["positive"], *counts, *more)
     model, dataset, _, protocol = tables.key
     return Responses(
@@ -366,6 +366,8 @@ STATISTICS = [
     Statistic("recovery", "rounds to recover", "median", 0, "lower",
               whole=_recovery, of=Responses),
     _share("stuck", "mask did not change", "% of clicks 2 on", _mean(_stuck), "lower"),
+    _share("start", "IoU of the starting mask", "%",
+           _mean(lambda g: np.where(g.round == 1, g.start, np.nan))),
     _share("order", "same mask in other orders", "mean IoU", _mean(lambda g: g.order),
            percent=False, digits=3),
     _share("jitter", "same mask 2 px away", "mean IoU", _mean(lambda g: g.jitter),

@@ -30,7 +30,7 @@ from segmeter.core.prompts import (
     round_to_json,
 )
 from segmeter.core.rows import RESPONSES
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
@@ -144,7 +144,12 @@ def _near(click: Click, mask: Mask) -> Iterator[Click]:
 def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
     """The encoded scene, and the seconds that took."""
     start = perf_counter()
-    encoded = model.encode(scene)
+    try:
+        encoded = model.encode(scene)
+    except BadInput as error:
+        if isinstance(scene, Volume) and "volume" not in model.card.abilities:
+            raise BadInput(f"{error}; evaluate volumes with 'segmeter run volumes'") from error
+        raise
     return encoded, perf_counter() - start
 
 
@@ -163,7 +168,7 @@ def rows_of(
         "user": simulated.name,
         "protocol": simulated.protocol,
         "seconds_encode": seconds_encode,
-        "start_iou": None if start is None else _iou(simulated.target, start),
+        "start_mask_iou": None if start is None else _iou(simulated.target, start),
         **target_columns(scene, simulated.target),
     }
     given = [(made.prompts, made.mask) for made in record.rounds]

@@ -105,8 +105,7 @@ ProtocolChoice = Annotated[
     ),
 ]
 Cost = Annotated[
-    Path | None,
-    Option("--cost", help="Cost model (TOML): seconds of a click, a box, a failure."),
+    Path | None, Option("--cost", help="Cost model (TOML): seconds of a click, a box, a failure.")
 ]
 GoalChoice = Annotated[
     str | None,

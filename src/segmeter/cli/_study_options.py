@@ -72,8 +72,7 @@ ReportPage = Annotated[
     Path | None, Option("--out", "-o", help="Page; PLAN.report.html by default.")
 ]
 RunFolder = Annotated[
-    Path | None,
-    Option("--run", help="For interact: also write the sessions as a run."),
+    Path | None, Option("--run", help="For interact: also write the sessions as a run.")
 ]
 SimulatedUsers = Annotated[
     list[str] | None,

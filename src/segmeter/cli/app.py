@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import typer
+from typer import Option
 
 import segmeter.cli
 from segmeter.api import contacts_only, printable
@@ -68,12 +69,12 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _top(
-    version: bool = typer.Option(
+    version: bool = Option(
         False, "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
     ),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print results and errors only."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print a line per scene."),
-    debug: bool = typer.Option(False, "--debug", help="Print the traceback of an error."),
+    quiet: bool = Option(False, "--quiet", "-q", help="Print results and errors only."),
+    verbose: bool = Option(False, "--verbose", "-v", help="Print a line per scene."),
+    debug: bool = Option(False, "--debug", help="Print the traceback of an error."),
 ) -> None:
     """Measure how many clicks and seconds a segmentation model takes per good mask.
 

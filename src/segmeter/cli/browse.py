@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.cli._options import Data, RunAddress
 from segmeter.cli.app import Exit, app
 
 Port = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    int, Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
 ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import segmeter
 from segmeter.cli._options import Data, NewFolder, Weights
@@ -13,10 +14,8 @@ from segmeter.cli.app import Exit, command_group
 
 group = command_group("card", "Cards of data sets, models and annotations.")
 
-Subject = Annotated[str, typer.Argument(help="Name of the data set or model, or a folder.")]
-RunsUsed = Annotated[
-    list[str] | None, typer.Option("--run", help="Run whose results the card reports.")
-]
+Subject = Annotated[str, Argument(help="Name of the data set or model, or a folder.")]
+RunsUsed = Annotated[list[str] | None, Option("--run", help="Run whose results the card reports.")]
 
 
 @group.command("dataset")

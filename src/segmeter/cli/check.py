@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api import counted, printable
@@ -23,16 +24,14 @@ _NAMED = 20  # faults and volumes that are printed one by one
 
 Segmenter = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="NAME",
         help="Model or data set by name, a folder of data or a run, or file.py:name.",
     ),
 ]
-PageFile = Annotated[
-    Path | None, typer.Option("--page", help="Write a page of overlays (for data).")
-]
+PageFile = Annotated[Path | None, Option("--page", help="Write a page of overlays (for data).")]
 FirstScenes = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Only the first scenes (for data).")
+    int | None, Option("--limit", min=1, help="Only the first scenes (for data).")
 ]
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api import click_files, click_fitting, click_training
@@ -38,142 +39,91 @@ group = command_group(
     "Maps of click quality, simulated clicks, models of where people click, what clicks cost.",
 )
 
+_IMAGES, _NETWORK = "Which images", "The network and its training"
+
 # Options of `clicks map`
-SceneName = Annotated[
-    str | None, typer.Option("--scene", help="Which scene; the first by default.")
-]
-TargetName = Annotated[
-    str | None, typer.Option("--target", help="Which object; the first by default.")
-]
-Stride = Annotated[
-    int, typer.Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")
-]
+SceneName = Annotated[str | None, Option("--scene", help="Which scene; the first by default.")]
+TargetName = Annotated[str | None, Option("--target", help="Which object; the first by default.")]
+Stride = Annotated[int, Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")]
 Threshold = Annotated[
-    float, typer.Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
+    float, Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
 ]
 Boundary = Annotated[
-    bool, typer.Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
+    bool, Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
 ]
 Boxes = Annotated[
-    bool, typer.Option("--boxes", help="Also the best and the worst box, and a map of shifts.")
+    bool, Option("--boxes", help="Also the best and the worst box, and a map of shifts.")
 ]
 
 # Options of `clicks simulate`
-ClickFile = Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")]
-People = Annotated[int, typer.Option("--people", min=1, help="Clicks per object.")]
-FirstOnly = Annotated[bool, typer.Option("--first-only", help="Leave out later rounds.")]
+ClickFile = Annotated[Path, Option("--out", "-o", help="CSV file to write.")]
+People = Annotated[int, Option("--people", min=1, help="Clicks per object.")]
+FirstOnly = Annotated[bool, Option("--first-only", help="Leave out later rounds.")]
 MasksFolder = Annotated[
-    Path | None, typer.Option("--masks", help="Folder for later rounds' previous masks.")
+    Path | None, Option("--masks", help="Folder for later rounds' previous masks.")
 ]
 
 # Options of `clicks compare`
-ClicksFile = Annotated[Path, typer.Option("--clicks", help="Clicks or previews file (CSV).")]
+ClicksFile = Annotated[Path, Option("--clicks", help="Clicks or previews file (CSV).")]
 Compare = Annotated[
-    str,
-    typer.Option(
-        "--compare", help="devices, modes, halves (people and people), maps, or scribbles."
-    ),
+    str, Option("--compare", help="devices, modes, halves (people and people), maps, or scribbles.")
 ]
 Maps = Annotated[
-    list[str] | None,
-    typer.Option("--map", help="Click map to judge; a network's weights as name=FILE."),
+    list[str] | None, Option("--map", help="Click map to judge; a network's weights as name=FILE.")
 ]
 
 # Options of `clicks fit`
 Tables = Annotated[
-    Path | None,
-    typer.Option("--tables", help="Folder with the tables *_per_image.csv of RClicks."),
+    Path | None, Option("--tables", help="Folder with the tables *_per_image.csv of RClicks.")
 ]
-FitClicks = Annotated[
-    Path | None, typer.Option("--clicks", help="Clicks file (CSV), in place of tables.")
-]
+FitClicks = Annotated[Path | None, Option("--clicks", help="Clicks file (CSV) instead of tables.")]
 ClickedSets = Annotated[
-    list[str] | None,
-    typer.Option("--dataset", "-d", help="Data set of the clicks' images, or a folder."),
+    list[str] | None, Option("--dataset", "-d", help="Data set of the clicks' images, or a folder.")
 ]
 Scenes = Annotated[
-    int,
-    typer.Option("--scenes", min=1, help="Images per data set on which models make error regions."),
+    int, Option("--scenes", min=1, help="Images per data set on which models make error regions.")
 ]
-FitFolder = Annotated[
-    Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")
-]
-PriorFile = Annotated[
-    Path | None, typer.Option("--prior", help="Write the numbers here, not to the folder.")
-]
+FitFolder = Annotated[Path, Option("--out", "-o", help="Folder for figures, tables and numbers.")]
+PriorFile = Annotated[Path | None, Option("--prior", help="Write the numbers to this file.")]
 PageFile = Annotated[
-    Path | None, typer.Option("--page", help="Put the tables between this page's marks.")
+    Path | None, Option("--page", help="Put the tables between this page's marks.")
 ]
 RegionsFile = Annotated[
-    Path | None, typer.Option("--kept", help="File that keeps the models' error regions.")
+    Path | None, Option("--kept", help="File that keeps the models' error regions.")
 ]
 
 # Options of `clicks train`
-TrainFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")]
+TrainFolder = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
 RecipeName = Annotated[
-    str, typer.Option("--recipe", help="published: as the authors' code; corrected: ours.")
+    str, Option("--recipe", help="published: as the authors' code; corrected: ours.")
 ]
 LearnFrom = Annotated[
-    Path | None,
-    typer.Option("--learn", rich_help_panel="Which images", help="List of images to learn from."),
+    Path | None, Option("--learn", rich_help_panel=_IMAGES, help="List of images to learn from.")
 ]
 ReportOn = Annotated[
-    Path | None,
-    typer.Option("--report", rich_help_panel="Which images", help="List of images to report on."),
+    Path | None, Option("--report", rich_help_panel=_IMAGES, help="List of images to report on.")
 ]
 Backbone = Annotated[
-    Path | None,
-    typer.Option(
-        "--backbone",
-        rich_help_panel="The network and its training",
-        help="MSCAN weights trained before.",
-    ),
+    Path | None, Option("--backbone", rich_help_panel=_NETWORK, help="Pretrained MSCAN weights.")
 ]
-Size = Annotated[
-    str,
-    typer.Option(
-        "--size", rich_help_panel="The network and its training", help="base, small or tiny."
-    ),
-]
+Size = Annotated[str, Option("--size", rich_help_panel=_NETWORK, help="base, small or tiny.")]
 Frame = Annotated[
-    int,
-    typer.Option(
-        "--frame",
-        rich_help_panel="The network and its training",
-        help="Side of the network's frame in pixels.",
-    ),
+    int, Option("--frame", rich_help_panel=_NETWORK, help="Side of the network's input in pixels.")
 ]
 Epochs = Annotated[
-    int | None,
-    typer.Option(
-        "--epochs",
-        min=1,
-        rich_help_panel="The network and its training",
-        help="Epochs; the recipe's, 20, by default.",
-    ),
+    int | None, Option("--epochs", min=1, rich_help_panel=_NETWORK, help="Epochs; 20 by default.")
 ]
 Batch = Annotated[
-    int | None,
-    typer.Option(
-        "--batch",
-        min=2,
-        rich_help_panel="The network and its training",
-        help="Samples per step; the recipe's, 16, by default.",
-    ),
+    int | None, Option("--batch", min=2, rich_help_panel=_NETWORK, help="Samples per step; 16.")
 ]
 Rate = Annotated[
-    float | None,
-    typer.Option(
-        "--rate",
-        rich_help_panel="The network and its training",
-        help="Largest learning rate; the recipe's by default.",
-    ),
+    float | None, Option("--rate", rich_help_panel=_NETWORK, help="Largest learning rate.")
 ]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
-Loaders = Annotated[int, typer.Option("--workers", min=0, help="Processes that prepare samples.")]
+Device = Annotated[str, Option("--device", help="cpu, cuda or cuda:1.")]
+Loaders = Annotated[int, Option("--workers", min=0, help="Processes that prepare samples.")]
 
 # Options of `clicks costs`
-LogFile = Annotated[Path, typer.Argument(help="A log as CSV or JSON lines.")]
+LogFile = Annotated[Path, Argument(help="A log as CSV or JSON lines.")]
 
 
 @group.command("map")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import segmeter
 from segmeter.api import counted, display_names, printable, short
@@ -26,13 +26,13 @@ from segmeter.cli.app import Exit, app
 
 FailIf = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--fail-if",
         help="Exit 1 if this holds, as 'noc@90 worse', 'noc@90 worse by 0.2' or 'noc@90 may be "
         "worse by 0.2'.",
     ),
 ]
-Kind = Annotated[str, typer.Option("--format", help="text, or markdown for a pull request.")]
+Kind = Annotated[str, Option("--format", help="text, or markdown for a pull request.")]
 
 
 @app.command()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from segmeter.api import demo as demos
 from segmeter.cli._options import Weights
@@ -13,10 +14,10 @@ from segmeter.cli._printing import print_summary, progress_bar, say, say_answer
 from segmeter.cli.app import Exit, app
 
 What = Annotated[
-    str, typer.Argument(help="images, volumes or video; all ship inside.", show_default=True)
+    str, Argument(help="images, volumes or video; all ship inside.", show_default=True)
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
+    Path | None, Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
 ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.api import counted
@@ -13,22 +14,20 @@ from segmeter.cli._options import AsJson, Data, RunAddress
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the masks.")]
+Out = Annotated[Path, Option("--out", "-o", help="Folder for the masks.")]
 Format = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--format",
         help="png, nifti, coco, cvat, fiftyone or labelstudio; of videos davis, coco-vid, gif or "
         "mp4. By default PNG of images and videos, NIfTI of volumes.",
     ),
 ]
 Which = Annotated[
-    str, typer.Option("--round", help="Masks of the last round, of the best one, or after K.")
+    str, Option("--round", help="Masks of the last round, of the best one, or after K.")
 ]
-AllRounds = Annotated[
-    bool, typer.Option("--all-rounds", help="Masks of every round, one file each.")
-]
-Images = Annotated[bool, typer.Option("--images/--no-images", help="Images next to lists.")]
+AllRounds = Annotated[bool, Option("--all-rounds", help="Masks of every round, one file each.")]
+Images = Annotated[bool, Option("--images/--no-images", help="Images next to lists.")]
 
 
 @app.command()

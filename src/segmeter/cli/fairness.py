@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from segmeter.api.fairness import person_groups, place_shares
 from segmeter.cli._options import AsJson, Data, OneDataset
@@ -15,15 +16,14 @@ from segmeter.cli.app import Exit, command_group
 
 group = command_group("fairness", "Groups of people and places for `--groups`.")
 
-BoxTable = Annotated[Path, typer.Option("--miap", help="MIAP's table of boxes (CSV).")]
-MaskTable = Annotated[Path, typer.Option("--masks", help="Open Images' table of masks (CSV).")]
-GroupsOut = Annotated[Path, typer.Option("--out", "-o", help="Groups file to write.")]
+BoxTable = Annotated[Path, Option("--miap", help="MIAP's table of boxes (CSV).")]
+MaskTable = Annotated[Path, Option("--masks", help="Open Images' table of masks (CSV).")]
+GroupsOut = Annotated[Path, Option("--out", "-o", help="Groups file to write.")]
 ClothingClasses = Annotated[
-    Path | None,
-    typer.Option("--clothing", help="Classes of clothing, a line each: their masks instead."),
+    Path | None, Option("--clothing", help="Classes of clothing, a line each: their masks instead.")
 ]
-CountryTable = Annotated[Path, typer.Option("--countries", help="CSV of image,country.")]
-GroupTable = Annotated[Path, typer.Option("--table", help="CSV of country,group.")]
+CountryTable = Annotated[Path, Option("--countries", help="CSV of image,country.")]
+GroupTable = Annotated[Path, Option("--table", help="CSV of country,group.")]
 
 
 @group.command()

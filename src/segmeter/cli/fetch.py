@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api.fetching import weight_sources, weights_home
@@ -16,15 +17,15 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
-ModelName = Annotated[str | None, typer.Argument(help="Model whose weights to fetch.")]
+ModelName = Annotated[str | None, Argument(help="Model whose weights to fetch.")]
 Folder = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder for them; your cache by default.")
+    Path | None, Option("--out", "-o", help="Folder for them; your cache by default.")
 ]
 SourceName = Annotated[
     str | None,
-    typer.Option("--from", help="hub, page, index, or a folder, file, archive, address or hub id."),
+    Option("--from", help="hub, page, index, or a folder, file, archive, address or hub id."),
 ]
-Listing = Annotated[bool, typer.Option("--list", help="List what can be fetched.")]
+Listing = Annotated[bool, Option("--list", help="List what can be fetched.")]
 
 
 @app.command()

@@ -6,23 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.cli._options import OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 
-FigureOut = Annotated[
-    Path, typer.Option("--out", "-o", help="Figure to write: .pdf, .svg or .png.")
-]
-MeasureName = Annotated[str, typer.Option("--measure", help="Measure to draw, such as iou.")]
+FigureOut = Annotated[Path, Option("--out", "-o", help="Figure to write: .pdf, .svg or .png.")]
+MeasureName = Annotated[str, Option("--measure", help="Measure to draw, such as iou.")]
 
 
 @app.command()
 def figure(
-    runs: Runs,
-    out: FigureOut,
-    measure: MeasureName = "iou",
-    protocol: OneProtocol = "corrected",
+    runs: Runs, out: FigureOut, measure: MeasureName = "iou", protocol: OneProtocol = "corrected"
 ) -> int:
     """Draw a measure over the rounds, with 95 % bands, as a vector figure.
 

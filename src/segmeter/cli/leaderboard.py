@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.cli._options import Cost, GoalChoice, Runs
 from segmeter.cli.app import Exit, app
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")]
+Out = Annotated[Path, Option("--out", "-o", help="HTML file to write.")]
 
 
 @app.command()
 def leaderboard(
-    runs: Runs,
-    out: Out = Path("leaderboard.html"),
-    cost: Cost = None,
-    goal: GoalChoice = None,
+    runs: Runs, out: Out = Path("leaderboard.html"), cost: Cost = None, goal: GoalChoice = None
 ) -> int:
     """Rank the models of one or more runs on one HTML page.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api.listing import KINDS, summaries
@@ -16,15 +16,11 @@ from segmeter.cli.app import Exit, app
 
 KindName = Annotated[
     str | None,
-    typer.Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
+    Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
 ]
-ThingName = Annotated[
-    str | None, typer.Argument(help="One of them: its options, licence, citation.")
-]
+ThingName = Annotated[str | None, Argument(help="One of them: its options, licence, citation.")]
 
-Everything = Annotated[
-    bool, typer.Option("--all", help="Also synthetic models, which are for tests.")
-]
+Everything = Annotated[bool, Option("--all", help="Also synthetic models, which are for tests.")]
 
 
 @app.command("list")

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api.listing import measure_cards
@@ -25,22 +25,20 @@ _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls th
 _SHOWN = (10, 50, 100, 500, 1000, 100_000)
 
 Prediction = Annotated[
-    Path, typer.Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
+    Path, Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
 ]
 GroundTruths = Annotated[
-    list[Path], typer.Argument(metavar="GT", help="Ground truths; one file may hold several.")
+    list[Path], Argument(metavar="GT", help="Ground truths; one file may hold several.")
 ]
-Kind = Annotated[
-    str, typer.Option("--as", help="What the files hold: partition, object or proposals.")
-]
+Kind = Annotated[str, Option("--as", help="What the files hold: partition, object or proposals.")]
 Threshold = Annotated[
-    float | None, typer.Option("--threshold", help="Where to cut a contour map (.mat, ucm2).")
+    float | None, Option("--threshold", help="Where to cut a contour map (.mat, ucm2).")
 ]
 VoidLabel = Annotated[
-    int | None, typer.Option("--void", help="Label of a mask's pixels that are not judged.")
+    int | None, Option("--void", help="Label of a mask's pixels that are not judged.")
 ]
 Boundaries = Annotated[
-    bool, typer.Option("--boundaries/--no-boundaries", help="Also measures of boundaries.")
+    bool, Option("--boundaries/--no-boundaries", help="Also measures of boundaries.")
 ]
 
 
@@ -122,27 +120,25 @@ _PARTS = {
 
 
 OneDataset = Annotated[
-    str, typer.Option("--dataset", "-d", help="Data set that people cut into regions.")
+    str, Option("--dataset", "-d", help="Data set that people cut into regions.")
 ]
 Measures = Annotated[
     list[str] | None,
-    typer.Option("--measure", help="Measure to judge, by id; all but boundaries by default."),
+    Option("--measure", help="Measure to judge, by id; all but boundaries by default."),
 ]
 Methods = Annotated[
-    list[str] | None,
-    typer.Option("--method", help="Segmenter, or folder of results, for SABD and SISD."),
+    list[str] | None, Option("--method", help="Segmenter, or folder of results, for SABD and SISD.")
 ]
 Baselines = Annotated[
     list[str] | None,
-    typer.Option("--baseline", help="What a segmenter should beat; a quadtree by default."),
+    Option("--baseline", help="What a segmenter should beat; a quadtree by default."),
 ]
 TrainingSet = Annotated[
-    str | None,
-    typer.Option("--train", help="Where corrected settings are chosen: bsds500?split=train."),
+    str | None, Option("--train", help="Where corrected settings are chosen: bsds500?split=train.")
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=2, help="Only the first images.")]
+Limit = Annotated[int | None, Option("--limit", min=2, help="Only the first images.")]
 PageFile = Annotated[
-    Path | None, typer.Option("--report", help="Write the table and the curves as a page here.")
+    Path | None, Option("--report", help="Write the table and the curves as a page here.")
 ]
 
 

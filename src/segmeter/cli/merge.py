@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 import segmeter
 from segmeter.api import counted, printable
@@ -12,8 +13,8 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
 
-Merged = Annotated[str, typer.Argument(help="Folder or address of the merged run.")]
-Parts = Annotated[list[str], typer.Argument(help="Runs of one plan, two or more.")]
+Merged = Annotated[str, Argument(help="Folder or address of the merged run.")]
+Parts = Annotated[list[str], Argument(help="Runs of one plan, two or more.")]
 
 
 @app.command()

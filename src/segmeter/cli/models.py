@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api import counted
@@ -29,30 +30,30 @@ group = command_group(
     "models", "Segment whole images, embed masks, compare two versions of a model, serve one."
 )
 
-Images = Annotated[list[Path], typer.Argument(help="Images, or folders of images.")]
-Points = Annotated[int, typer.Option("--points", help="Points on a side of the grid.")]
-Crops = Annotated[int, typer.Option("--crops", help="Layers of crops to search besides the image.")]
+Images = Annotated[list[Path], Argument(help="Images, or folders of images.")]
+Points = Annotated[int, Option("--points", help="Points on a side of the grid.")]
+Crops = Annotated[int, Option("--crops", help="Layers of crops to search besides the image.")]
 Smallest = Annotated[
-    int, typer.Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
+    int, Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
+    Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
 ]
 
 
 @group.command()
 def parity(
-    a: Annotated[str, typer.Argument(metavar="A", help="Model: name, file, folder, address.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Model that should be the same.")],
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Images to prompt on.")] = "mini",
-    run: Annotated[Path | None, typer.Option(help="Use the prompts recorded in a run.")] = None,
+    a: Annotated[str, Argument(metavar="A", help="Model: name, file, folder, address.")],
+    b: Annotated[str, Argument(metavar="B", help="Model that should be the same.")],
+    dataset: Annotated[str, Option("--dataset", "-d", help="Images to prompt on.")] = "mini",
+    run: Annotated[Path | None, Option(help="Use the prompts recorded in a run.")] = None,
     at_least: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Exit 1 if the mean IoU is lower.")
+        float | None, Option(min=0, max=1, help="Exit 1 if the mean IoU is lower.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Most clicks per object.")] = 10,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first scenes.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page (HTML).")] = None,
+    rounds: Annotated[int, Option(min=1, help="Most clicks per object.")] = 10,
+    limit: Annotated[int | None, Option(min=1, help="Only the first scenes.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write a page (HTML).")] = None,
     data: Data = None,
     weights: Weights = None,
     trust: Trust = False,
@@ -77,9 +78,9 @@ def parity(
 
 @group.command()
 def serve(
-    model: Annotated[str, typer.Option("--model", "-m", help="Model: name, file or folder.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8008,
+    model: Annotated[str, Option("--model", "-m", help="Model: name, file or folder.")],
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8008,
     weights: Weights = None,
 ) -> int:
     """Serve a model over HTTP, for `--model http://host:port` and for annotation tools.
@@ -136,7 +137,7 @@ def embed(
     model: OneModel,
     dataset: OneDataset,
     out: Annotated[
-        list[Path], typer.Option("--out", "-o", help="Files to write: .npz, .parquet or .html.")
+        list[Path], Option("--out", "-o", help="Files to write: .npz, .parquet or .html.")
     ],
     data: Data = None,
     weights: Weights = None,

@@ -7,40 +7,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.api import printable
-from segmeter.cli._options import (
-    AsJson,
-    By,
-    Cost,
-    Data,
-    GoalChoice,
-    GroupsFile,
-    RunAddress,
-    Trust,
-)
+from segmeter.cli._options import AsJson, By, Cost, Data, GoalChoice, GroupsFile, RunAddress, Trust
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import Exit, app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Where to write; inside RUN by default.")
-]
-Kind = Annotated[
-    str, typer.Option("--format", help="html, or all its tables as csv, markdown or latex.")
-]
+Out = Annotated[Path | None, Option("--out", "-o", help="Where to write; inside RUN by default.")]
+Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
 Objects = Annotated[
-    int | None,
-    typer.Option("--objects", min=1, help="Add what annotating so many objects would cost."),
+    int | None, Option("--objects", min=1, help="Add what annotating so many objects would cost.")
 ]
 Sheet = Annotated[
-    bool, typer.Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
+    bool, Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
 ]
-Rate = Annotated[
-    float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
-]
+Rate = Annotated[float | None, Option("--rate", min=0, help="Money per hour (with --objects).")]
 
 
 @app.command()
@@ -104,11 +89,12 @@ def report(
 def _print_costs(costs: list[dict[str, Any]]) -> None:
     """Hours and money of each way, one table per data set."""
     for title in dict.fromkeys(row["table"] for row in costs):
-        here = [{k: v for k, v in row.items() if k != "table"} for row in costs
-                if row["table"] == title]  # fmt: skip
-        print(title)
-        heads = [name.replace("_", "\n") for name in here[0]]
-        print_rows(heads, [[_amount(cell) for cell in row.values()] for row in here])
+        here = [row for row in costs if row["table"] == title]
+        same = [k for k in ("data set", "user") if len({row.get(k) for row in here}) == 1]
+        print(printable("; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])))
+        heads = [name for name in here[0] if name not in ("table", *same)]
+        rows = [[_amount(row[name]) for name in heads] for row in here]
+        print_rows([name.replace("_", "\n") for name in heads], rows)
 
 
 def _amount(cell: Any) -> str:

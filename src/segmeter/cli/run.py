@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.main import get_command
 
 import segmeter
@@ -37,68 +38,66 @@ _WORK = "Resuming, sharing, speed"
 _OF_MODELS = ("model", "user", "rounds")
 
 Out = Annotated[
-    str | None,
-    typer.Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N."),
+    str | None, Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N.")
 ]
 Methods = Annotated[
     list[str] | None,
-    typer.Option("--method", autocompletion=names_of("methods"),
+    Option("--method", autocompletion=names_of("methods"),
                  help="Method that needs no user, or a folder of its results."),
 ]  # fmt: skip
 Users = Annotated[
     list[str] | None,
-    typer.Option("--user", "-u", autocompletion=names_of("users"), help="Simulated user."),
+    Option("--user", "-u", autocompletion=names_of("users"), help="Simulated user."),
 ]
 Sample = Annotated[
-    int | None, typer.Option("--sample", min=1, help="A random sample of each data set's scenes.")
+    int | None, Option("--sample", min=1, help="A random sample of each data set's scenes.")
 ]
 Rounds = Annotated[
     int,
-    typer.Option("--rounds", min=0, rich_help_panel=_RULES,
+    Option("--rounds", min=0, rich_help_panel=_RULES,
                  help="Rounds of a session; 0 takes the benchmark's own."),
 ]  # fmt: skip
 Measures = Annotated[
     list[str] | None,
-    typer.Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
+    Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
                  help="Measure to take in every round."),
 ]  # fmt: skip
 DryRun = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--dry-run",
         help="Run two scenes of each model, print the expected time and size; write nothing.",
     ),
 ]
 Add = Annotated[
     bool,
-    typer.Option("--add", rich_help_panel=_WORK,
+    Option("--add", rich_help_panel=_WORK,
                  help="Add these models, data sets or users to the run OUT."),
 ]  # fmt: skip
 Again = Annotated[
     bool,
-    typer.Option("--again", rich_help_panel=_WORK,
+    Option("--again", rich_help_panel=_WORK,
                  help="Re-run jobs whose weights or code have changed."),
 ]  # fmt: skip
 Shard = Annotated[
     str,
-    typer.Option("--shard", rich_help_panel=_WORK,
+    Option("--shard", rich_help_panel=_WORK,
                  help="Run one shard of the jobs, as 1/4; 'segmeter merge' joins them."),
 ]  # fmt: skip
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=0, rich_help_panel=_WORK,
+    Option("--workers", min=0, rich_help_panel=_WORK,
                  help="Processes; change speed, never results. By default as many as fit."),
 ]  # fmt: skip
 Threads = Annotated[
-    int, typer.Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
+    int, Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
 ]
 ExecutorName = Annotated[
-    str | None,
-    typer.Option("--executor", rich_help_panel=_WORK, help="inline, local or ray."),
+    str | None, Option("--executor", rich_help_panel=_WORK, help="inline, local or ray.")
 ]
 ClusterAddress = Annotated[
     str | None,
-    typer.Option("--address", rich_help_panel=_WORK,
+    Option("--address", rich_help_panel=_WORK,
                  help="Ray cluster: auto, HOST:PORT or ray://HOST."),
 ]  # fmt: skip
 
@@ -160,7 +159,7 @@ def run(
 
 def zero_shot(
     model: Models,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for the runs.")],
+    out: Annotated[str, Option("--out", "-o", help="Folder for the runs.")],
     data: Data = None,
     weights: Weights = None,
     limit: Limit = None,
@@ -242,7 +241,7 @@ def _parameter(option: Any) -> inspect.Parameter:
     default = "" if option.default in (None, "") else f" Default: {option.default}."
     choices = f" ({' or '.join(option.choices)})" if option.choices else ""
     text = option.help.rstrip(".") + f"{choices}.{default}"
-    shown = typer.Option(*flags, rich_help_panel=_RULES, help=text, show_default=False)
+    shown = Option(*flags, rich_help_panel=_RULES, help=text, show_default=False)
     kind: Any = option.kind | None
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, shown]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api import short, size_text
@@ -18,10 +18,9 @@ from segmeter.cli.app import Exit, app
 
 @app.command()
 def runs(
-    folder: Annotated[str, typer.Argument(help="Folder or address that holds runs.")] = "runs",
+    folder: Annotated[str, Argument(help="Folder or address that holds runs.")] = "runs",
     number: Annotated[
-        str | None,
-        typer.Option("--number", help="Compare a number of their summaries, such as noc@90."),
+        str | None, Option("--number", help="Compare a number of their summaries, such as noc@90.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:

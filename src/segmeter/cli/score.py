@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 import segmeter
 from segmeter.api import counted
@@ -15,21 +16,19 @@ from segmeter.cli.app import Exit, app
 
 Places = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="RUN | PREDICTIONS... GROUND_TRUTH",
         help="A run; or folders of masks, the ground truth last.",
     ),
 ]
 MeasureNames = Annotated[
     list[str] | None,
-    typer.Option("--measure", autocompletion=names_of("measures"), help="Measure to take or add."),
+    Option("--measure", autocompletion=names_of("measures"), help="Measure to take or add."),
 ]
 Instances = Annotated[
-    bool, typer.Option("--instances", help="Match objects by overlap, not by their labels.")
+    bool, Option("--instances", help="Match objects by overlap, not by their labels.")
 ]
-Out = Annotated[
-    str | None, typer.Option("--out", "-o", help="Run folder; by default runs/masks-N.")
-]
+Out = Annotated[str | None, Option("--out", "-o", help="Run folder; by default runs/masks-N.")]
 
 
 @app.command()

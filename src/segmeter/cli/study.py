@@ -196,10 +196,7 @@ def invite(
 
 @study_app.command()
 def participants(
-    plan: options.PlanFile,
-    out: options.CsvFile = None,
-    db: options.Db = None,
-    data: Data = None,
+    plan: options.PlanFile, out: options.CsvFile = None, db: options.Db = None, data: Data = None
 ) -> int:
     """List participants: state, time, answers, flags, payable; with platform identifiers.
 
@@ -262,11 +259,7 @@ def archive(
 
 
 @study_app.command()
-def backup(
-    plan: options.PlanFile,
-    out: options.BackupFile = None,
-    db: options.Db = None,
-) -> int:
+def backup(plan: options.PlanFile, out: options.BackupFile = None, db: options.Db = None) -> int:
     """Copy the database into one file, consistently, also while the study runs.
 
     Example: `segmeter study backup study.toml --out monday.db`
@@ -300,10 +293,7 @@ def restore(backup: options.BackupSource, db: options.NewDb) -> int:
 
 @study_app.command(context_settings={"ignore_unknown_options": True})
 def withdraw(
-    plan: options.PlanFile,
-    code: options.Code,
-    db: options.Db = None,
-    data: Data = None,
+    plan: options.PlanFile, code: options.Code, db: options.Db = None, data: Data = None
 ) -> int:
     """Delete everything about one participant.
 

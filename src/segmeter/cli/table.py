@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.api import printable
@@ -14,24 +15,21 @@ from segmeter.cli.app import Exit, app
 
 Kind = Annotated[
     str,
-    typer.Option(
-        "--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."
-    ),
+    Option("--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."),
 ]
-Columns = Annotated[str, typer.Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
+Columns = Annotated[str, Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
 ModelOrder = Annotated[
-    list[str] | None,
-    typer.Option("--model", "-m", help="Models to show, in this order; all by default."),
+    list[str] | None, Option("--model", "-m", help="Models to show, in this order; all by default.")
 ]
 DatasetOrder = Annotated[
     list[str] | None,
-    typer.Option("--dataset", "-d", help="Data sets to show, in this order; all by default."),
+    Option("--dataset", "-d", help="Data sets to show, in this order; all by default."),
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Option("--name", help="Display name of a model or data set, as net.py:predict=Ours."),
+    Option("--name", help="Display name of a model or data set, as net.py:predict=Ours."),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")]
+Out = Annotated[Path | None, Option("--out", "-o", help="File to write instead of printing.")]
 
 
 @app.command()

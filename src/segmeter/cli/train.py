@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 import segmeter
 from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights
@@ -23,42 +24,35 @@ _TRAINING = "Training"
 _TESTING = "Validation and test"
 
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")]
-Annotator = Annotated[str, typer.Option("--user", "-u", help="Annotator in the loop.")]
-Steps = Annotated[
-    int, typer.Option("--steps", min=1, rich_help_panel=_TRAINING, help="Steps at most.")
-]
+Out = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
+Annotator = Annotated[str, Option("--user", "-u", help="Annotator in the loop.")]
+Steps = Annotated[int, Option("--steps", min=1, rich_help_panel=_TRAINING, help="Steps at most.")]
 Batch = Annotated[
-    int, typer.Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
+    int, Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
 ]
 Rounds = Annotated[
-    int, typer.Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
+    int, Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
 ]
-Rate = Annotated[
-    float, typer.Option("--rate", rich_help_panel=_TRAINING, help="Largest learning rate.")
-]
+Rate = Annotated[float, Option("--rate", rich_help_panel=_TRAINING, help="Largest learning rate.")]
 Validation = Annotated[
-    float,
-    typer.Option("--validation", rich_help_panel=_TESTING, help="Share of images to validate on."),
+    float, Option("--validation", rich_help_panel=_TESTING, help="Share of images to validate on.")
 ]
 Test = Annotated[
-    float, typer.Option("--test", rich_help_panel=_TESTING, help="Share of images left to test on.")
+    float, Option("--test", rich_help_panel=_TESTING, help="Share of images left to test on.")
 ]
 TestUsers = Annotated[
     list[str] | None,
-    typer.Option("--test-user", rich_help_panel=_TESTING, help="Test with this user too."),
+    Option("--test-user", rich_help_panel=_TESTING, help="Test with this user too."),
 ]
 Also = Annotated[
-    list[str] | None,
-    typer.Option("--also", rich_help_panel=_TESTING, help="Test on this data set too."),
+    list[str] | None, Option("--also", rich_help_panel=_TESTING, help="Test on this data set too.")
 ]
 Every = Annotated[
-    int,
-    typer.Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations."),
+    int, Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations.")
 ]
 Patience = Annotated[
     int,
-    typer.Option(
+    Option(
         "--patience",
         min=1,
         rich_help_panel=_TESTING,

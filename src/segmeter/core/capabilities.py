@@ -234,11 +234,11 @@ class ChoosesUsers(Protocol):
 
 
 @capability
-class ShowsVolumes(Protocol):
-    """A benchmark that shows volumes in the window that its models see."""
+class ShowsSessions(Protocol):
+    """A benchmark that shows the sessions of its volumes or videos in a viewer of its own."""
 
-    def shown(self, scene: Any) -> tuple[Any, str]:
-        """Grey values 0 to 255, and modality and window in a sentence."""
+    def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
+        """The block of a page for the rows of one session; SegmeterError where there is none."""
         ...
 
 
@@ -333,6 +333,11 @@ class KnowsItsScan(Protocol):
 
     @property
     def window(self) -> tuple[float, float] | None: ...
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
+        ...
 
 
 class Team(Protocol):

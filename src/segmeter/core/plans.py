@@ -150,19 +150,11 @@ def _is_specs(value: Any) -> bool:
     )
 
 
-# What a plan may leave out, since a request may, and what stands there then.
+# A plan may leave out what a request may.
 _MISSING: dict[str, Any] = {
-    "kind": "model",
-    "users": [],
-    "rounds": 0,
-    "protocols": [],
-    "measures": [],
-    "seed": 0,
-    "threads": 1,
-    "keep_masks": True,
-    "options": {},
-    "fingerprints": {},
-}
+    "kind": "model", "users": [], "rounds": 0, "protocols": [], "measures": [], "seed": 0,
+    "threads": 1, "keep_masks": True, "options": {}, "fingerprints": {},
+}  # fmt: skip
 _MOST = 2**31
 _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda v: isinstance(v, str),

@@ -215,17 +215,12 @@ def kind_of(prompt: Prompt) -> str:
     >>> kind_of(Click((3, 4))), kind_of(Text("a dog"))
     ('click', 'text')
     """
-    match prompt:
-        case Click():
-            return "click"
-        case Box():
-            return "box"
-        case Scribble():
-            return "scribble"
-        case MaskHint():
-            return "mask"
-        case Text():
-            return "text"
+    return _KINDS[type(prompt)]
+
+
+_KINDS: dict[type, str] = {
+    Click: "click", Box: "box", Scribble: "scribble", MaskHint: "mask", Text: "text",
+}  # fmt: skip
 
 
 def round_to_json(prompts: Sequence[Prompt]) -> str | None:

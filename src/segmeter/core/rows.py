@@ -56,7 +56,7 @@ RESPONSES = (
 CONSISTENCY = ("order_iou", "jitter_iou", "jitter_spread")
 """Columns of a session's last click: agreement of masks for other orders and places."""
 
-SESSION_LISTS = ("score", "positive", *RESPONSES, "start_iou", *CONSISTENCY)
+SESSION_LISTS = ("score", "positive", *RESPONSES, "start_mask_iou", *CONSISTENCY)
 """Columns of rounds that sessions list, next to measured seconds and measures."""
 
 SESSION_FACTS = ("kinds_",)
@@ -163,7 +163,7 @@ SESSION_ROWS = Schema(
         Column("earlier_kept", "integer", "those that the mask satisfies"),
         Column("earlier_undone", "integer", "those that the last mask satisfied, this one not"),
         Column("mask_changed", "flag", "whether the mask differs from that of the last round"),
-        Column("start_iou", "number", "IoU of the mask that was corrected; null without one"),
+        Column("start_mask_iou", "number", "IoU of the mask that was corrected; null without one"),
         Column("order_iou", "number", "IoU between masks for the session's clicks in other orders"),
         Column("jitter_iou", "number", "IoU with the masks for a last click 2 pixels away"),
         Column("jitter_spread", "number", "largest less smallest IoU of those with the target"),

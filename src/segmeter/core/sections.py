@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
+from segmeter.core.scenes import Header
 
 __all__ = [
     "Answer",
@@ -309,6 +310,40 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
+class Greys:
+    """The values that the codes 0 to 255 of a volume's voxels stand for, linear between knots.
+
+    A window of values has 160 of the codes, so that it stays fine while a viewer can still show
+    other windows. `knots` are the smallest value, the ends of the window, the largest value.
+
+    >>> greys = Greys((-1000.0, -160.0, 240.0, 1400.0))
+    >>> greys.codes(np.array([-1000.0, -160.0, 40.0, 240.0, 1400.0]))
+    array([  0,  48, 128, 208, 255], dtype=uint8)
+    >>> greys.windowed(np.array([0, 48, 128, 208, 255], np.uint8))
+    array([  0,   0, 127, 255, 255], dtype=uint8)
+    """
+
+    knots: tuple[float, float, float, float]
+    unit: str = ""
+    presets: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    CODES: ClassVar[tuple[int, int, int, int]] = (0, 48, 208, 255)
+
+    def codes(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        found = np.interp(values, self.knots, self.CODES).round()
+        return np.asarray(found, dtype=np.uint8)
+
+    def windowed(self, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """Grey values 0 to 255 of codes, in the window."""
+        low, high = self.CODES[1:3]
+        return np.asarray(np.interp(codes, (low, high), (0, 255)), dtype=np.uint8)
+
+
+SCENE_NUMBERS = (("z", 0, 1), ("y", 0, 1), ("x", 0, 1))
+"""Slices counted along the axes of the scene, where a file's own numbers are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Slices:
     """A volume or video to scroll through, with ground truth, mask and prompts of each step.
 
@@ -317,8 +352,13 @@ class Slices:
     voxels
         uint8 `(Z, Y, X)`, z to the head, y to the front, x to the right. The report keeps the
         neighbourhood of ground truth and masks, and thins out what is still large.
-    spacing_mm
-        Distance of neighbours along `(z, y, x)`.
+    header
+        Spacing and position of the voxels; None where they are unknown.
+    greys
+        The values that voxels stand for, where the window can be changed; None to show them as
+        they are.
+    numbers
+        For each axis `(z, y, x)`: the file's word for a slice, the first number, the step.
     every_frame
         0 for a volume. Of a video, `(T, H, W)`, every so many frames are there; it is played.
     """
@@ -328,9 +368,11 @@ class Slices:
     voxels: npt.NDArray[np.uint8]
     frames: Sequence[Frame]
     ground_truth: Mask | None = None
-    spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0)
     caption: str = ""
     every_frame: int = 0
+    header: Header | None = None
+    greys: Greys | None = None
+    numbers: tuple[tuple[str, int, int], ...] = SCENE_NUMBERS
 
 
 @dataclass(frozen=True, slots=True)

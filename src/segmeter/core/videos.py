@@ -1,7 +1,6 @@
 """Videos: scenes whose first axis is time, masks per frame, and tracks through the frames.
 
-Frames are decoded when used, the next one ahead of need; a few are kept. Masks are run lengths
-per frame, so a video of any length takes what its objects' outlines take.
+Frames are decoded when used, the next one ahead of need; a few are kept.
 """
 
 from __future__ import annotations
@@ -33,12 +32,8 @@ _MOST_DENSE = 1 << 31
 class FrameMasks(Mask):
     """Masks of one object in the frames of a video, kept as run lengths per frame.
 
-    Attributes
-    ----------
-    counts
-        COCO's compressed run lengths by frame, of frames where the object is.
-    known
-        Frames that were annotated or predicted, in order; others are not judged.
+    `counts` are COCO's compressed run lengths by frame, of frames where the object is; `known` are
+    the frames that were annotated or predicted, in order: others are not judged.
 
     >>> square = Mask.box((4, 4), (0, 0), (2, 2))
     >>> masks = FrameMasks.of_frames({1: square}, (3, 4, 4))
@@ -54,11 +49,9 @@ class FrameMasks(Mask):
         self.known = tuple(range(self.shape[0])) if known is None else tuple(known)
 
     @classmethod
-    def of_frames(
-        cls, masks: Mapping[int, Mask], shape: Sequence[int], known: Sequence[int] | None = None
-    ) -> FrameMasks:
+    def of_frames(cls, masks: Mapping[int, Mask], shape: Sequence[int]) -> FrameMasks:
         """Masks by frame; frames that are not named are empty."""
-        return cls(shape, {t: m.encoded() for t, m in sorted(masks.items()) if m}, known)
+        return cls(shape, {t: m.encoded() for t, m in sorted(masks.items()) if m})
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -95,19 +88,6 @@ class FrameMasks(Mask):
             raise BadInput(f"{len(parts)} masks for a video of {shape[0]} frames")
         return cls(shape, {t: part for t, part in enumerate(parts) if part != "-"})
 
-    def overlap(self, other: Mask) -> int:
-        """Number of pixels that both hold, frame by frame."""
-        self.check_frame(other)
-        return sum(self.slice(t).overlap(other.slice(t)) for t in self.counts)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, FrameMasks):
-            return NotImplemented
-        return self.shape == other.shape and self.counts == other.counts
-
-    def __hash__(self) -> int:
-        return hash((self.shape, tuple(self.counts.items())))
-
     @cached_property
     def _whole(self) -> Mask:
         if prod(self.shape) > _MOST_DENSE:
@@ -128,14 +108,7 @@ class FrameMasks(Mask):
 
 
 class Video(Scene):
-    """A video `(T, H, W)` whose frames are read one by one.
-
-    Parameters
-    ----------
-    read
-        Reads one frame, uint8 `(H, W, 3)`.
-    header
-        Number and size of the frames, known without decoding them.
+    """A video `(T, H, W)` whose frames are read one by one: `read(t)` is uint8 `(H, W, 3)`.
 
     >>> grey = np.zeros((4, 6, 3), np.uint8)
     >>> video = Video("mine", "1", lambda t: grey, [], header=Header("video", (2, 4, 6)))
@@ -144,15 +117,9 @@ class Video(Scene):
     """
 
     def __init__(
-        self,
-        dataset: str,
-        id: str,
-        read: Callable[[int], Pixels],
-        targets: Lazy[Sequence[Target]],
-        *,
-        header: Lazy[Header],
-        file_name: str = "",
-    ) -> None:
+        self, dataset: str, id: str, read: Callable[[int], Pixels],
+        targets: Lazy[Sequence[Target]], *, header: Lazy[Header], file_name: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(dataset, id, self._refuse, targets, header=header, file_name=file_name)
         self._read_frame = read
         self._kept: OrderedDict[int, Pixels] = OrderedDict()
@@ -169,10 +136,12 @@ class Video(Scene):
         if t not in self._kept:
             ready = self._ahead.pop(t, None)
             self._kept[t] = self._checked(t) if ready is None else ready.result()
-            step = 1 if t >= self._last else -1
-            if 0 <= t + step < len(self) and t + step not in self._kept:
-                self._ahead = {t + step: self._pool.submit(self._checked, t + step)}
-            self._drop()
+            then = t + (1 if t >= self._last else -1)
+            if 0 <= then < len(self) and then not in self._kept:
+                self._ahead = {then: self._pool.submit(self._checked, then)}
+            most = max(2, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
+            while len(self._kept) > most:
+                self._kept.popitem(last=False)
         self._last = t
         self._kept.move_to_end(t)
         return self._kept[t]
@@ -180,11 +149,6 @@ class Video(Scene):
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, thread_name_prefix="frames")
-
-    def _drop(self) -> None:
-        most = max(2, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
-        while len(self._kept) > most:
-            self._kept.popitem(last=False)
 
     def _checked(self, t: int) -> Pixels:
         pixels = self._read_frame(t)
@@ -202,34 +166,26 @@ class Video(Scene):
 
 
 class Track(Protocol):
-    """One object followed through a video by a tracker."""
+    """One object followed through a video by a tracker.
 
-    def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
-        """Give all prompts `(y, x)` of a frame, earlier ones included; its mask.
+    `prompt` takes all prompts `(y, x)` of a frame, earlier ones included, and the mask that was
+    `shown` there before the first of them; it returns the frame's mask. `propagate` gives masks of
+    the frames after `start` up to `stop`, which is not included, backward where it is smaller,
+    and may be called again from any frame. `segment` gives masks of all frames.
+    """
 
-        `shown` is the mask that the frame had before its first prompt, if it had one.
-        """
-        ...
+    def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask: ...
 
-    def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
-        """Masks of the frames after `start` up to `stop`, which is not included.
+    def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]: ...
 
-        Runs backward where `stop` is smaller, and may be called again from any frame.
-        """
-        ...
-
-    def segment(self) -> Iterator[tuple[int, Mask]]:
-        """Masks of all frames from all prompts so far."""
-        ...
+    def segment(self) -> Iterator[tuple[int, Mask]]: ...
 
 
 @capability
 class TracksObjects(Protocol):
-    """An encoded video that follows objects from frame to frame."""
+    """An encoded video that follows objects from frame to frame; `begin` starts a track."""
 
-    def begin(self) -> Track:
-        """A new track, without prompts."""
-        ...
+    def begin(self) -> Track: ...
 
 
 def at_frame(t: int, prompt: Prompt) -> Prompt:
@@ -247,8 +203,7 @@ def at_frame(t: int, prompt: Prompt) -> Prompt:
             return Scribble(tuple((t, *p) for p in points), positive)
         case MaskHint(mask):
             return MaskHint(FrameMasks.of_frames({t: mask}, (t + 1, *mask.shape)))
-        case _:
-            raise BadInput(f"a {type(prompt).__name__.lower()} has no frame")
+    raise BadInput(f"a {type(prompt).__name__.lower()} has no frame")
 
 
 def by_frame(prompts: Iterable[Prompt]) -> dict[int, list[Prompt]]:
@@ -261,15 +216,16 @@ def by_frame(prompts: Iterable[Prompt]) -> dict[int, list[Prompt]]:
     for prompt in prompts:
         match prompt:
             case Click((t, y, x), positive):
-                found.setdefault(round(t), []).append(Click((y, x), positive))
+                flat: Prompt = Click((y, x), positive)
             case Box((t, y0, x0), (_, y1, x1)):
-                found.setdefault(round(t), []).append(Box((y0, x0), (y1, x1)))
-            case Scribble(points, positive) if len(points[0]) == 3:
-                flat = tuple((p[1], p[2]) for p in points)
-                found.setdefault(round(points[0][0]), []).append(Scribble(flat, positive))
+                flat = Box((y0, x0), (y1, x1))
+            case Scribble(((t, _, _), *_) as points, positive):
+                flat = Scribble(tuple((p[1], p[2]) for p in points), positive)
             case MaskHint(FrameMasks() as masks):
-                for t in masks.present:
-                    found.setdefault(t, []).append(MaskHint(masks.slice(t)))
+                for k in masks.present:
+                    found.setdefault(k, []).append(MaskHint(masks.slice(k)))
+                continue
             case _:
                 raise BadInput(f"{prompt!r:.60} is no prompt (t, y, x) of a video")
+        found.setdefault(round(t), []).append(flat)
     return found

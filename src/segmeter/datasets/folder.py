@@ -127,7 +127,7 @@ class Folder:
             name=printable(named if named != path else folder.resolve().name) or "folder",
             summary="a folder of your own",
             licence="your own",
-            citation="your own",
+            citation="nothing to cite",
         )
         self._data, said = _recognise(folder, card, kind, ignore)
         self.recognised = "; ".join(filter(None, (said, passed_over(image_folder(folder)))))

@@ -73,7 +73,10 @@ class LabelFolder:
     def __init__(self, path: str | Path) -> None:
         self._files = _label_files(Path(path))
         self.card = DatasetCard(
-            Path(path).resolve().name, "a folder of masks of your own", "your own", "your own"
+            Path(path).resolve().name,
+            "a folder of masks of your own",
+            "your own",
+            "nothing to cite",
         )
 
     def scenes(self) -> Sequence[str]:
@@ -125,7 +128,7 @@ class Predictions:
             name or (self._folder.stem if single else self._folder.resolve().name),
             "masks that another program made",
             frozenset({"automatic"}),
-            citation="your own",
+            citation="nothing to cite",
             fingerprint=digest(self._files.values()),
         )
 
@@ -154,10 +157,12 @@ class Predictions:
         mine = sorted(detections.get(truth.image, ()), key=lambda r: -float(r.get("score", 1.0)))
         where = f"'{self._folder}', image {truth.image}"
         masks = [outline(r.get("segmentation"), truth.shape, where) for r in mine]
+        if any(mask.shape != truth.shape for mask in masks):
+            raise BadInput(f"{where}: a mask is not {size_in_words(truth.shape)}, as the image is")
         labels = np.zeros(truth.shape, np.int32)
         for number, mask in reversed(list(enumerate(masks, 1))):
             labels[mask.dense()] = number
-        classes = tuple(names.get(r.get("category_id", -1), "unknown") for r in mine)
+        classes = tuple(names.get(r["category_id"], "unknown") for r in mine)
         return PredictedObjects(labels, tuple(masks), classes)
 
 
@@ -169,7 +174,7 @@ def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
     records: list[Any] = data if isinstance(data, list) else [None]
     for record in records:
         known = isinstance(record, dict) and type(record.get("score", 1.0)) in (int, float)
-        if not known or type(record.get("image_id")) not in (int, str):
+        if not known or any(type(record.get(k)) is not int for k in ("image_id", "category_id")):
             raise BadInput(
                 f"'{path}' is no COCO results file: a list of image_id, category_id, "
                 "segmentation and score"

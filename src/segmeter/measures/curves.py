@@ -113,13 +113,7 @@ class PooledCounts:
     prediction: Whole
 
     def __post_init__(self) -> None:
-        parts = (
-            self.matched_ground_truth,
-            self.ground_truth,
-            self.matched_prediction,
-            self.prediction,
-        )
-        _check_sizes(self.thresholds, parts)
+        _check_sizes(self.thresholds, self._parts())
 
     @classmethod
     def of(

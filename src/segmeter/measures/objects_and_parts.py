@@ -63,21 +63,13 @@ class OpCounts:
 
     @property
     def precision(self) -> float:
-        worth = (
-            self.prediction_objects
-            + self.prediction_fragments
-            + _PART_WORTH * self.prediction_parts
-        )
-        return worth / self.prediction_regions
+        earned = self.prediction_objects + self.prediction_fragments
+        return (earned + _PART_WORTH * self.prediction_parts) / self.prediction_regions
 
     @property
     def recall(self) -> float:
-        worth = (
-            self.ground_truth_objects
-            + self.ground_truth_fragments
-            + _PART_WORTH * self.ground_truth_parts
-        )
-        return worth / self.ground_truth_regions
+        earned = self.ground_truth_objects + self.ground_truth_fragments
+        return (earned + _PART_WORTH * self.ground_truth_parts) / self.ground_truth_regions
 
     @property
     def f(self) -> float:
@@ -176,8 +168,7 @@ def region_classes(
 
 def _sides(comparison: Comparison, protocol: FopProtocol) -> tuple[_Side, list[_Side]]:
     check_choice("protocol of F_op", protocol, get_args(FopProtocol))
-    judge = _published if protocol == "published" else _paper
-    pairs = [judge(table) for table in comparison.tables]
+    pairs = [_judge(table, protocol) for table in comparison.tables]
     return _over_ground_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]
 
 
@@ -191,46 +182,30 @@ def _over_ground_truths(sides: list[_Side]) -> _Side:
     )
 
 
-def _published(table: Table) -> tuple[_Side, _Side]:
-    level = _OBJECT["published"]
-    most_of_mine, most_of_theirs = (
-        table.prediction_share >= level,
-        table.ground_truth_share >= level,
-    )
-    judged = _kept(table.prediction_areas), _kept(table.ground_truth_areas)
+def _judge(table: Table, protocol: FopProtocol) -> tuple[_Side, _Side]:
+    """The regions of the prediction and of one ground truth."""
+    paper, level = protocol == "paper", _OBJECT[protocol]
+    above = np.greater if paper else np.greater_equal
+    mine, theirs = table.prediction_share, table.ground_truth_share
+    most_of_mine, most_of_theirs = above(mine, level), above(theirs, level)
+    judged = [
+        np.ones(areas.size, bool) if paper else _kept(areas)
+        for areas in (table.prediction_areas, table.ground_truth_areas)
+    ]
     both = judged[0][table.rows] & judged[1][table.columns]
-    inside = most_of_mine & ~most_of_theirs
-    around = most_of_theirs & ~most_of_mine
+    inside, around = most_of_mine & ~most_of_theirs, most_of_theirs & ~most_of_mine
     objects = both & most_of_mine & most_of_theirs
-    part_of_theirs = both & inside & (table.ground_truth_share >= _PART)
-    part_of_mine = both & around & (table.prediction_share >= _PART)
+    part_of_theirs = both & inside & above(theirs, _PART)
+    part_of_mine = both & around & above(mine, _PART)
     # Fragments need no large part: slivers and regions that are not judged add too.
-    return (
-        _side(table.rows, judged[0], objects, part_of_theirs, around, table.prediction_share),
-        _side(table.columns, judged[1], objects, part_of_mine, inside, table.ground_truth_share),
-    )
-
-
-def _paper(table: Table) -> tuple[_Side, _Side]:
-    level = _OBJECT["paper"]
-    most_of_mine, most_of_theirs = table.prediction_share > level, table.ground_truth_share > level
-    judged = (
-        np.ones(table.prediction_areas.size, bool),
-        np.ones(table.ground_truth_areas.size, bool),
-    )
-    inside = most_of_mine & ~most_of_theirs
-    around = most_of_theirs & ~most_of_mine
-    objects = most_of_mine & most_of_theirs
-    part_of_theirs = inside & (table.ground_truth_share > _PART)
-    part_of_mine = around & (table.prediction_share > _PART)
-    mine = _side(table.rows, judged[0], objects, part_of_theirs, around, table.prediction_share)
-    theirs = _side(
-        table.columns, judged[1], objects, part_of_mine, inside, table.ground_truth_share
-    )
+    one = _side(table.rows, judged[0], objects, part_of_theirs, around, mine)
+    other = _side(table.columns, judged[1], objects, part_of_mine, inside, theirs)
+    if not paper:
+        return one, other
     # Only a region with at least one large part is fragmented.
     return (
-        replace(mine, fragmented=_any(table.rows, part_of_mine, judged[0].size)),
-        replace(theirs, fragmented=_any(table.columns, part_of_theirs, judged[1].size)),
+        replace(one, fragmented=_any(table.rows, part_of_mine, judged[0].size)),
+        replace(other, fragmented=_any(table.columns, part_of_theirs, judged[1].size)),
     )
 
 

@@ -8,7 +8,7 @@
     segmeter.evaluate(predict)
 
 For volumes the function is `predict(volume, prompts)`, see `VolumeFunctionModel`; for videos
-`track(frames, prompts)`, see `models.videos.frame_trackers.FunctionTracker`.
+`track(frames, prompts)`, see `models.videos.function_trackers.FunctionTracker`.
 
 An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
 well: it returns masks, scores and, if it has them, low-resolution logits to feed back.
@@ -19,7 +19,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +30,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene, Volume
-
-Predict = Callable[[npt.NDArray[np.uint8], list[tuple[float, float, bool]]], Any]
 
 
 def as_model(thing: Any, name: str = "") -> Any:
@@ -51,7 +50,7 @@ def as_model(thing: Any, name: str = "") -> Any:
         return PredictorModel(thing, called)
     if callable(thing) and not isinstance(thing, type):
         if _first_argument(thing) == "frames":
-            from segmeter.models.videos.frame_trackers import FunctionTracker
+            from segmeter.models.videos.function_trackers import FunctionTracker
 
             return FunctionTracker(thing, called)
         kind = VolumeFunctionModel if _first_argument(thing) == "volume" else FunctionModel
@@ -63,57 +62,22 @@ def as_model(thing: Any, name: str = "") -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class OneByOne:
+    """An encoded scene whose requests are predicted one by one."""
+
+    one: Callable[[Request], MaskPrediction]
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [self.one(request) for request in requests]
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionModel:
     """A function `predict(image, clicks) -> mask` as a model."""
 
-    predict: Predict
+    predict: Callable[..., Any]
     name: str = "predict"
-
-    @property
-    def wrapped(self) -> Predict:
-        return self.predict
-
-    @property
-    def card(self) -> ModelCard:
-        summary = (self.predict.__doc__ or "a function").strip().split("\n")[0]
-        return ModelCard(self.name, summary, frozenset({"click"}))
-
-    def encode(self, scene: Scene) -> _FunctionEncodedScene:
-        return _FunctionEncodedScene(self, scene)
-
-
-@dataclass(frozen=True, slots=True)
-class _FunctionEncodedScene:
-    model: FunctionModel
-    scene: Scene
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._mask(request)) for request in requests]
-
-    def _mask(self, request: Request) -> Mask:
-        clicks = [
-            (c.point[-2], c.point[-1], c.positive)
-            for c in _clicks(request.prompts, self.model.name)
-        ]
-        found = self.model.predict(self.scene.pixels.copy(), clicks)
-        return mask_from(found, self.scene.shape, self.model.name)
-
-
-def _first_argument(function: Any) -> str:
-    """The name of the first argument of a function: `image`, `volume` or `frames`."""
-    return next(iter(inspect.signature(function).parameters), "")
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeFunctionModel:
-    """A function `predict(volume, prompts) -> mask` as a model for whole volumes.
-
-    `volume.voxels` are `(z, y, x)`, `volume.spacing_mm` their sides; prompts are all clicks,
-    boxes and scribbles so far, in voxels `(z, y, x)`; the mask is bool `(z, y, x)`.
-    """
-
-    predict: Callable[[Volume, list[Prompt]], Any]
-    name: str = "predict"
+    takes: ClassVar[frozenset[str]] = frozenset({"click"})
 
     @property
     def wrapped(self) -> Any:
@@ -121,23 +85,40 @@ class VolumeFunctionModel:
 
     @property
     def card(self) -> ModelCard:
-        summary = (self.predict.__doc__ or "a function of your own").strip().split("\n")[0]
-        return ModelCard(self.name, summary, frozenset({"click", "box", "scribble", "volume"}))
+        summary = (self.predict.__doc__ or "a function").strip().split("\n")[0]
+        return ModelCard(self.name, summary, self.takes)
 
-    def encode(self, scene: Scene) -> _VolumeFunctionEncodedScene:
+    def encode(self, scene: Scene) -> OneByOne:
+        def one(request: Request) -> MaskPrediction:
+            clicks = [(*c.point[-2:], c.positive) for c in _clicks(request.prompts, self.name)]
+            found = self.predict(scene.pixels.copy(), clicks)
+            return MaskPrediction(mask_from(found, scene.shape, self.name))
+
+        return OneByOne(one)
+
+
+def _first_argument(function: Any) -> str:
+    """The name of the first argument of a function: `image`, `volume` or `frames`."""
+    return next(iter(inspect.signature(function).parameters), "")
+
+
+class VolumeFunctionModel(FunctionModel):
+    """A function `predict(volume, prompts) -> mask` as a model for whole volumes.
+
+    `volume.voxels` are `(z, y, x)`, `volume.spacing_mm` their sides; prompts are all clicks,
+    boxes and scribbles so far, in voxels `(z, y, x)`; the mask is bool `(z, y, x)`.
+    """
+
+    takes = frozenset({"click", "box", "scribble", "volume"})
+
+    def encode(self, scene: Scene) -> OneByOne:
+        def one(request: Request) -> MaskPrediction:
+            found = self.predict(scene, list(request.prompts))
+            return MaskPrediction(mask_from(found, scene.shape, self.name))
+
         if not isinstance(scene, Volume):
             raise BadInput(f"{scene.name} is an image, and '{self.name}' segments volumes")
-        return _VolumeFunctionEncodedScene(self, scene)
-
-
-@dataclass(frozen=True, slots=True)
-class _VolumeFunctionEncodedScene:
-    model: VolumeFunctionModel
-    scene: Volume
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        found = (self.model.predict(self.scene, list(r.prompts)) for r in requests)
-        return [MaskPrediction(mask_from(f, self.scene.shape, self.model.name)) for f in found]
+        return OneByOne(one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +146,10 @@ class PredictorModel:
         takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
         return ModelCard(self.name, f"a predictor ({kind})", frozenset(takes))
 
-    def encode(self, scene: Scene) -> _PredictorEncodedScene:
+    def encode(self, scene: Scene) -> OneByOne:
         self._shown.clear()
         self.show(scene)
-        return _PredictorEncodedScene(self, scene)
+        return OneByOne(partial(self._one, scene))
 
     def show(self, scene: Scene) -> None:
         """Give the predictor an image, unless it is the one that it has."""
@@ -177,30 +158,19 @@ class PredictorModel:
             self.predictor.set_image(scene.pixels.copy())
             self._shown.append(scene)
 
-
-@dataclass(frozen=True, slots=True)
-class _PredictorEncodedScene:
-    model: PredictorModel
-    scene: Scene
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [self._one(request) for request in requests]
-
-    def _one(self, request: Request) -> MaskPrediction:
-        self.model.show(self.scene)
-        given = _as_sam(request.prompts, self.model.name)
+    def _one(self, scene: Scene, request: Request) -> MaskPrediction:
+        self.show(scene)
+        given = _as_sam(request.prompts, self.name)
         if request.state is not None:
             given["mask_input"] = request.state
-        found = self.model.predictor.predict(**given)
+        found = self.predictor.predict(**given)
         if not isinstance(found, tuple | list) or len(found) < 2:
-            raise BadInput(
-                f"{self.model.name}: predict gives (masks, scores, logits), as SAM's does"
-            )
+            raise BadInput(f"{self.name}: predict gives (masks, scores, logits), as SAM's does")
         masks, scores = found[0], np.ravel(_array(found[1])).astype(float)
         if len(masks) != len(scores) or not len(scores):
-            raise BadInput(f"{self.model.name}: {len(masks)} masks came with {len(scores)} scores")
+            raise BadInput(f"{self.name}: {len(masks)} masks came with {len(scores)} scores")
         best = int(scores.argmax())
-        mask = mask_from(masks[best], self.scene.shape, self.model.name)
+        mask = mask_from(masks[best], scene.shape, self.name)
         logits = found[2] if len(found) > 2 else None
         state = None if logits is None else np.array(_array(logits)[best : best + 1])
         return MaskPrediction(mask, float(scores[best]), state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -65,19 +65,33 @@ class Detector(Protocol):
 Array = npt.NDArray[np.float32]
 
 
-class OnnxFile:
-    """The network of a detector: found when made, opened at the first image."""
+class OnnxDetector:
+    """A detector in an ONNX file: found when made, opened at the first image.
 
-    def __init__(self, name: str, weights: str | None, inputs: frozenset[str]) -> None:
-        self.name, self._inputs = name, inputs
+    Parameters
+    ----------
+    weights
+        A folder of many models, or the file itself.
+    least
+        Detections with a lower score are left out.
+    """
+
+    about: ModelCard
+    inputs: frozenset[str]
+
+    def __init__(self, weights: str | None = None, least: float = 0.3) -> None:
+        name = self.about.name
+        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+            raise BadInput(f"detector '{name}': 'least' is a score from 0 to 1, not {least!r}")
+        self.least = float(least)
         self.path = weight_files.find(name, weights)
         self._file = next((f for f in weight_files.files(self.path) if f.suffix == ".onnx"), None)
         if self._file is None and self.path != weight_files.ABSENT:
             raise BadWeights(f"'{self.path}' holds no .onnx file; '{name}' is read from one")
 
     @cached_property
-    def fingerprint(self) -> str:
-        return weight_files.fingerprint(self.path)
+    def card(self) -> ModelCard:
+        return replace(self.about, fingerprint=weight_files.fingerprint(self.path))
 
     def run(self, feeds: Mapping[str, Array]) -> Array:
         """The first output for the given inputs."""
@@ -88,19 +102,12 @@ class OnnxFile:
         # One thread: sums then do not depend on the machine, and jobs run side by side.
         session = open_graph(Path(str(self._file)))
         found = {entry.name for entry in session.get_inputs()}
-        if found != self._inputs:
+        if found != self.inputs:
             raise BadWeights(
                 f"'{self._file}' holds another network: it takes {', '.join(sorted(found))},"
-                f" not {', '.join(sorted(self._inputs))}"
+                f" not {', '.join(sorted(self.inputs))}"
             )
         return session
-
-
-def least_score(name: str, value: float) -> float:
-    """A least score between 0 and 1, refused otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise BadInput(f"detector '{name}': 'least' is a score from 0 to 1, not {value!r}")
-    return float(value)
 
 
 _SIDE = 416
@@ -108,33 +115,22 @@ _MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 _DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
 
+_DETECTS = frozenset({"detect"})
+
+
 @catalogue.detectors.add("picodet", summary="PicoDet 416, COCO's 80 classes")
-class PicoDet:
-    """PicoDet with its own NMS inside.
+class PicoDet(OnnxDetector):
+    """PicoDet with its own NMS inside."""
 
-    Parameters
-    ----------
-    weights
-        A folder of many models, or the file itself.
-    least
-        Detections with a lower score are left out.
-    """
-
-    def __init__(self, weights: str | None = None, least: float = 0.3) -> None:
-        self.least = least_score("picodet", least)
-        self._network = OnnxFile("picodet", weights, frozenset({"image", "scale_factor"}))
-
-    @cached_property
-    def card(self) -> ModelCard:
-        return ModelCard(
-            name="picodet",
-            summary="PicoDet 416, COCO's 80 classes",
-            abilities=frozenset({"detect"}),
-            licence="Apache-2.0",
-            citation="yu2021",
-            family="picodet",
-            fingerprint=self._network.fingerprint,
-        )
+    about = ModelCard(
+        "picodet",
+        "PicoDet 416, COCO's 80 classes",
+        _DETECTS,
+        "Apache-2.0",
+        "yu2021",
+        family="picodet",
+    )
+    inputs = frozenset({"image", "scale_factor"})
 
     def detect(self, pixels: Pixels) -> list[Detection]:
         """Boxes in the image's pixels, the best first."""
@@ -144,7 +140,7 @@ class PicoDet:
         small = Image.fromarray(pixels).resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)
         normal = (np.asarray(small, dtype=np.float32) / 255 - _MEAN) / _DEVIATION
         scale = np.array([[_SIDE / height, _SIDE / width]], dtype=np.float32)
-        rows = self._network.run(
+        rows = self.run(
             {"image": normal.transpose(2, 0, 1)[None].astype(np.float32), "scale_factor": scale}
         ).astype(float)
         return [
@@ -162,44 +158,37 @@ _GREY = 114
 
 
 @catalogue.detectors.add("yolox-nano", summary="YOLOX-nano 416, COCO's 80 classes")
-class YoloxNano:
+class YoloxNano(OnnxDetector):
     """YOLOX-nano, decoded here; boxes of one class that overlap are suppressed.
 
     Parameters
     ----------
-    weights
-        A folder of many models, or the file itself.
-    least
-        Detections with a lower score are left out.
     overlap
         A box goes when a better one of its class has a greater IoU with it.
     """
 
+    about = ModelCard(
+        "yolox-nano",
+        "YOLOX-nano 416, COCO's 80 classes",
+        _DETECTS,
+        "Apache-2.0",
+        "ge2021",
+        family="yolox",
+    )
+    inputs = frozenset({"images"})
+
     def __init__(
         self, weights: str | None = None, least: float = 0.3, overlap: float = 0.65
     ) -> None:
-        self.least = least_score("yolox-nano", least)
+        super().__init__(weights, least)
         if not 0 < overlap <= 1:
             raise BadInput(f"detector 'yolox-nano': 'overlap' is an IoU up to 1, not {overlap!r}")
         self.overlap = overlap
-        self._network = OnnxFile("yolox-nano", weights, frozenset({"images"}))
-
-    @cached_property
-    def card(self) -> ModelCard:
-        return ModelCard(
-            name="yolox-nano",
-            summary="YOLOX-nano 416, COCO's 80 classes",
-            abilities=frozenset({"detect"}),
-            licence="Apache-2.0",
-            citation="ge2021",
-            family="yolox",
-            fingerprint=self._network.fingerprint,
-        )
 
     def detect(self, pixels: Pixels) -> list[Detection]:
         """Boxes in the image's pixels, the best first."""
         frame, scale = _letter_box(pixels)
-        rows = _decoded(self._network.run({"images": frame})[0]).astype(float)
+        rows = _decoded(self.run({"images": frame})[0]).astype(float)
         scores = rows[:, 4:5] * rows[:, 5:]
         places, classes = np.nonzero(scores >= self.least)
         values = scores[places, classes]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import mask_from
+from segmeter.models.adapters import OneByOne, mask_from
 
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
@@ -82,9 +83,9 @@ class UltralyticsSam:
         about = f"ultralytics {type(self.sam).__name__}, with its own preprocessing"
         return ModelCard(self.name, about, _TAKES, licence="AGPL-3.0", family="ultralytics")
 
-    def encode(self, scene: Scene) -> _UltralyticsEncodedScene:
+    def encode(self, scene: Scene) -> OneByOne:
         self.hold(scene)
-        return _UltralyticsEncodedScene(self, scene)
+        return OneByOne(partial(self._one, scene))
 
     def hold(self, scene: Scene) -> Any:
         """The library's predictor with this image set."""
@@ -98,24 +99,15 @@ class UltralyticsSam:
         self.sam.predictor.args.conf = 0.0  # masks of a low score would be left out
         return self.sam.predictor
 
-
-@dataclass(frozen=True, slots=True)
-class _UltralyticsEncodedScene:
-    model: UltralyticsSam
-    scene: Scene
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [self._one(request) for request in requests]
-
-    def _one(self, request: Request) -> MaskPrediction:
-        points, labels, box = _prompts(request, self.model.name)
+    def _one(self, scene: Scene, request: Request) -> MaskPrediction:
+        points, labels, box = _prompts(request, self.name)
         given: dict[str, Any] = {"bboxes": [box]} if box else {}
         if points:
             given |= {"points": [points], "labels": [labels]}
-        results = self.model.hold(self.scene)(**given)
+        results = self.hold(scene)(**given)
         if not results or results[0].masks is None or not len(results[0].masks.data):
-            return MaskPrediction(Mask.empty(self.scene.shape), 0.0)
-        mask = mask_from(results[0].masks.data[0], self.scene.shape, self.model.name)
+            return MaskPrediction(Mask.empty(scene.shape), 0.0)
+        mask = mask_from(results[0].masks.data[0], scene.shape, self.name)
         return MaskPrediction(mask, float(results[0].boxes.conf[0]))
 
 
@@ -223,32 +215,20 @@ class MonaiBundle:
         about = f"a MONAI bundle with the network {network}"
         return ModelCard(self.name, about, frozenset({"click", "volume"}), family="monai")
 
-    def encode(self, scene: Scene) -> _BundleEncodedScene:
+    def encode(self, scene: Scene) -> OneByOne:
         if not isinstance(scene, Volume):
             raise BadInput(f"{scene.name} is an image, and '{self.name}' segments volumes")
-        return _BundleEncodedScene(self, scene)
+        return OneByOne(partial(self._one, scene))
 
-
-@dataclass(frozen=True, slots=True)
-class _BundleEncodedScene:
-    model: MonaiBundle
-    scene: Volume
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+    def _one(self, scene: Volume, request: Request) -> MaskPrediction:
         import torch
 
-        with torch.no_grad():
-            return [MaskPrediction(self._one(request)) for request in requests]
-
-    def _one(self, request: Request) -> Mask:
-        import torch
-
-        workflow, network = self.model.workflow, self.model.workflow.network_def
+        workflow, network = self.workflow, self.workflow.network_def
         clicks = [p for p in request.prompts if isinstance(p, Click)]
         if len(clicks) != len(request.prompts):
-            raise BadInput(f"{self.model.name} takes clicks only; choose a user who clicks")
+            raise BadInput(f"{self.name} takes clicks only; choose a user who clicks")
         places = [([round(c) for c in click.point[::-1]], click.positive) for click in clicks]
-        image = self._image()
+        image = _as_loaded(scene)
         data: dict[str, Any] = {"image": image, "image_meta_dict": image.meta}
         data["foreground"] = [place for place, positive in places if positive]
         data["background"] = [place for place, positive in places if not positive]
@@ -258,22 +238,25 @@ class _BundleEncodedScene:
         given = _points(entered, image, places) if _takes_points(network) else {}
         given = {key: value.to(device) for key, value in given.items()}
         batch = torch.as_tensor(entered)[None].to(device, dtype)
-        data["pred"] = workflow.inferer(batch, network.eval(), **given)[0]
+        with torch.no_grad():
+            data["pred"] = workflow.inferer(batch, network.eval(), **given)[0]
         made = _transformed(getattr(workflow, "postprocessing", None), data)["pred"]
         values = np.asarray(made.cpu())[-1].T
         fraction = values.min() >= 0 and values.max() <= 1 and bool((values % 1).any())
-        return mask_from(values if fraction else values > 0, self.scene.shape, self.model.name)
+        values = values if fraction else values > 0
+        return MaskPrediction(mask_from(values, scene.shape, self.name))
 
-    def _image(self) -> Any:
-        """The volume as MONAI's loader gives it: axes `(x, y, z)` and an affine."""
-        import torch
-        from monai.data.meta_tensor import MetaTensor
 
-        spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
-        voxels = np.ascontiguousarray(np.asarray(self.scene.voxels, np.float32).T)
-        meta = {"spatial_shape": np.array(voxels.shape), "original_channel_dim": float("nan")}
-        affine = torch.diag(torch.tensor([*spacing[::-1], 1.0], dtype=torch.float64))
-        return MetaTensor(voxels, affine=affine, meta=meta)
+def _as_loaded(volume: Volume) -> Any:
+    """The volume as MONAI's loader gives it: axes `(x, y, z)` and an affine."""
+    import torch
+    from monai.data.meta_tensor import MetaTensor
+
+    spacing = volume.header.spacing_mm or (1.0, 1.0, 1.0)
+    voxels = np.ascontiguousarray(np.asarray(volume.voxels, np.float32).T)
+    meta = {"spatial_shape": np.array(voxels.shape), "original_channel_dim": float("nan")}
+    affine = torch.diag(torch.tensor([*spacing[::-1], 1.0], dtype=torch.float64))
+    return MetaTensor(voxels, affine=affine, meta=meta)
 
 
 def _transformed(transforms: Any, data: dict[str, Any]) -> dict[str, Any]:

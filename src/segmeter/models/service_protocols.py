@@ -11,11 +11,10 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +24,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.services import ServiceModel, png, score_of, short, strange
-from segmeter.models.volumes.nninteractive import (
-    NnInteractiveEncodedScene,
-    PackageSession,
-    drawn,
-)
+from segmeter.models.adapters import OneByOne
+from segmeter.models.services import Form, ServiceModel, png, score_of, short, strange
+from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, PackageSession, drawn
 from segmeter.models.weights import DAMAGED, home
 
 try:
@@ -42,22 +38,12 @@ Bytes = npt.NDArray[np.uint8]
 Files = Mapping[str, tuple[str, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stateless:
-    """An image that is sent with every request, as annotation tools do."""
+def _stateless(ask: Callable[..., MaskPrediction]) -> Callable[[ServiceModel, Scene], OneByOne]:
+    """The image is sent with every request, as annotation tools do."""
 
-    model: ServiceModel
-    scene: Scene
-    ask: Callable[..., MaskPrediction]
-    image: str
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [self.ask(self.model, self.scene, self.image, request) for request in requests]
-
-
-def _stateless(ask: Callable[..., MaskPrediction]) -> Callable[[ServiceModel, Scene], _Stateless]:
-    def encode(model: ServiceModel, scene: Scene) -> _Stateless:
-        return _Stateless(model, scene, ask, base64.b64encode(png(scene.pixels)).decode())
+    def encode(model: ServiceModel, scene: Scene) -> OneByOne:
+        image = base64.b64encode(png(scene.pixels)).decode()
+        return OneByOne(partial(ask, model, scene, image))
 
     return encode
 
@@ -227,7 +213,7 @@ class MonaiLabelScene:
     def _sent(self) -> str:
         """Give the volume to the service; the name of its session there."""
         file = ("image.nii.gz", self._nifti(np.asarray(self.scene.pixels, np.float32)))
-        said = _json(self.model, "PUT", "/session/", {}, {"files": file})
+        said = self.model.line.call("PUT", "/session/", Form.of({}, {"files": file}))
         if not isinstance(said, dict) or not isinstance(said.get("session_id"), str):
             raise strange(self.model.address, f"no session ({short(said)})")
         return str(said["session_id"])
@@ -244,7 +230,8 @@ class MonaiLabelScene:
         params = json.dumps(asked | {"result_extension": ".nii.gz", "result_dtype": "uint8"})
         for again in (True, False):
             path = f"/infer/{quote(self.name)}?session_id={quote(self.session)}&output=image"
-            status, answer = _posted(self.model, "POST", path, {"params": params}, files)
+            form = Form.of({"params": params}, files)
+            status, answer = self.model.line.fetch("POST", path, form.body, form.kind)
             if status < 400 or not again:
                 break
             self.session = self._sent()  # sessions expire, and end with the service
@@ -328,11 +315,20 @@ class NnInteractiveScene(NnInteractiveEncodedScene):
             return super().predict(requests)
 
 
-class NnInteractiveClient:
-    """A session on nnInteractive's own server, by its package `nninteractive-client`."""
+class _Holder:
+    """A service whose session holds one volume at a time."""
 
     def __init__(self, model: ServiceModel) -> None:
         self._model = model
+
+    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
+        """Whether the server holds another volume, or may hold one."""
+        mine, self._model.holds = self._model.holds is encoded, encoded
+        return not mine
+
+
+class NnInteractiveClient(_Holder):
+    """A session on nnInteractive's own server, by its package `nninteractive-client`."""
 
     @property
     def session(self) -> PackageSession:
@@ -350,10 +346,6 @@ class NnInteractiveClient:
         session: PackageSession = self._model.session
         return session
 
-    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
-        mine, self._model.holds = self._model.holds is encoded, encoded
-        return not mine
-
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Errors of the client in one sentence; the next request opens another session."""
@@ -368,7 +360,7 @@ class NnInteractiveClient:
             ) from error
 
 
-class NnInteractiveServer:
+class NnInteractiveServer(_Holder):
     """The session of nnInteractive's server for 3D Slicer, as its Python package has it.
 
     The server holds one volume and one session for all clients. Processes of this machine take
@@ -379,17 +371,12 @@ class NnInteractiveServer:
         self.supported_interactions: Mapping[str, bool] = {"bbox3d": False}
         self.preferred_scribble_thickness: Sequence[float] = (2, 2, 2)
         self.interactions_storage = "tensor"
-        self._model = model
+        super().__init__(model)
         self._target: Any = np.zeros((0, 0, 0), np.uint8)
 
     @property
     def session(self) -> PackageSession:
         return self
-
-    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
-        """Whether the server holds another volume, or may hold one."""
-        mine, self._model.holds = self._model.holds is encoded, encoded
-        return not mine
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -438,11 +425,11 @@ class NnInteractiveServer:
 
     def _drawn(self, path: str, mask: Any, positive: bool) -> None:
         file = ("mask.npy.gz", gzip.compress(_npy(mask), 1))
-        kind, body = _form({"positive_click": str(positive).lower()}, {"file": file})
-        self._predicted(path, body, kind)
+        form = Form.of({"positive_click": str(positive).lower()}, {"file": file})
+        self._predicted(path, form.body, form.kind)
 
     def _upload(self, path: str, name: str, packed: bytes) -> None:
-        said = _json(self._model, "POST", path, {}, {"file": (name, packed)})
+        said = self._model.line.call("POST", path, Form.of({}, {"file": (name, packed)}))
         if not isinstance(said, dict) or said.get("status") != "ok":
             raise strange(self._model.address, f"{path} was not accepted ({short(said)})")
 
@@ -465,46 +452,6 @@ def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:
     status, _ = model.line.fetch("GET", "/healthz", None, "application/json")
     kind = NnInteractiveClient if status == 200 else NnInteractiveServer
     return NnInteractiveScene(kind(model), scene)
-
-
-def _json(
-    model: ServiceModel,
-    verb: str,
-    path: str,
-    fields: Mapping[str, str],
-    files: Files,
-) -> Any:
-    status, answer = _posted(model, verb, path, fields, files)
-    try:
-        said = json.loads(answer)
-    except (ValueError, RecursionError) as error:
-        raise strange(model.address, f"no JSON ({short(answer[:80])})") from error
-    if status >= 400:
-        raise SegmeterError(f"the service at {model.address} failed ({status}): {short(said)}")
-    return said
-
-
-def _posted(
-    model: ServiceModel,
-    verb: str,
-    path: str,
-    fields: Mapping[str, str],
-    files: Files,
-) -> tuple[int, bytes]:
-    kind, body = _form(fields, files)
-    return model.line.fetch(verb, path, body, kind)
-
-
-def _form(fields: Mapping[str, str], files: Files) -> tuple[str, bytes]:
-    """Content type and body of a form with texts and files."""
-    limit = uuid4().hex
-    parts = [(f'name="{name}"', text.encode()) for name, text in fields.items()]
-    parts += [(f'name="{n}"; filename="{file}"', held) for n, (file, held) in files.items()]
-    body = b"".join(
-        f"--{limit}\r\nContent-Disposition: form-data; {about}\r\n\r\n".encode() + held + b"\r\n"
-        for about, held in parts
-    )
-    return f"multipart/form-data; boundary={limit}", body + f"--{limit}--\r\n".encode()
 
 
 def _unzipped(packed: bytes, most: int) -> bytes:

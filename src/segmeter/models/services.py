@@ -12,12 +12,13 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from typing import Any, Literal, get_args
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -164,6 +165,27 @@ def score_of(address: str, told: Any) -> float:
     return float(told)
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form with texts and files, packed; `kind` is its content type."""
+
+    kind: str
+    body: bytes
+
+    @classmethod
+    def of(cls, fields: Mapping[str, str], files: Mapping[str, tuple[str, bytes]]) -> Form:
+        limit = uuid4().hex
+        parts = [(f'name="{name}"', text.encode()) for name, text in fields.items()]
+        parts += [(f'name="{n}"; filename="{file}"', held) for n, (file, held) in files.items()]
+        body = b"".join(
+            f"--{limit}\r\nContent-Disposition: form-data; {about}\r\n\r\n".encode()
+            + held
+            + b"\r\n"
+            for about, held in parts
+        )
+        return cls(f"multipart/form-data; boundary={limit}", body + f"--{limit}--\r\n".encode())
+
+
 @dataclass
 class Line:
     """One kept-open connection; opened again where the service closed it."""
@@ -173,10 +195,15 @@ class Line:
     _open: list[http.client.HTTPConnection] = field(default_factory=list)  # one at most
 
     def call(self, verb: str, path: str, content: Any = None) -> Any:
-        """The service's answer as JSON; `content` is a PNG file or is sent as JSON."""
-        raw = isinstance(content, bytes)
-        body = content if raw or content is None else json.dumps(content).encode()
-        status, answer = self.fetch(verb, path, body, "image/png" if raw else "application/json")
+        """The service's answer as JSON; `content` is a PNG file, a form or is sent as JSON."""
+        kind, body = "application/json", None
+        if isinstance(content, Form):
+            kind, body = content.kind, content.body
+        elif isinstance(content, bytes):
+            kind, body = "image/png", content
+        elif content is not None:
+            body = json.dumps(content).encode()
+        status, answer = self.fetch(verb, path, body, kind)
         try:
             said = json.loads(answer)
         except (ValueError, RecursionError) as error:

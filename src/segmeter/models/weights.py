@@ -268,12 +268,22 @@ def _read_safetensors(file: Path) -> dict[str, Any]:
 
 
 def _read_checkpoint(file: Path, lazily: bool) -> dict[str, Any]:
+    content = opened(file, lazily)
+    if not isinstance(content, dict):
+        raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
+    return content
+
+
+def opened(file: Path, lazily: bool, inert: Sequence[Any] = ()) -> Any:
+    """The content of a file; of a pickle only tensors, plain values and what is `inert`."""
+    if file.suffix == ".safetensors":
+        return _read_safetensors(file)
     import torch
 
     try:
         mapped = lazily and zipfile.is_zipfile(file)  # files before torch 1.6 cannot be mapped
-        with torch.serialization.safe_globals(_plain_numbers()):
-            content = torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
+        with torch.serialization.safe_globals([*_plain_numbers(), *inert]):
+            return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|class|function)\s+([\w.]+\.[\w.]+)", str(error))
         what = f"it asks for '{named[1]}'" if named else "it holds more than tensors"
@@ -283,9 +293,6 @@ def _read_checkpoint(file: Path, lazily: bool) -> dict[str, Any]:
         ) from error
     except DAMAGED as error:
         raise _damaged(file, error) from error
-    if not isinstance(content, dict):
-        raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
-    return content
 
 
 def _plain_numbers() -> list[Any]:

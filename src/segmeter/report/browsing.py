@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 
-from segmeter.core.capabilities import ShowsVolumes
+from segmeter.core.capabilities import ShowsSessions
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.prompts import round_from_json
-from segmeter.core.scenes import Volume
-from segmeter.core.sections import (
-    Block,
-    Frame,
-    Illustration,
-    Note,
-    Replay,
-    Section,
-    Slices,
-)
+from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
 from segmeter.core.wording import counted
 from segmeter.report.elements import filled
 from segmeter.report.page import Page, render
@@ -33,7 +24,7 @@ from segmeter.store.cache import cached_table
 __all__ = ["Sessions"]
 
 PAGE = 50
-_QUALITY = {"iou": "IoU", "dice": "Dice"}
+_QUALITY = {"iou": "IoU", "dice": "Dice", "jf": "J&F"}
 _FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")
 _SORTS = {
     "hardest": "reached asc, rounds desc, best asc",
@@ -60,6 +51,7 @@ class Sessions:
         if not measure or "target" not in columns:
             raise BadInput(f"runs of '{run.plan.benchmark}' have no sessions to browse")
         self.measure = measure
+        self.volumes = "volume_ml" in columns
         area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
@@ -74,10 +66,11 @@ class Sessions:
         self._connection.register(
             "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
         )
-        self._connection.execute("""
+        none = "true" if self.volumes else "area is null"  # sizes are COCO's, of images
+        self._connection.execute(f"""
             create table sessions as select *,
                 case when reached then 'reached' else 'failed' end as result,
-                case when area is null then '' when area < 1024 then 'small'
+                case when {none} then '' when area < 1024 then 'small'
                      when area < 9216 then 'medium' else 'large' end as size
             from made""")
 
@@ -125,6 +118,7 @@ class Sessions:
             title=f"Sessions of {PurePath(self.run.address).name}",
             goal=f"{100 * self.goal:g} % {_QUALITY[self.measure]}",
             measure=_QUALITY[self.measure],
+            size="voxels" if self.volumes else "area, px",
             choices=self.choices(),
             asked=dict(asked),
             sorts=list(_SORTS),
@@ -162,31 +156,20 @@ class Sessions:
         return sorted(own, key=itemgetter("round"))
 
     def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
+        benchmark = self.run.benchmark
         try:
             scene = self.run.scene(key["dataset"], key["scene"])
-            pixels = scene.pixels
             ground_truth = next(t.mask for t in scene.targets if t.id == key["target"])
+            if any(row.get("mask") is None for row in rows):
+                return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
+            if scene.header.kind != "image" and isinstance(benchmark, ShowsSessions):
+                shown: Block = benchmark.viewer(scene, ground_truth, rows)
+                return shown
+            image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:
             return Note(f"The image cannot be shown: {error}", "warning")
-        if any(row.get("mask") is None for row in rows):
-            return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
-        if isinstance(scene, Volume) and isinstance(self.run.benchmark, ShowsVolumes):
-            grey, seen = self.run.benchmark.shown(scene)
-            z, y, x = scene.spacing_mm or (1.0, 1.0, 1.0)
-            steps = list(_steps(rows, scene.shape))
-            return Slices("session", key["scene"], grey, steps, ground_truth, (z, y, x), seen)
         frames = [_frame(row, ground_truth.shape) for row in rows]
-        image = Illustration(pixels, close=True)
         return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
-
-
-def _steps(rows: Sequence[Mapping[str, Any]], shape: Sequence[int]) -> Iterator[Frame]:
-    """The rounds of a session on a volume; those after the user stopped are left out."""
-    for row in rows:
-        if not row["stopped"] or row["round"] == 1:
-            mask = Mask.decoded(row["mask"], tuple(shape))
-            spent = f"{row['interactions']:.0f} interactions so far"
-            yield Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
 
 
 def _object(scene: str, target: str) -> str:

@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol
 
 from segmeter.core.rows import measure_column
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
+from segmeter.core.tables import quoted
 from segmeter.report.wording import amount, cell_text, spread
 from segmeter.store import Run
-from segmeter.store.scanning import quoted
 
 __all__ = ["harmless"]
 

@@ -44,7 +44,7 @@ def sections_of(run: Run) -> list[Section]:
     return [
         Section(
             protocol,
-            f"{protocol_note[protocol].capitalize()}. Strong: significantly better than every "
+            f"{protocol_note[protocol].capitalize()}. Bold: significantly better than every "
             "other model. Best first, by the first column.",
             _tables([r for r in rows if r.protocol == protocol], found, headline, cards, titles),
         )

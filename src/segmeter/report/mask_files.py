@@ -20,12 +20,13 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.scenes import Image, Scene
+from segmeter.core.videos import FrameMasks, Video
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
-from segmeter.report.video_masks import VIDEO_FORMATS, export_videos
+from segmeter.report.video_masks import VIDEO_FORMATS, write_video
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
@@ -74,24 +75,21 @@ class _OnAFile(Protocol):
 
 
 def export_masks(
-    run: Run,
-    folder: Path,
-    kind: str | None = None,
-    rounds: Rounds = "last",
-    images: bool = True,
+    run: Run, folder: Path, kind: str | None = None, rounds: Rounds = "last", images: bool = True
 ) -> list[MaskFile]:
     """Write the masks of a run as files, or as lists of an annotation tool.
 
     Files are `FOLDER/DATASET/MODEL/USER/PROTOCOL/TARGET/SCENE.png` (`.nii.gz` for volumes), with a
     folder `round_K` above the file for all rounds. `nifti-labels` and `dicom-seg` write one file
-    for all objects of a case, `FOLDER/DATASET/MODEL/USER/PROTOCOL/SCENE.nii.gz`. Lists are
+    for all objects of a case, `FOLDER/DATASET/MODEL/USER/PROTOCOL/SCENE.nii.gz`; of videos
+    `davis` (the default) writes a folder of label maps, `gif` and `mp4` overlays and `coco-vid` a
+    list with run lengths per frame in its place. Lists are
     `FOLDER/DATASET/MODEL.USER.PROTOCOL.json` next to a folder of images. Names are kept as far as
     a file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
-    if "frame_masks" in run.sql("select * from rows limit 0").column_names:
-        found = export_videos(run, folder, kind, rounds, names.of)
-        return [MaskFile(path, name, target, "", area) for path, name, target, area in found]
+    if "frames_known" in run.sql("select * from rows limit 0").column_names:
+        return list(_cases(run, folder, kind or "davis", rounds, names))
     if kind is not None and kind in LISTS:
         return list(_lists(run, folder, kind, rounds, images, names))
     if kind is not None and kind in CASE_FORMATS:
@@ -102,9 +100,14 @@ def export_masks(
 def masks_of(run: Run, rounds: Rounds = "last") -> Iterator[tuple[dict[str, Any], Mask]]:
     """The masks of a run with the facts of their rows, decoded in the sizes of their scenes."""
     for (dataset, name), own in _by_scene(_rows(run, rounds)):
-        shape = _scene(run, dataset, name).shape
+        scene = _scene(run, dataset, name)
         for row in own:
-            yield row, Mask.decoded(row.pop("mask"), shape)
+            yield row, _decoded(row.pop("mask"), scene)
+
+
+def _decoded(text: str, scene: Scene) -> Mask:
+    kind = FrameMasks if isinstance(scene, Video) else Mask
+    return kind.decoded(text, scene.shape)
 
 
 def rounds_of(text: str) -> Rounds:
@@ -225,16 +228,22 @@ def _cases(
         scene = _scene(run, dataset, name)
         if scene.header.kind == "image":
             raise BadInput(f"{scene.name} is an image; only volumes are written as {kind}")
+        formats = VIDEO_FORMATS if isinstance(scene, Video) else CASE_FORMATS
+        if kind not in formats:
+            raise BadInput(f"videos are written as {', '.join(formats)}, not as {kind}")
         held: dict[tuple[str, ...], dict[str, Mask]] = {}
         for row in own:
             key = tuple(row[k] for k in ("model", "user", "protocol"))
-            held.setdefault(key, {})[row["target"]] = Mask.decoded(row["mask"], scene.shape)
+            held.setdefault(key, {})[row["target"]] = _decoded(row["mask"], scene)
         for key, masks in held.items():
             roles = zip(("model", "user", "protocol"), key, strict=True)
             above = [names.of("dataset", shown[dataset]), *(names.of(*pair) for pair in roles)]
-            file = names.of(f"scene of {dataset}", name) + CASE_FORMATS[kind]
+            file = names.of(f"scene of {dataset}", name) + formats[kind]
             path = folder.joinpath(*above, file)
-            write_case(path, kind, scene, _grid(scene), masks)
+            if isinstance(scene, Video):
+                write_video(path, kind, scene, masks)
+            else:
+                write_case(path, kind, scene, _grid(scene), masks)
             for target, mask in masks.items():
                 yield MaskFile(path, name, target, scene.file_name, mask.area)
 
@@ -244,7 +253,7 @@ def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
     known = run.sql("select * from rows limit 0").column_names
     if not {"mask", "round"} <= set(known):
         raise BadInput(f"runs of '{run.plan.benchmark}' hold no masks; there is nothing to export")
-    quality = next((name for name in ("iou", "dice") if name in known), "null::double")
+    quality = next((name for name in ("iou", "dice", "jf") if name in known), "null::double")
     where, which = "mask is not null", ""
     if isinstance(rounds, int):
         where += f" and round <= {rounds}"

@@ -37,8 +37,8 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
     window = window_of(replay.image, around, prompts)
     key = album.add(replay.image, window)
     drawn = [
-        [_frame(frame, k + 1, window) for k, frame in enumerate(replay.frames)],
-        outline_svg(Outline(replay.ground_truth, "ground_truth", "the ground truth"), window)
+        [_frame(frame, k + 1, window, album) for k, frame in enumerate(replay.frames)],
+        outline_svg(Outline(replay.ground_truth, "ground_truth", "the ground truth"), window, album)
         if replay.ground_truth
         else None,
         [
@@ -58,8 +58,9 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
     )
 
 
-def _frame(frame: Frame, round_: int, window: Window) -> Markup:
-    return element("g", outline_svg(Outline(frame.mask), window), class_="frame", data_round=round_)
+def _frame(frame: Frame, round_: int, window: Window, album: Album) -> Markup:
+    drawn = outline_svg(Outline(frame.mask), window, album)
+    return element("g", drawn, class_="frame", data_round=round_)
 
 
 def _step(frame: Frame) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
-from segmeter.core.sections import Frame, Illustration, Outline, Slices
+from segmeter.core.sections import Frame, Greys, Illustration, Outline, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.report.elements import data_address
@@ -64,6 +64,7 @@ class SlicesView:
     steps: list[dict[str, str]]
     boxed: bool
     video: bool
+    presets: Mapping[str, tuple[float, float]] | None
 
 
 def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
@@ -71,10 +72,14 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
     shown = _Window.around(slices)
     voxels = np.ascontiguousarray(slices.voxels[shown.place])
     image, source, columns = stack.add(voxels)
+    spacing_mm = (slices.header and slices.header.spacing_mm) or (1.0, 1.0, 1.0)
     data = {
         "shape": list(voxels.shape),
         "columns": columns,
-        "spacing": [s * n for s, n in zip(slices.spacing_mm, shown.stride, strict=True)],
+        "spacing": [s * n for s, n in zip(spacing_mm, shown.stride, strict=True)],
+        "affine": slices.header.affine if slices.header else None,
+        "numbers": slices.numbers,
+        "greys": _greys(slices.greys),
         "first": list(shown.low),
         "stride": list(shown.stride),
         "every": slices.every_frame,
@@ -98,7 +103,15 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         [_told(step) for step in slices.frames],
         any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
         slices.every_frame > 0,
+        None if slices.greys is None else slices.greys.presets,
     )
+
+
+def _greys(greys: Greys | None) -> dict[str, Any] | None:
+    """The values of codes, for the page's script."""
+    if greys is None:
+        return None
+    return {"codes": greys.CODES, "values": greys.knots, "unit": greys.unit}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +186,16 @@ def mosaic(voxels: npt.NDArray[np.uint8], columns: int) -> bytes:
 
     depth, height, width = voxels.shape
     rows = -(-depth // columns)
-    mosaic = np.zeros((rows * height, columns * width), np.uint8)
+    whole = np.zeros((rows * height, columns * width), np.uint8)
     for z, plane in enumerate(voxels):
         row, column = divmod(z, columns)
-        mosaic[row * height : (row + 1) * height, column * width : (column + 1) * width] = plane
+        whole[row * height : (row + 1) * height, column * width : (column + 1) * width] = plane
     file = io.BytesIO()
-    wide = max(mosaic.shape) > 16000
+    wide = max(whole.shape) > 16000
     kind: Any = (
         ("PNG", {"optimize": True}) if wide else ("WEBP", {"quality": _QUALITY, "method": 4})
     )
-    Image.fromarray(mosaic).save(file, kind[0], **kind[1])
+    Image.fromarray(whole).save(file, kind[0], **kind[1])
     return file.getvalue()
 
 
@@ -200,8 +213,10 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
         said = f"{slices.title}: frame {z * slices.every_frame}"
     else:
         outlines = [Outline(_upright(mask, z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
-        pixels = np.ascontiguousarray(slices.voxels[z, ::-1, ::-1])
-        said = f"{slices.title}: axial slice {z}"
+        plane = slices.voxels[z, ::-1, ::-1]
+        pixels = np.ascontiguousarray(slices.greys.windowed(plane) if slices.greys else plane)
+        word, first, step = slices.numbers[0]
+        said = f"{slices.title}: axial slice {word} {first + step * z}"
     image = Illustration(pixels, alt=said, outlines=tuple(outlines), close=True)
     return image_svg(image, album)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,75 +14,31 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.plans import display_names
-from segmeter.core.videos import FrameMasks, Video
-from segmeter.store import Run
+from segmeter.core.videos import Video
+from segmeter.report.mask_lists import _bbox
 from segmeter.store.local import write_file
 
-VIDEO_FORMATS = ("davis", "coco-vid", "gif", "mp4")
-_KEY = ("dataset", "scene", "model", "user", "protocol")
-_SESSION = 'partition by dataset, scene, model, "user", protocol, target'
+VIDEO_FORMATS = {"davis": "", "coco-vid": ".json", "gif": ".gif", "mp4": ".mp4"}
+"""Formats of videos, and how their files end; `davis` writes a folder of PNG label maps."""
 _COLOURS = ((230, 25, 75), (60, 180, 75), (0, 130, 200), (245, 130, 48), (145, 30, 180))
 _WIDEST = 480
-Named = Callable[[str, str], str]
-Exported = tuple[Path, str, str, int]
-"""A file, the scene and the target that it holds, and the pixels of its masks."""
 Labels = npt.NDArray[np.uint8]
 
 
-def export_videos(
-    run: Run, folder: Path, kind: str | None, rounds: str | int, named: Named
-) -> Iterator[Exported]:
-    """Write the masks of a run on videos.
-
-    `davis` (the default) writes `FOLDER/DATASET/MODEL/USER/PROTOCOL/SCENE/00000.png`, whose
-    values are objects; `gif` and `mp4` one overlay per scene; `coco-vid` one list per model, user
-    and protocol with run lengths per frame.
-    """
-    kind = kind or "davis"
-    if kind not in VIDEO_FORMATS:
-        raise BadInput(f"videos are written as {', '.join(VIDEO_FORMATS)}, not as {kind}")
-    shown = display_names(run.plan.datasets)
-    lists: dict[Path, dict[str, list[Any]]] = {}
-    for key, own in groupby(_rows(run, rounds), key=lambda row: tuple(row[k] for k in _KEY)):
-        dataset, name, *session = key
-        scene = run.scene(dataset, name)
-        if not isinstance(scene, Video):
-            raise BadInput(f"{scene.name} is no video any more; its masks cannot be written")
-        masks = {r["target"]: FrameMasks.decoded(r["frame_masks"], scene.shape) for r in own}
-        parts = zip(("model", "user", "protocol"), session, strict=True)
-        place = folder / named("dataset", shown[dataset])
-        whole = place.joinpath(*(named(role, part) for role, part in parts))
-        file = whole / named(f"scene of {dataset}", name)
-        if kind == "coco-vid":
-            path = whole.with_suffix(".json") if not whole.suffix else Path(f"{whole}.json")
-            _listed(lists.setdefault(path, _empty_list()), scene, masks)
-        else:
-            path = _WRITERS[kind](file, scene, list(masks.values()))
-        yield from ((path, name, target, mask.area) for target, mask in masks.items())
-    for path, content in lists.items():
-        write_file(path, json.dumps(content).encode())
+def write_video(path: Path, kind: str, scene: Video, masks: Mapping[str, Mask]) -> None:
+    """The masks of all objects of a video, as one of the formats."""
+    own = list(masks.values())
+    if kind == "coco-vid":
+        write_file(path, json.dumps(_listed(scene, masks)).encode())
+    elif kind == "davis":
+        _davis(path, scene, own)
+    elif kind == "gif":
+        _gif(path, scene, own)
+    else:
+        _mp4(path, scene, own)
 
 
-def _rows(run: Run, rounds: str | int) -> list[dict[str, Any]]:
-    """One row per object and session: of the last round, the best, or after so many."""
-    if rounds == "all":
-        raise BadInput("videos are written after one round; take --round last, best or K")
-    order = "jf desc, round" if rounds == "best" else "round desc"
-    most = rounds if isinstance(rounds, int) else 1 << 30
-    query = (
-        f'select dataset, scene, model, "user", protocol, target, frame_masks from rows '
-        f"where frame_masks is not null and round <= ? "
-        f"qualify row_number() over ({_SESSION} order by {order}) = 1 "
-        'order by dataset, scene, model, "user", protocol, target'
-    )
-    found: list[dict[str, Any]] = run.sql(query, [most]).to_pylist()
-    if not found:
-        raise BadInput("this run kept no masks of videos; nothing can be written")
-    return found
-
-
-def _labels(masks: Sequence[FrameMasks], t: int) -> Labels:
+def _labels(masks: Sequence[Mask], t: int) -> Labels:
     """Objects of a frame as 1, 2, ...; the first keeps a pixel that several claim."""
     labels: Labels = np.zeros(masks[0].shape[1:], np.uint8)
     for k, one in reversed(list(enumerate(masks, 1))):
@@ -91,7 +47,7 @@ def _labels(masks: Sequence[FrameMasks], t: int) -> Labels:
     return labels
 
 
-def _davis(folder: Path, scene: Video, masks: Sequence[FrameMasks]) -> Path:
+def _davis(folder: Path, scene: Video, masks: Sequence[Mask]) -> None:
     from PIL import Image
 
     palette = [0, 0, 0, *(value for colour in _COLOURS for value in colour)]
@@ -101,10 +57,9 @@ def _davis(folder: Path, scene: Video, masks: Sequence[FrameMasks]) -> Path:
         file = io.BytesIO()
         image.save(file, "PNG")
         write_file(folder / f"{t:05d}.png", file.getvalue())
-    return folder
 
 
-def _overlays(scene: Video, masks: Sequence[FrameMasks]) -> Iterator[Labels]:
+def _overlays(scene: Video, masks: Sequence[Mask]) -> Iterator[Labels]:
     """Frames with the objects tinted, at most 480 pixels wide."""
     import cv2
 
@@ -117,7 +72,7 @@ def _overlays(scene: Video, masks: Sequence[FrameMasks]) -> Iterator[Labels]:
         yield np.asarray(cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA))
 
 
-def _gif(place: Path, scene: Video, masks: Sequence[FrameMasks]) -> Path:
+def _gif(path: Path, scene: Video, masks: Sequence[Mask]) -> None:
     from PIL import Image
 
     frames = (Image.fromarray(one).quantize(64) for one in _overlays(scene, masks))
@@ -126,15 +81,12 @@ def _gif(place: Path, scene: Video, masks: Sequence[FrameMasks]) -> Path:
     first.save(
         file, "GIF", save_all=True, append_images=frames, duration=round(1000 / rate), loop=0
     )
-    path = Path(f"{place}.gif")
     write_file(path, file.getvalue())
-    return path
 
 
-def _mp4(place: Path, scene: Video, masks: Sequence[FrameMasks]) -> Path:
+def _mp4(path: Path, scene: Video, masks: Sequence[Mask]) -> None:
     import cv2
 
-    path = Path(f"{place}.mp4")
     path.parent.mkdir(parents=True, exist_ok=True)
     writer: Any = None
     for one in _overlays(scene, masks):
@@ -145,45 +97,30 @@ def _mp4(place: Path, scene: Video, masks: Sequence[FrameMasks]) -> Path:
             raise BadInput("this OpenCV cannot write MP4; use --format gif")
         writer.write(one[..., ::-1])
     writer.release()
-    return path
 
 
-_WRITERS: Mapping[str, Callable[[Path, Video, Sequence[FrameMasks]], Path]] = {
-    "davis": _davis,
-    "gif": _gif,
-    "mp4": _mp4,
-}
-
-
-def _empty_list() -> dict[str, list[Any]]:
-    return {"videos": [], "annotations": [], "categories": [{"id": 1, "name": "object"}]}
-
-
-def _listed(content: dict[str, list[Any]], scene: Video, masks: Mapping[str, FrameMasks]) -> None:
-    """Add a video and its objects to a list."""
+def _listed(scene: Video, masks: Mapping[str, Mask]) -> dict[str, Any]:
+    """A video and its objects as COCO-VID lists them; frames without the object are null."""
     length, height, width = scene.shape
-    number = len(content["videos"]) + 1
-    content["videos"].append(
-        {"id": number, "name": scene.id, "width": width, "height": height, "length": length}
-    )
-    for target, mask in masks.items():
-        frames: list[Mask | None] = [
-            mask.slice(t) if t in mask.counts else None for t in range(length)
-        ]
-        content["annotations"].append(
+
+    def frames(mask: Mask, made: Callable[[Mask], Any]) -> list[Any]:
+        slices = (mask.slice(t) for t in range(length))
+        return [made(one) if one else None for one in slices]
+
+    return {
+        "videos": [{"id": 1, "name": scene.id, "width": width, "height": height, "length": length}],
+        "annotations": [
             {
-                "id": len(content["annotations"]) + 1,
-                "video_id": number,
+                "id": k,
+                "video_id": 1,
                 "category_id": 1,
                 "object": target,
                 "iscrowd": 0,
-                "segmentations": [None if m is None else m.to_coco() for m in frames],
-                "bboxes": [None if m is None else _box(m) for m in frames],
-                "areas": [None if m is None else m.area for m in frames],
+                "segmentations": frames(mask, Mask.to_coco),
+                "bboxes": frames(mask, _bbox),
+                "areas": frames(mask, attrgetter("area")),
             }
-        )
-
-
-def _box(mask: Mask) -> list[int]:
-    (top, left), (bottom, right) = mask.low, mask.high
-    return [left, top, right - left, bottom - top]
+            for k, (target, mask) in enumerate(masks.items(), 1)
+        ],
+        "categories": [{"id": 1, "name": "object"}],
+    }

@@ -12,8 +12,8 @@ from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 protocol_note = {
-    "published": "as the authors' code computes it, faults included",
-    "corrected": "as it should be computed",
+    "published": "as the authors' code computes it, flaws included",
+    "corrected": "the same without known flaws",
     "paper": "as the paper's text says",
 }
 

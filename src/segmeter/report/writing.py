@@ -27,10 +27,7 @@ Kind = Literal["html", "csv", "md", "tex"]
 
 
 def write_report(
-    run: Run,
-    to: Path | None = None,
-    kind: Kind = "html",
-    more: Sequence[Section] = (),
+    run: Run, to: Path | None = None, kind: Kind = "html", more: Sequence[Section] = ()
 ) -> list[str]:
     """Write what a run's benchmark has to say; the files written.
 

@@ -242,19 +242,6 @@ class PairedValues:
     values: Floats
 
 
-def pairwise_differences(where: Where, samples: Sequence[PairedValues]) -> list[Difference]:
-    """All pairs, corrected together.
-
-    >>> import numpy as np
-    >>> where = Where('grabcut', 'centre-click', 'corrected', 'noc@90')
-    >>> a = PairedValues('a', [1, 2], [1, 2], np.array([3.0, 5.0]))
-    >>> b = PairedValues('b', [1, 2], [1, 2], np.array([2.0, 2.0]))
-    >>> [(d.first, d.second, d.value) for d in pairwise_differences(where, [a, b])]
-    [('a', 'b', 2.0)]
-    """
-    return corrected(paired_difference(where, a, b) for a, b in combinations(samples, 2))
-
-
 def pairwise_tables(wheres: Sequence[Where], samples: Sequence[PairedValues]) -> list[Difference]:
     """All pairs in several measures, the columns of the samples' values.
 

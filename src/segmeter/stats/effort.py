@@ -306,15 +306,6 @@ def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Flo
     return np.asarray((values * np.diff(edges, axis=1)).sum(axis=1) / budget)
 
 
-def best_so_far(quality: npt.ArrayLike) -> Floats:
-    """The best quality of any round so far: what a person keeps who may go back.
-
-    >>> best_so_far([[0.5, 0.9, 0.7]]).tolist()
-    [[0.5, 0.9, 0.9]]
-    """
-    return np.maximum.accumulate(np.asarray(quality, dtype=float), axis=1)
-
-
 def _checked(quality: npt.ArrayLike, effort: npt.ArrayLike) -> tuple[Floats, Floats]:
     values, spent = np.asarray(quality, dtype=float), np.asarray(effort, dtype=float)
     if values.ndim != 2 or values.shape != spent.shape:

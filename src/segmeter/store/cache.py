@@ -25,7 +25,7 @@ from segmeter.store.scanning import Contents
 __all__ = ["cached_table"]
 
 Line = TypeVar("Line")
-_CONTENT = 3  # raise it when sessions or statistics of one version change
+_CONTENT = 4  # raise it when sessions or statistics of one version change
 _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed
 
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -68,15 +69,9 @@ def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
             writer = pq.ParquetWriter(file, group[0].layout, **options)
         table = pa.concat_tables([job.table.replace_schema_metadata() for job in group])
         writer.write_table(table, row_group_size=max(1, table.num_rows))
-        index += [
-            [
-                job.id,
-                job.table.num_rows,
-                provenances.number(job.table),
-                written_at(job.table.schema),
-            ]
-            for job in group
-        ]
+        for job in group:
+            number, at = provenances.number(job.table), written_at(job.table.schema)
+            index.append([job.id, job.table.num_rows, number, at])
     said = {"jobs": index, "provenances": provenances.known}
     writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
     writer.close()
@@ -85,12 +80,12 @@ def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
 
 def compacted_name(model: str, dataset: str, content: bytes) -> str:
     """The name of a compacted file: digests of model and data set, and of its content."""
-    return f"compacted-{fingerprint(model, dataset, size=6)}-{_digest(content)}.parquet"
+    return f"compacted-{fingerprint(model, dataset, size=6)}-{fingerprint(content)}.parquet"
 
 
 def whole(name: str, content: bytes) -> bool:
     """Whether a compacted file holds what it held when it was named."""
-    return name.endswith(f"-{_digest(content)}.parquet")
+    return name.endswith(f"-{fingerprint(content)}.parquet")
 
 
 def file_of(source: Any, files: Any = None) -> Any:
@@ -212,24 +207,12 @@ def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
         return "a job has no rows"
     if len(job_ids) != len(jobs) or any(not _JOB.fullmatch(job) for job, _ in jobs):
         return "a job is named twice or wrongly"
-    ends = _sums(rows for _, rows in jobs)
+    ends = list(accumulate(rows for _, rows in jobs))
     sizes = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
-    if ends[-1:] != [metadata.num_rows] or not set(_sums(sizes)) <= set(ends):
+    if ends[-1:] != [metadata.num_rows] or not set(accumulate(sizes)) <= set(ends):
         return "row counts do not match"
     return ""
 
 
 def _is_provenance(provenance: Any) -> bool:
     return isinstance(provenance, Mapping) and all(isinstance(v, str) for v in provenance.values())
-
-
-def _sums(numbers: Iterable[int]) -> list[int]:
-    total, found = 0, []
-    for number in numbers:
-        total += number
-        found.append(total)
-    return found
-
-
-def _digest(content: bytes) -> str:
-    return fingerprint(content)

@@ -54,7 +54,7 @@ def compact(
     ready = [job for job in layout.loose if job not in leave]
     if len(ready) >= max(1, LOOSE if loose is None else loose):
         for jobs in _batches(folder, where, ready):
-            _keep(folder, where, jobs, [f"{job.id}.parquet" for job in jobs])
+            put_jobs(folder, where, jobs, [f"{job.id}.parquet" for job in jobs])
     _join_small(folder, where, 2 if closing else _FEW)
 
 
@@ -72,7 +72,7 @@ def drop_copies(folder: RunFolder, where: str = "jobs") -> None:
     for compacted in layout.compacted_files:
         if stale := layout.stale.get(compacted.name):
             rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in stale)
-            _keep(folder, where, rest, [compacted.name])
+            put_jobs(folder, where, rest, [compacted.name])
     for name in layout.superseded:
         folder.place.remove(f"{where}/{name}")
 
@@ -94,7 +94,7 @@ def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
     for compacted in (*layout.compacted_files, *layout.unread):
         if not wanted.isdisjoint(compacted.provenances):
             rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in wanted)
-            _keep(folder, where, rest, [compacted.name])
+            put_jobs(folder, where, rest, [compacted.name])
 
 
 def salvage(folder: RunFolder, name: str, where: str = "jobs") -> set[str]:
@@ -111,7 +111,7 @@ def salvage(folder: RunFolder, name: str, where: str = "jobs") -> set[str]:
         folder.place.remove(f"{where}/{name}")
         return set()
     good = [job for job in readable_jobs(compacted, file) if _true(job)]
-    _keep(folder, where, good, [name])
+    put_jobs(folder, where, good, [name])
     return {job for job, _ in compacted.jobs} - {job.id for job in good}
 
 
@@ -119,11 +119,8 @@ def _jobs_of(folder: RunFolder, where: str, compacted: CompactedFile) -> Iterato
     return readable_jobs(compacted, open_bytes(folder.place.read(f"{where}/{compacted.name}")))
 
 
-def _keep(
-    folder: RunFolder,
-    where: str,
-    jobs: Iterable[JobRows],
-    then_remove: Iterable[str],
+def put_jobs(
+    folder: RunFolder, where: str, jobs: Iterable[JobRows], then_remove: Iterable[str] = ()
 ) -> None:
     """Put jobs into a compacted file, then remove the files that they came from."""
     some = iter(jobs)
@@ -181,9 +178,8 @@ def _join_small(folder: RunFolder, where: str, few: int) -> None:
     for compacted in layout.compacted_files:
         small = len(compacted.jobs) < _MOST_JOBS and sizes.get(compacted.name, 0) < _MOST_BYTES // 2
         if small and compacted.name not in layout.stale:
-            kinds[
-                compacted.name.rpartition("-")[0], str(compacted.schema.remove_metadata())
-            ].append(compacted)
+            kind = compacted.name.rpartition("-")[0], str(compacted.schema.remove_metadata())
+            kinds[kind].append(compacted)
     for compacted_files in kinds.values():
         if len(compacted_files) >= few:
             for some in _fitting(compacted_files, sizes):
@@ -207,19 +203,10 @@ def _fitting(
         yield some
 
 
-def _join(folder: RunFolder, where: str, compacted_files: Sequence[CompactedFile]) -> None:
-    contents = {
-        compacted.name: folder.place.read(f"{where}/{compacted.name}")
-        for compacted in compacted_files
-    }
-    intact = [
-        compacted
-        for compacted in compacted_files
-        if whole(compacted.name, contents[compacted.name])
-    ]
+def _join(folder: RunFolder, where: str, files: Sequence[CompactedFile]) -> None:
+    contents = {file.name: folder.place.read(f"{where}/{file.name}") for file in files}
+    intact = [file for file in files if whole(file.name, contents[file.name])]
     if len(intact) < 2:
         return  # resuming the run moves damaged ones to quarantine
-    jobs = chain.from_iterable(
-        readable_jobs(compacted, open_bytes(contents[compacted.name])) for compacted in intact
-    )
-    _keep(folder, where, jobs, [compacted.name for compacted in intact])
+    jobs = (readable_jobs(file, open_bytes(contents[file.name])) for file in intact)
+    put_jobs(folder, where, chain.from_iterable(jobs), [file.name for file in intact])

@@ -126,21 +126,13 @@ def _listed(place: Place, where: str, known: dict[str, CompactedFile]) -> Layout
     if not doubled:
         return Layout(where, tuple(loose), tuple(compacted_files), (), damaged)
     chosen = _chosen(place, where, doubled, loose, compacted_files)
-    stale = {compacted.name: _stale(compacted, chosen) for compacted in compacted_files}
-    read = [
-        compacted
-        for compacted in compacted_files
-        if len(stale[compacted.name]) < len(compacted.jobs)
-    ]
-    unread = tuple(
-        compacted
-        for compacted in compacted_files
-        if len(stale[compacted.name]) == len(compacted.jobs)
-    )
+    stale = {file.name: _stale(file, chosen) for file in compacted_files}
+    unread = tuple(file for file in compacted_files if len(stale[file.name]) == len(file.jobs))
+    read = tuple(file for file in compacted_files if file not in unread)
     alone = [job for job in loose if chosen.get(job, "") in ("", f"{job}.parquet")]
     left = [*(p.name for p in unread), *(f"{j}.parquet" for j in set(loose).difference(alone))]
-    partly = {compacted.name: stale[compacted.name] for compacted in read if stale[compacted.name]}
-    return Layout(where, tuple(alone), tuple(read), tuple(sorted(left)), damaged, partly, unread)
+    partly = {file.name: stale[file.name] for file in read if stale[file.name]}
+    return Layout(where, tuple(alone), read, tuple(sorted(left)), damaged, partly, unread)
 
 
 def _chosen(

@@ -17,13 +17,11 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.store.compacted_files import (
     JobRows,
-    compacted_bytes,
-    compacted_name,
     job_of,
     open_bytes,
     readable_jobs,
 )
-from segmeter.store.compaction import compact, drop_copies
+from segmeter.store.compaction import compact, drop_copies, put_jobs
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.job_files import decode, encode_table, provenance_of
 from segmeter.store.layout import DataFile
@@ -175,13 +173,10 @@ def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> N
     """Keep jobs of one file as one file."""
     if not jobs:
         return
-    if not name.startswith("compacted-"):
+    if name.startswith("compacted-"):
+        put_jobs(target, where, jobs)
+    else:
         target.place.put(f"{where}/{name}", encode_table(jobs[0].table))
-        return
-    found = job_of(jobs[0].table)
-    content = compacted_bytes(jobs)
-    if found is not None:
-        target.place.put(f"{where}/{compacted_name(found[0], found[1], content)}", content)
 
 
 def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:

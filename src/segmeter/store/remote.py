@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
@@ -35,8 +36,8 @@ class RemotePlace:
     def __repr__(self) -> str:
         return f"RemotePlace({self.address!r})"
 
-    def __reduce__(self) -> tuple[Any, tuple[str, dict[str, Any]]]:
-        return _reopened, (self._given, self._options)
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return partial(RemotePlace, **self._options), (self._given,)
 
     def begin(self) -> None:
         self._make_folder(self._root)
@@ -141,10 +142,6 @@ class RemotePlace:
                 f"'{self.address}' cannot be used: {_first_line(error)}; look at its address, the "
                 "credentials and the network"
             ) from error
-
-
-def _reopened(address: str, options: dict[str, Any]) -> RemotePlace:
-    return RemotePlace(address, **options)
 
 
 def _opened(address: str, options: dict[str, Any]) -> tuple[Any, str]:

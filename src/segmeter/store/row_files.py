@@ -183,15 +183,12 @@ def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
 
 def in_types(table: Any, types: Any) -> Any:
     there = set(table.column_names)
+    rows = len(table)
     columns = [
-        table[one.name].cast(one.type) if one.name in there else _nulls(len(table), one.type)
+        table[one.name].cast(one.type) if one.name in there else pa.nulls(rows, one.type)
         for one in types
     ]
     return pa.table(columns, schema=types)
-
-
-def _nulls(rows: int, type_: Any) -> Any:
-    return pa.chunked_array([pa.nulls(rows, type_)])
 
 
 def numbered(table: Any, number: int) -> Any:

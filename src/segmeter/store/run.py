@@ -29,6 +29,7 @@ from segmeter.core.rows import (
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
+from segmeter.core.tables import quoted
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.cache import cached_contents, cached_lines, state_of
 from segmeter.store.folder import RunFolder
@@ -40,7 +41,6 @@ from segmeter.store.scanning import (
     error_rows,
     has_sessions,
     job_table,
-    quoted,
     read_contents,
     rows_query,
     verify_files,
@@ -155,11 +155,7 @@ class Run:
     @property
     def damaged(self) -> Mapping[str, str]:
         """Files that are left out, wholly or in part, and why."""
-        return {
-            f"{source.folder.address}/{name}" if self._several else name: why
-            for source in self._sources
-            for name, why in self._contents(source).damaged.items()
-        }
+        return self._by_file(lambda source: self._contents(source).damaged)
 
     @cached_property
     def objects(self) -> ViewName:
@@ -279,11 +275,13 @@ class Run:
 
     def verify(self) -> dict[str, str]:
         """Read every file of the run completely; what is wrong, by file."""
-        several = len(self._sources) > 1
+        return self._by_file(lambda source: verify_files(source.folder, self._schema(source)))
+
+    def _by_file(self, found: Callable[[Source], Mapping[str, str]]) -> dict[str, str]:
         return {
-            f"{source.folder.address}/{name}" if several else name: why
+            f"{source.folder.address}/{name}" if self._several else name: why
             for source in self._sources
-            for name, why in verify_files(source.folder, self._schema(source)).items()
+            for name, why in found(source).items()
         }
 
     def __repr__(self) -> str:

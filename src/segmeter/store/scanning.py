@@ -11,7 +11,7 @@ into SQL, and the connection itself may open no file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.seeds import fingerprint
+from segmeter.core.tables import quoted
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import (
@@ -46,7 +47,7 @@ from segmeter.store.row_files import FILE, RowFiles, in_types, numbered, union
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["CHECKED", "JOB_ROWS", "faults_of", "quoted"]
+__all__ = ["CHECKED", "JOB_ROWS", "faults_of"]
 
 SESSION = SESSION_KEY[:-1]
 """The columns that identify a session."""
@@ -113,7 +114,7 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     """Read and verify every file of a run; BadInput if no job can be read."""
     found = RowFiles.of(folder, "jobs", schema)
     connection = database()
-    scores = _scores(connection, folder, schema, found.columns, _streamed)
+    scores = _scores(connection, folder, schema, found.columns, stream=True)
     light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
     connection.register("files", found.stream(light, number=True))
     known = {**light, FILE: pa.int32(), **scores.columns}
@@ -163,7 +164,7 @@ def rows_query(
 ) -> str:
     """Register the verified files and scores of a run; the query that gives its rows."""
     found = RowFiles.of(folder, "jobs", schema, left_out)
-    scores = _scores(connection, folder, schema, found.columns, _scanned, left_out, prefix)
+    scores = _scores(connection, folder, schema, found.columns, left_out, prefix)
     connection.register(f"{prefix}files", found.dataset(found.columns))
     return scores.joined(f"{prefix}files", schema)
 
@@ -182,7 +183,7 @@ def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
     if table is None:
         return None
     connection = database()
-    scores = _scores(connection, folder, schema, found.columns, _scanned, only=job)
+    scores = _scores(connection, folder, schema, found.columns, only=job)
     connection.register("files", table)
     key = ", ".join(map(quoted, schema.key))
     query = f"select * from ({scores.joined('files', schema)}) order by {key}"
@@ -228,15 +229,6 @@ def database() -> duckdb.DuckDBPyConnection:
             "run folder to a machine that has it"
         ) from error
     return duckdb.connect(":memory:", config={"enable_external_access": "false"})
-
-
-def quoted(name: str) -> str:
-    """A name of a column or table in SQL.
-
-    >>> quoted('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
@@ -404,23 +396,16 @@ class _Scores:
         return f"select {files}.*{added} from {files}{joins}"
 
 
-def _streamed(found: RowFiles, columns: Mapping[str, Any]) -> Any:
-    return found.stream(columns).read_all()
-
-
-def _scanned(found: RowFiles, columns: Mapping[str, Any]) -> Any:
-    return found.dataset(columns)
-
-
 def _scores(
     connection: duckdb.DuckDBPyConnection,
     folder: RunFolder,
     schema: Schema,
     known: Iterable[str],
-    read: Callable[[RowFiles, Mapping[str, Any]], Any],
     left_out: Mapping[str, Sequence[str]] | None = None,
     prefix: str = "",
+    *,
     only: str = "",
+    stream: bool = False,
 ) -> _Scores:
     kinds = {column.name: column for column in schema.columns}
     wanted = Schema(
@@ -436,7 +421,8 @@ def _scores(
         made.damaged.update(found.damaged)
         if column in taken or not found.files:
             continue
-        connection.register(f"{table}_files", read(found, types))
+        rows = found.stream(types).read_all() if stream else found.dataset(types)
+        connection.register(f"{table}_files", rows)
         made.damaged.update(found.damaged)
         # One value for a key, whatever a damaged file repeats.
         connection.execute(

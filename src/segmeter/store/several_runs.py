@@ -10,8 +10,9 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
+from segmeter.core.tables import quoted
 from segmeter.store.folder import RunFolder
-from segmeter.store.scanning import SESSION, Contents, database, quoted
+from segmeter.store.scanning import SESSION, Contents, database
 
 _SAME_MODEL = ("fingerprint", "source")
 

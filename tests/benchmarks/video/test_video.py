@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import round_from_json
 from segmeter.core.videos import FrameMasks
+from segmeter.engine import run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.models.videos.frame_trackers import HandOver
 from segmeter.store import Run
@@ -53,7 +58,7 @@ def test_semi_prompts_the_first_frame_once() -> None:
     )
     assert (mask["frame"], mask["masks_drawn"], mask["kinds"]) == (0, 1, "mask")
     assert (box["boxes"], clicks["clicks"]) == (1, 5)
-    assert FrameMasks.decoded(mask["frame_masks"], (12, 240, 427)).slice(0) == (
+    assert FrameMasks.decoded(mask["mask"], (12, 240, 427)).slice(0) == (
         mini().targets[0].mask.slice(0)
     )
 
@@ -73,7 +78,7 @@ def test_online_goes_forward_and_leaves_earlier_frames_alone() -> None:
     for before, after in itertools.pairwise(rows):
         j, t = [float(v) for v in before["frame_j"].split()], after["frame"]
         assert t == next(k for k in range(before["frame"] + 1, 12) if j[k] < 0.75)
-        masks = [row["frame_masks"].split(" ") for row in (before, after)]
+        masks = [row["mask"].split(" ") for row in (before, after)]
         assert masks[0][:t] == masks[1][:t]
     assert [row["frames_watched"] for row in rows] == [12, 12, 12]
 
@@ -111,7 +116,7 @@ def test_protocols_judge_other_frames() -> None:
     (published,), (corrected,) = (
         rows_of("first-frame?clicks=3", protocol=p) for p in ("published", "corrected")
     )
-    assert published["frame_masks"] == corrected["frame_masks"]
+    assert published["mask"] == corrected["mask"]
     j = np.array([float(v) for v in corrected["frame_j"].split()])
     assert published["j"] == pytest.approx(j[1:-1].mean(), abs=1e-4)
     assert corrected["j"] == pytest.approx(j[1:].mean(), abs=1e-4)
@@ -140,18 +145,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_a_run_resumes_to_equal_rows_with_other_workers(place: Path, tmp_path: Path) -> None:
-    before = Run.open(place).sql(QUERY).to_pylist()
-    assert len(before) == 2 * 2 * (5 + 3 * 3)
-    lost = sorted((place / "jobs").rglob("*.parquet"))[:1] or sorted(place.rglob("*.parquet"))[:1]
-    for file in lost:
-        file.unlink()
-    done = type_here("run", "video", *RUN[:-4], "--rounds", "3", "--workers", "2",
-                     "-d", "mini-video", "-o", place)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert Run.open(place).sql(QUERY).to_pylist() == before
-
-
 def test_its_numbers_have_names_and_directions(place: Path) -> None:
     run = Run.open(place)
     rows = {(r.user, r.protocol, r.measure) for r in run.summary()}
@@ -171,24 +164,67 @@ def test_its_report_plays_the_video(place: Path, tmp_path: Path) -> None:
     assert len(page) < 6_000_000
 
 
-def test_bad_videos_fail_alone(tmp_path: Path) -> None:
+def videos(root: Path, *names: str) -> Path:
+    """Copies of a small video in the layout of DAVIS."""
     from ...datasets.videos.test_videos import davis
 
-    root = davis(tmp_path / "DAVIS")
+    davis(root)
     for folder in ("JPEGImages", "Annotations"):
-        source = root / folder / "480p" / "swan"
-        (root / folder / "480p" / "torn").mkdir()
-        for file in source.iterdir():
-            (root / folder / "480p" / "torn" / file.name).write_bytes(file.read_bytes())
-    torn = root / "JPEGImages" / "480p" / "torn" / "00002.jpg"
+        for name in names:
+            shutil.copytree(root / folder / "480p" / "swan", root / folder / "480p" / name)
+    return root
+
+
+def test_bad_videos_fail_alone_with_a_sentence_each(tmp_path: Path) -> None:
+    from ...datasets.videos.test_videos import claiming, put
+
+    root = videos(tmp_path / "DAVIS", "maskless", "sizes", "torn")
+    frames, masks = (root / folder / "480p" for folder in ("JPEGImages", "Annotations"))
+    torn = frames / "torn" / "00002.jpg"
     torn.write_bytes(torn.read_bytes()[:-40])
+    put(frames / "sizes" / "00004.jpg", np.zeros((12, 16, 3), np.uint8))
+    (masks / "maskless" / "00003.png").unlink()
+    claiming(root / "claims.avi", 1_000_000)
     line = ("run", "video", *RUN[2:], "-d", root, "-o", tmp_path / "run", "--modes", "semi")
-    done = type_here(*line)
-    assert done.returncode == 1
+    assert type_here(*line).returncode == 1
     run = Run.open(tmp_path / "run")
     assert {row["scene"] for row in run.sql("select scene from rows").to_pylist()} == {"swan"}
-    (error,) = run.sql("select error from errors").to_pylist()
-    assert "00002.jpg' is not a whole image" in error["error"]
+    found = {row["scene"]: row["error"] for row in run.sql("select * from errors").to_pylist()}
+    for scene, sentence in {
+        "claims": "claims 1000000 frames of 32 x 24; a video has 1 to 200000 frames",
+        "maskless": "frame '00003' has no mask, and 5 of 6 frames have one",
+        "sizes": "frame 4 is 16 x 12 but the video is 32 x 24; all frames need one size",
+        "torn": "00002.jpg' is not a whole image",
+    }.items():
+        assert sentence in found.pop(scene)
+    assert not found
+
+
+def test_a_killed_run_resumes_to_equal_rows_with_other_workers(tmp_path: Path) -> None:
+    data, out = videos(tmp_path / "DAVIS", "b", "c"), tmp_path / "run"
+    line = ("run", "video", "--tracker", "flow?model=disc", "--user", "worst-frame", "-d", data)
+    assert type_here(*line, "-o", tmp_path / "whole", "--workers", "0").returncode == 0
+    words = [sys.executable, "-m", "segmeter", *map(str, line), "-o", str(out), "--workers", "0"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        while not list(out.rglob("*.parquet")) and killed.poll() is None:
+            time.sleep(0.01)
+        killed.kill()
+    assert type_here(*line, "-o", out, "--workers", "2").returncode == 0
+    whole, resumed = (Run.open(p).sql(QUERY).to_pylist() for p in (tmp_path / "whole", out))
+    assert len(whole) == 3 * 2 * 8
+    assert resumed == whole
+
+
+def test_its_sessions_are_played_in_browse(place: Path) -> None:
+    from segmeter.report.browsing import Sessions
+
+    sessions = Sessions(Run.open(place))
+    many, rows = sessions.found({"user": "worst-frame"})
+    assert many == 2 * 2
+    page = sessions.session(rows[0])
+    assert "data-play" in page
+    assert page.count('<li data-round="') == 3
+    assert "J&amp;F" in sessions.page({})
 
 
 def test_masks_of_another_program_are_scored(golden: Path, real_data: Path) -> None:
@@ -202,27 +238,20 @@ def test_masks_of_another_program_are_scored(golden: Path, real_data: Path) -> N
     assert row["f"] == pytest.approx(expected["F"][0], abs=1e-9)
 
 
-def test_masks_are_exported(place: Path, tmp_path: Path) -> None:
+def test_masks_are_exported(tmp_path: Path) -> None:
     from segmeter.report.mask_files import export_masks
 
-    run = Run.open(place)
-    (row,) = [
-        r
-        for r in run.job_rows("flow?model=disc", "mini-video", "blackswan")
-        if (r["user"], r["protocol"], r["round"]) == ("worst-frame", "corrected", 3)
-    ]
-    masks = FrameMasks.decoded(row["frame_masks"], (12, 240, 427))
-    written = export_masks(run, tmp_path / "davis")
-    (folder,) = {
-        f.path for f in written
-        if {"flow_model=disc", "worst-frame", "corrected"} <= set(f.path.parts)
-    }  # fmt: skip
+    run_plan(planned("worst-frame", protocols=("corrected",)), tmp_path / "run", workers=0)
+    run = Run.open(tmp_path / "run")
+    row = run.job_rows("flow", "mini-video", "blackswan")[-1]
+    masks = FrameMasks.decoded(row["mask"], (12, 240, 427))
+    (written,) = export_masks(run, tmp_path / "davis")
+    assert (written.path.name, written.voxels) == ("blackswan", masks.area)
     for t in (0, 7):
-        values = np.asarray(Image.open(folder / f"{t:05d}.png"))
+        values = np.asarray(Image.open(written.path / f"{t:05d}.png"))
         assert (values == masks.slice(t).dense()).all()
-    listed = export_masks(run, tmp_path / "list", "coco-vid")
-    file = next(f.path for f in listed if "flow" in str(f.path))
-    content = json.loads(file.read_text())
+    (listed,) = export_masks(run, tmp_path / "list", "coco-vid")
+    content = json.loads(listed.path.read_text())
     assert content["videos"][0]["length"] == len(content["annotations"][0]["segmentations"]) == 12
     for kind in ("gif", "mp4"):
         made = export_masks(run, tmp_path / kind, kind)[0].path

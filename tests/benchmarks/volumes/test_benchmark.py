@@ -17,6 +17,7 @@ from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
+from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core import catalogue
 from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.catalogue import Spec
@@ -27,7 +28,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Note, Section, Slices, Table
+from segmeter.core.sections import Note, Section, Slices, Table, Value
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
@@ -216,6 +217,33 @@ def test_an_empty_mask_scores_what_the_cards_say() -> None:
     assert found["hd95"] == hd95(target.mask, half, (2.0, 1.0, 1.0))
 
 
+def test_a_row_beside_the_paper_has_no_average_without_its_data_sets(run: Run) -> None:
+    tables = [t for t in blocks(sections(run), Table) if t.name.startswith("paper-table-")]
+    printed = [[getattr(row[1], "protocol", "") == "paper" for row in t.rows] for t in tables]
+    mine = [
+        row[-1]
+        for table, paper in zip(tables, printed, strict=True)
+        for row, theirs in zip(table.rows, paper, strict=True)
+        if any(paper) and not theirs
+    ]
+    assert mine
+    assert set(mine) == {None}
+
+
+def test_the_tolerance_of_nsd_is_that_of_the_organ() -> None:
+    truth, mask = (
+        Mask.box((8, 8, 8), (1, 1, 1), (6, 6, 6)),
+        Mask.box((8, 8, 8), (1, 1, 1), (7, 6, 6)),
+    )
+    options = {"nsd_mm": "1,spleen=3"}
+    judge = judge_by(("nsd",), (2.0, 1.0, 1.0), options)
+    scores = {
+        organ: judge(Target(organ, truth, label=organ), mask) for organ in ("liver", "spleen")
+    }
+    assert scores["spleen"]["nsd"] == nsd(truth, mask, (2.0, 1.0, 1.0), 3.0) == 1.0
+    assert scores["liver"]["nsd"] == nsd(truth, mask, (2.0, 1.0, 1.0), 1.0) < 1.0
+
+
 def test_default_users_fit_some_model_of_each_kind() -> None:
     made = [catalogue.users.make(name) for name in PROMPTERS]
     whole = replace(Filler.card, abilities=frozenset({"click", "box", "volume"}))
@@ -296,6 +324,7 @@ def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> Non
 def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> None:
     user = (Spec.parse("box-interpolation?n=3"),)
     plan = replace(PLAN, segmenters=PLAN.segmenters[1:], users=user, rounds=1, limit=2)
+    plan = replace(plan, measures=("dice",))
     run_plan(plan, tmp_path / "run", workers=0)
     score_run(tmp_path / "run", "hd95", Roots())
     found = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "run"))}
@@ -416,4 +445,25 @@ def test_sessions_on_volumes_can_be_browsed_by_their_dice(run: Run) -> None:
     asked = {k: rows[0][k] for k in ("model", "dataset", "scene", "target", "user", "protocol")}
     page = sessions.session(asked)
     assert "replay slices" in page
-    assert "MR, shown from" in page
+    assert "MR, shown to networks from" in page
+    assert '"numbers":[["k",0,1]' in page.replace("&#34;", '"')
+    assert "data-level" in page
+
+
+def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
+    from segmeter.stats.effort import CostModel
+
+    section = run.benchmark.cost_section(run, 3600, 10.0)
+    assert section is not None
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    heads = [column.title for column in table.columns]
+    assert heads == ["way", "time", "waiting", "money", "saved", "conclusion"]
+    found = [g for g in groups(run) if g.protocol == "corrected"]
+    ways = sorted(f"{g.model}, {typed(g.user)}" for g in found)
+    assert sorted(str(row[0]) for row in table.rows[:-1]) == ways
+    assert table.rows[-1][0] == "all by hand"
+    hand = float(found[0].by_hand.mean()) + CostModel().per_object
+    by_hand = table.rows[-1]
+    assert by_hand[1] == Value(pytest.approx(hand))  # type: ignore[arg-type]  # compares by value
+    assert by_hand[3] == Value(pytest.approx(10 * hand))  # type: ignore[arg-type]
+    assert all(row[-1] == "too few scans to test" for row in table.rows[:-1])

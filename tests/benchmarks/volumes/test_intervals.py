@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.report_parts import difference_table
 from segmeter.benchmarks.volumes import Volumes
-from segmeter.benchmarks.volumes.sections import against_best, recommendation
+from segmeter.benchmarks.volumes.sections import _effort_chart, against_best, recommendation
 from segmeter.benchmarks.volumes.statistics import (
     VolumeSessions,
     effort_until,
@@ -17,10 +20,14 @@ from segmeter.benchmarks.volumes.statistics import (
     statistics,
 )
 from segmeter.benchmarks.volumes.tables import by_organ, few, units_of
+from segmeter.core.benchmarks import Difference
 from segmeter.core.errors import BadInput
-from segmeter.stats.statistics import cards_by_name
+from segmeter.core.sections import Line, Points
+from segmeter.stats.statistics import cards_by_name, differences_of
 
 from ..kept_results import KeptRun
+
+SCRIPT = Path(__file__).parents[3] / "docs" / "coverage.py"
 
 
 def sessions(dice, *, spent=None, clusters=None, user="box-per-slice", model="m", **more):
@@ -34,7 +41,7 @@ def sessions(dice, *, spent=None, clusters=None, user="box-per-slice", model="m"
         model, "d", user, "corrected", keys,
         tuple(clusters or (scene for scene, _ in keys)),
         dice, ("liver",) * count, user, user, 0, "1", spent, ones, 10 * spent, dice,
-        {}, 100 * ones, 100 * dice, np.full(count, 790.0),
+        {}, 100 * ones, 100 * dice, np.full(count, 790.0), ones,
     )  # fmt: skip
     return replace(made, **more)
 
@@ -44,16 +51,52 @@ def cards(others=()):
     return cards_by_name(statistics(run))
 
 
-@pytest.mark.parametrize("cases", [5, 6, 7, 8, 10, 20, 50])
-def test_intervals_hold_the_true_mean_as_often_as_they_say(cases):
-    """Normal Dice of one object per case; 1500 data sets each."""
-    rng = np.random.default_rng(cases)
-    dice, held = cards()["dice"], 0
-    for _ in range(1500):
-        values = rng.normal(0.8, 0.05, (cases, 1))
-        row, _ = dice.estimate(sessions(values))
-        held += row.low <= 80 <= row.high
-    assert 0.93 <= held / 1500 <= 0.98
+@pytest.fixture(scope="module")
+def coverage():
+    """The script that prints the table of docs/statistics.md."""
+    found = importlib.util.spec_from_file_location("coverage_of_intervals", SCRIPT)
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    return script
+
+
+@pytest.mark.parametrize("kind", ["normal", "skewed", "difference", "1 to 3 scans per patient"])
+@pytest.mark.parametrize("patients", [5, 9, 10])  # at both ends of Student's t, and beyond it
+def test_intervals_hold_the_true_mean_as_often_as_they_say(coverage, kind, patients):
+    (name,) = (known for known in coverage.KINDS if known.startswith(kind))
+    assert 0.93 <= coverage.held(name, patients) <= 0.98
+
+
+def test_a_difference_of_nine_patients_has_student_s_limits_and_an_exact_p():
+    rng = np.random.default_rng(3)
+    base = rng.normal(0.8, 0.05, (9, 1))
+    gaps = rng.normal(0.02, 0.01, (9, 1))
+    pair = [sessions(base + gaps, model="a"), sessions(base, model="b")]
+    (found,) = differences_of(pair, [cards()["dice"]])
+    error = 100 * gaps.std(ddof=1) / 3
+    assert found.high - found.low == pytest.approx(2 * 2.3646 * error, rel=1e-4)
+    assert found.value == pytest.approx(100 * gaps.mean())
+    assert found.p == 2 / 2**9
+
+
+def test_a_difference_counts_classes_as_the_mean_does():
+    """Three instances of one class weigh as much as one of another."""
+    keys = tuple((f"case{i}", f"{k}") for i in range(6) for k in range(4))
+    labels = ("lesion", "lesion", "lesion", "liver") * 6
+    clusters = tuple(scene for scene, _ in keys)
+    dice = np.tile([[0.5], [0.5], [0.5], [0.9]], (6, 1))
+    both = [
+        replace(sessions(values, model=name), keys=keys, labels=labels, clusters=clusters)
+        for name, values in (("a", dice), ("b", np.full((24, 1), 0.5)))
+    ]
+    (found,) = differences_of(both, [cards()["dice"]])
+    assert found.value == pytest.approx(20)
+
+
+def test_an_interval_and_a_p_value_that_disagree_are_explained():
+    unsure = Difference("a", "b", "d", "u", "corrected", "dice", 2.0, 0.1, 3.9, 0.03, 0.09, 9)
+    table = difference_table([unsure] * 3, cards())
+    assert "interval leaves out 0 but is for this pair alone; p is for 3 pairs" in table.rows[0][-1]
 
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 4])
@@ -130,6 +173,20 @@ def test_the_recommendation_is_the_fewest_interactions_that_are_good_enough():
     assert "no prompter reaches Dice 90 % in any object" in nobody
 
 
+def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():
+    cheap = sessions([[0.5]] * 6, spent=[[1.0]] * 6, user="box-3d")
+    worse = sessions([[0.3]] * 6, spent=[[5.0]] * 6, user="point-propagation")
+    refined = sessions([[0.4, 0.8]] * 6, spent=[[3.0, 20.0]] * 6, user="r?earlier=keep&n=3")
+    other = sessions([[0.6]] * 6, spent=[[2.0]] * 6, model="b")
+    chart = _effort_chart([cheap, worse, refined, other], "d")
+    lines = [mark for mark in chart.marks if isinstance(mark, Line)]
+    assert [line.name for line in lines] == ["m", "b"]
+    assert list(lines[0].x) == [1, 20, 20]
+    assert list(lines[0].y) == pytest.approx([0.5, 0.8, 0.8])
+    dots = next(mark for mark in chart.marks if isinstance(mark, Points))
+    assert dots.labels == ["box-3d", "point-propagation", "r?n=3"]
+
+
 def test_prompters_of_a_model_are_compared_with_its_best():
     rng = np.random.default_rng(0)
     base = rng.normal(0.8, 0.03, (12, 1))
@@ -139,6 +196,17 @@ def test_prompters_of_a_model_are_compared_with_its_best():
     assert (difference.first, difference.second) == ("box-per-slice", "point-propagation")
     assert difference.value == pytest.approx(10)
     assert difference.significant
+
+
+def test_one_model_alone_is_compared_by_its_prompters():
+    run = KeptRun("volumes")
+    (model, *_) = run.plan.segmenters
+    alone = KeptRun("volumes", where=f"model = '{model}'")
+    object.__setattr__(alone.plan, "segmenters", (model,))
+    found = Volumes().differences(alone)
+    assert {d.user for d in found} == {str(model)}
+    assert {d.measure for d in found} >= {"dice", "area"}
+    assert all(d.first != d.second for d in found)
 
 
 def test_a_goal_of_dice_is_honoured_and_another_is_refused():

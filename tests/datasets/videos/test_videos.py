@@ -16,8 +16,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header
 from segmeter.core.videos import MOST_FRAMES, FrameMasks, Video
 from segmeter.datasets.folder import Folder
-from segmeter.datasets.videos.video_files import VideoFile
-from segmeter.datasets.videos.video_folder import VideoFolder
+from segmeter.datasets.videos.video_folder import VideoFile, VideoFolder
 
 SIZE = (24, 32)
 
@@ -44,6 +43,19 @@ def davis(root: Path, size: str = "480p", many: int = 6) -> Path:
     for t in range(many):
         put(root / "Annotations" / size / "swan" / f"{t:05d}.png", labels(255))
     return root
+
+
+def claiming(path: Path, frames: int) -> None:
+    """A video file of two frames whose header claims more."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, SIZE[::-1])
+    for _ in range(2):
+        writer.write(np.zeros((*SIZE, 3), np.uint8))
+    writer.release()
+    raw = bytearray(path.read_bytes())
+    for name, offset in ((b"avih", 24), (b"strh", 40)):
+        place = raw.index(name) + offset
+        raw[place : place + 4] = frames.to_bytes(4, "little")
+    path.write_bytes(raw)
 
 
 def video(root: Path, name: str = "swan", **options: Any) -> Video:
@@ -210,7 +222,7 @@ def test_the_mini_video_ships_inside() -> None:
     scene.check()
     assert scene.shape == (12, 240, 427)
     place = Path(catalogue.datasets.entry("mini-video").source.replace(".", "/"))
-    assert place.name == "mini_video"
+    assert place.name == "video_folder"
 
 
 def test_a_digest_changes_with_a_mask(tmp_path: Path) -> None:

@@ -65,6 +65,16 @@ def test_real_pairs_beside_each_other(folder, scenes, shape, targets, real_data)
     scene.check()
 
 
+@pytest.mark.parametrize("word", ["groundtruth", "ground_truth", "ground-truth", "gt", "label"])
+def test_a_label_map_is_found_by_the_words_people_use(tmp_path, nifti, scan, word):
+    values, labels = scan
+    nifti(tmp_path / "p1.nii.gz", values)
+    nifti(tmp_path / f"p1_{word}.nii.gz", labels)
+    data = Folder(str(tmp_path))
+    assert list(data.scenes()) == ["p1"]
+    assert data.load("p1").targets
+
+
 def test_a_volume_with_other_axes_is_turned(real_data):
     """`t2` is stored P-S-R: its cord runs along z after reading."""
     scene = Folder(str(real_data / "medical" / "SCT_spinal_cord")).load("t2")

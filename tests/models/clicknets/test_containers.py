@@ -43,7 +43,7 @@ def test_a_checkpoint_that_wants_to_run_code_is_refused(tmp_path, old_format):
     file = tmp_path / "model.pth"
     stopped = {"state_dict": {"a": torch.zeros(1)}, "config": Command(trap)}
     torch.save(stopped, file, _use_new_zipfile_serialization=not old_format)
-    with pytest.raises(BadWeights, match=r"refused, because the file asks for 'posix.mkdir'"):
+    with pytest.raises(BadWeights, match=r"it asks for 'posix.mkdir'"):
         containers.read(file)
     assert not trap.exists()
 
@@ -77,7 +77,7 @@ def test_weights_of_another_variant_name_the_right_one(tmp_path):
 def test_damaged_files_are_refused_in_one_sentence(tmp_path, stopped):
     file = tmp_path / "model.pth"
     file.write_bytes(stopped)
-    with pytest.raises(BadWeights, match=r"cannot be read|refused") as refusal:
+    with pytest.raises(BadWeights, match=r"damaged or cut short|not opened") as refusal:
         containers.read(file)
     assert "\n" not in str(refusal.value)
 
@@ -93,7 +93,7 @@ def test_a_saved_network_comes_back(tmp_path, rule):
     lost = network.state_dict()
     lost.pop("feature_extractor.cls_head.bias")
     torch.save(lost, tmp_path / "b.pth")
-    with pytest.raises(BadWeights, match=r"lacks 'feature_extractor\.cls_head\.bias'"):
+    with pytest.raises(BadWeights, match=r"lack 'feature_extractor\.cls_head\.bias'"):
         containers.load(tmp_path / "b.pth", RITM["ritm-h18s"], "ritm-h18s")
 
 
@@ -107,9 +107,9 @@ def test_weights_of_another_network_are_refused_when_the_model_is_made(tmp_path,
     file = str(tmp_path / "a.pth")
     torch.save({"state_dict": state} if wrapped else state, file)
     assert catalogue.models.make("ritm-h18s", weights=file).card.family == "ritm"
-    with pytest.raises(BadWeights, match=r"not the weights of 'ritm-h32'"):
+    with pytest.raises(BadWeights, match=r"for 'ritm-h32' are of another"):
         catalogue.models.make("ritm-h32", weights=file)
-    with pytest.raises(BadWeights, match=r"not the weights of 'simpleclick-vit-b'"):
+    with pytest.raises(BadWeights, match=r"for 'simpleclick-vit-b' are of another"):
         catalogue.models.make("simpleclick-vit-b", weights=file)
     other = save(
         tmp_path / "b.pth", width=32, ocr_width=128, with_prev_mask=True, use_leaky_relu=True

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._decoder import Embedding, to_cells
+from segmeter.models.sam._frames import DEVIATION, MEAN
 
 
 class MetaDecoder(torch.nn.Module):
@@ -81,4 +82,97 @@ def export_pair(network: Any, folder: Path, single: bool = False) -> Path:
             opset_version=17,
             dynamo=False,
         )
+    return folder
+
+
+class Stem(torch.nn.Module):
+    """Stands in for an encoder: maps of the shapes that a SAM's decoder takes, quickly."""
+
+    def __init__(self, second: bool, last: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        sizes = ((4, 32), (8, 64), (16, 256)) if second else ((16, 256),)
+        self.steps = torch.nn.ModuleList([torch.nn.Conv2d(3, n, s, s) for s, n in sizes])
+        self.last = last
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        if self.last:  # samexporter's --use-preprocess: normalise, then pad
+            x = (x.float() - torch.tensor(MEAN)) / torch.tensor(DEVIATION)
+            x = x.permute(2, 0, 1)[None]
+            x = F.pad(x, (0, 256 - x.shape[3], 0, 256 - x.shape[2]))
+        elif x.dtype == torch.uint8:
+            x = x.float()
+        return tuple(step(x) for step in self.steps)
+
+
+class Half(MetaDecoder):
+    """A decoder in one of the other interfaces: which inputs it takes, what it returns."""
+
+    def __init__(self, network: Any, names: list[str], returned: str) -> None:
+        super().__init__(network)
+        self.names, self.returned, self.second = names, returned, network.second
+
+    def forward(self, *inputs: Tensor) -> Any:
+        given = dict(zip(self.names, inputs, strict=True))
+        known = ("image_embed", "image_embeddings.2", "image_embeddings")
+        coarse = next(given[name] for name in known if name in given)
+        finer = ("high_res", "image_embeddings.0", "image_embeddings.1")
+        fine = [given[name] for name in self.names if name.startswith(finer)]
+        maps = (to_cells(fine[1], 1), to_cells(fine[0], 2)) if fine else None
+        if "input_points" in given:
+            places, labels = given["input_points"][:, 0], given["input_labels"][:, 0]
+        else:
+            places, labels = given["point_coords"], given["point_labels"]
+        if "input_boxes" in given:
+            corners = given["input_boxes"].reshape(len(places), -1, 2)
+            kinds = torch.tensor([2, 3]).repeat(1, corners.shape[1] // 2).to(labels.dtype)
+            places, labels = torch.cat([places, corners], 1), torch.cat([labels, kinds], 1)
+        if self.returned not in ("meta", "metrics"):  # these graphs append the padding point
+            places = torch.cat([places, torch.zeros_like(places[:, :1])], 1)
+            labels = torch.cat([labels, -torch.ones_like(labels[:, :1])], 1)
+        sparse, dense = self.prompts.points(places.float(), labels.long()), self.prompts.no_mask()
+        if "mask_input" in given:
+            has = given["has_mask_input"].reshape(-1, 1, 1)
+            dense = has * self.prompts.masks(given["mask_input"]) + (1 - has) * dense
+        cells = coarse.float().flatten(2).transpose(1, 2)
+        embedding = Embedding(cells, maps)
+        low, scores = self.decoder(embedding, self.prompts.position(), sparse, dense)
+        cropped = low[..., :40, :30]  # the crop of another image, frozen
+        if self.returned == "meta":
+            return cropped, scores, low
+        if self.returned == "metrics":
+            return cropped, scores, scores * 0, (low > 0).sum((-1, -2)), low
+        if self.returned == "three":
+            return low[:, 1:], scores[:, 1:]
+        return scores, low  # EdgeSAM's order
+
+
+def export_variant(
+    network: Any,
+    folder: Path,
+    pixels: tuple[str, Tensor, dict[int, str]],
+    maps: list[str],
+    taken: dict[str, tuple[Tensor, dict[int, str]]],
+    returned: tuple[str, list[str]],
+    last: bool = False,
+) -> Path:
+    """A pair with a stem for an encoder, by the names and example inputs given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name, example, axes = pixels
+    stem = Stem(network.second, last)
+    made = dict(zip(maps, stem(example), strict=True))
+    taken = {n: (made[n], {}) for n in maps} | taken
+    settings: dict[str, Any] = {"opset_version": 17, "dynamo": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tracing says what it makes constant
+        torch.onnx.export(
+            stem, (example,), str(folder / "encoder.onnx"), input_names=[name],
+            output_names=maps, dynamic_axes={name: axes}, **settings,
+        )  # fmt: skip
+        half = Half(network, list(taken), returned[0])
+        torch.onnx.export(
+            half, tuple(t for t, _ in taken.values()), str(folder / "decoder.onnx"),
+            input_names=list(taken), output_names=returned[1],
+            dynamic_axes={n: a for n, (_, a) in taken.items() if a}, **settings,
+        )  # fmt: skip
     return folder

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,18 +16,18 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.prompts import Click, MaskHint  # noqa: E402
+from segmeter.core.scenes import Header  # noqa: E402
+from segmeter.core.videos import Video  # noqa: E402
 from segmeter.models.videos.memory_trackers import MemoryTracker, MemoryVideo  # noqa: E402
 
 PROMPTS = {2: [Click((100, 200)), Click((30, 40), False)], 6: [Click((120, 210))]}
 
 
-@pytest.fixture(scope="module")
-def encoded() -> MemoryVideo:
-    """A tiny random SAM 2 with memory, whose object score never blanks a mask."""
-    side = 64
-    backbone = {
+SAM2_VISION = {
+    "model_type": "sam2_vision_model",
+    "backbone_config": {
         "model_type": "sam2_hiera_det_model",
-        "image_size": [side, side],
+        "image_size": [64, 64],
         "hidden_size": 16,
         "blocks_per_stage": [1, 2, 3, 1],
         "embed_dim_per_stage": [16, 32, 64, 128],
@@ -33,36 +35,86 @@ def encoded() -> MemoryVideo:
         "window_size_per_stage": [4, 4, 4, 2],
         "global_attention_blocks": [4],
         "window_positional_embedding_background_size": [4, 4],
-    }
-    config = transformers.Sam2VideoConfig(
-        vision_config={
-            "backbone_config": backbone,
-            "backbone_channel_list": [128, 64, 32, 16],
-            "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+    },
+    "backbone_channel_list": [128, 64, 32, 16],
+    "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+}
+SAM3_VISION = {
+    "model_type": "sam3_vision_model",
+    "backbone_config": {
+        "model_type": "sam3_vit_model",
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 56,
+        "patch_size": 14,
+        "pretrain_image_size": 56,
+        "window_size": 2,
+        "global_attn_indexes": [0],
+    },
+}
+TINY = {"memory_attention_num_layers": 1, "memory_attention_rope_feat_sizes": [4, 4]}
+NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sam2-video": (
+        "Sam2Video",
+        {
+            "vision_config": SAM2_VISION,
+            "prompt_encoder_config": {"image_size": 64, "patch_size": 16},
+            "image_size": 64,
+            "memory_attention_feed_forward_hidden_size": 64,
         },
-        prompt_encoder_config={"image_size": side, "patch_size": 16},
-        image_size=side,
-        memory_attention_num_layers=1,
-        memory_attention_feed_forward_hidden_size=64,
-        memory_attention_rope_feat_sizes=[4, 4],
-    )
+    ),
+    # EdgeTAM's own image encoder needs timm; its video classes take any.
+    "edgetam-video": (
+        "EdgeTamVideo",
+        {
+            "vision_config": SAM2_VISION,
+            "prompt_encoder_config": {"image_size": 64, "patch_size": 16},
+            "image_size": 64,
+            "memory_attention_mlp_hidden_size": 64,
+            "memory_attention_rope_k_sizes": [2, 2],
+            "perceiver_resampler_num_latents": 4,
+            "perceiver_resampler_num_latents_2d": 4,
+        },
+    ),
+    "sam3-tracker-video": (
+        "Sam3TrackerVideo",
+        {
+            "vision_config": SAM3_VISION,
+            "prompt_encoder_config": {"image_size": 56, "patch_size": 14},
+            "image_size": 56,
+            "memory_attention_feed_forward_hidden_size": 64,
+        },
+    ),
+}
+
+
+def tiny(name: str) -> MemoryTracker:
+    """A tiny random network with memory, whose object score never blanks a mask."""
+    kind, config = NETWORKS[name]
     torch.manual_seed(3)
-    network = transformers.Sam2VideoModel(config).eval().requires_grad_(False)
-    for name, tensor in network.named_parameters():
-        if "pred_obj_score_head" in name:
-            tensor.zero_().add_(1.0 if name.endswith("bias") else 0.0)
+    made = getattr(transformers, f"{kind}Config")(**config, **TINY)
+    network = getattr(transformers, f"{kind}Model")(made).eval().requires_grad_(False)
+    for name_, tensor in network.named_parameters():
+        if "pred_obj_score_head" in name_:
+            tensor.zero_().add_(1.0 if name_.endswith("bias") else 0.0)
         else:
             tensor.add_(0.05 * torch.randn(tensor.shape))
-    video = catalogue.datasets.make("mini-video").load("blackswan")
-    return MemoryTracker("sam2-video", network=network, device="cpu").encode(video)
+    return MemoryTracker(name, network=network, device="cpu")
+
+
+@pytest.fixture(scope="module", params=list(NETWORKS))
+def encoded(request: pytest.FixtureRequest) -> MemoryVideo:
+    return tiny(request.param).encode(catalogue.datasets.make("mini-video").load("blackswan"))
 
 
 def their_session(encoded: MemoryVideo) -> Any:
-    from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoInferenceSession
-
+    name = type(encoded.network).__name__.replace("Model", "InferenceSession")
+    module = importlib.import_module(type(encoded.network).__module__)
     length, height, width = encoded.video.shape
     frames = torch.stack([encoded.pixels(t) for t in range(length)])
-    session = Sam2VideoInferenceSession(frames, height, width, dtype=torch.float32)
+    session = getattr(module, name)(frames, height, width, dtype=torch.float32)
     session.obj_id_to_idx(1)
     return session
 
@@ -70,7 +122,8 @@ def their_session(encoded: MemoryVideo) -> Any:
 def their_prompt(encoded: MemoryVideo, session: Any, t: int) -> Any:
     """As the processor adds points, which needs torchvision."""
     _, height, width = encoded.video.shape
-    points = [[(c.point[1] + 0.5) * 64 / width, (c.point[0] + 0.5) * 64 / height]
+    side = encoded.network.config.image_size
+    points = [[(c.point[1] + 0.5) * side / width, (c.point[0] + 0.5) * side / height]
               for c in PROMPTS[t]]  # fmt: skip
     given = {
         "point_coords": torch.tensor([[points]]),
@@ -110,6 +163,29 @@ def test_frames_are_encoded_once_for_all_tracks(encoded: MemoryVideo) -> None:
         track.prompt(0, [Click((100, 200))])
         list(track.propagate(0, 4))
     assert encoded.frames.made <= 12
+
+
+def test_a_track_holds_as_many_frames_however_long_the_video_is() -> None:
+    """And gives the masks that it gives with everything in memory."""
+    tracker = tiny("sam2-video")
+    tracker.network.config.max_object_pointers_in_encoder = 4
+    noise = np.random.default_rng(1).integers(0, 256, (32, 48, 3)).astype(np.uint8)
+
+    def tracked(length: int, most: int | None = None) -> tuple[list[dict[int, Mask]], int]:
+        header = Header("video", (length, 32, 48))
+        video = Video("drawn", "long", lambda t: np.roll(noise, t, 1), [], header=header)
+        track = tracker.encode(video).begin()
+        outputs = track.outputs["non_cond_frame_outputs"]
+        outputs.most = most or outputs.most
+        track.prompt(0, [Click((16, 24))])
+        first = dict(track.propagate(0, length))
+        track.prompt(length // 3, [Click((8, 8), False)])
+        return [first, dict(track.propagate(length // 3, length))], len(outputs)
+
+    whole, held = tracked(22, most=22)
+    assert held == 20
+    assert tracked(22) == (whole, 7)
+    assert tracked(12)[1] == 7
 
 
 def test_a_given_mask_is_taken(encoded: MemoryVideo) -> None:

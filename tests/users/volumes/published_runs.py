@@ -11,22 +11,20 @@ from fakes import Bits, Case, Fake, stacked
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.users.volumes.initial_prompts import (
+    Answers,
     alternating_points_per_slice,
     box_3d,
     box_per_slice,
+    box_propagation,
     boxes_from_3d_box,
     centre_point_per_slice,
     centre_points_per_volume,
     centroid,
     interpolated_boxes,
     interpolated_points,
+    point_propagation,
     points_per_slice,
     points_per_volume,
-)
-from segmeter.users.volumes.intrabench_slice_prompters import (
-    Answers,
-    box_propagation,
-    point_propagation,
 )
 from segmeter.users.volumes.refinement_prompts import (
     Correction,

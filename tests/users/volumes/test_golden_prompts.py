@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from published_runs import STARTS, Asked, refined, whole
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
-from segmeter.users.volumes.intrabench_slice_prompters import box_propagation, stray_box
+from segmeter.users.volumes.initial_prompts import box_propagation
 from segmeter.users.volumes.refinement_prompts import contour_scribble
 from segmeter.users.volumes.slices import PublishedDraws
 from segmeter.users.volumes.volume_clicks import challenge_box, click_curve_area, middle_click
@@ -121,6 +122,25 @@ def test_published_draws_are_those_of_the_original_generator(volumes: Path) -> N
         for reach in (3, 5):
             draws = fresh()
             assert [draws.shifts(reach) for _ in range(3)] == wanted[f"box_noise{reach}"]
+
+
+def stray_box(box: Box, shape: Sequence[int], flipped: Sequence[bool]) -> Box:
+    """Position of the original's seed box in a file with flipped axes `(z, y, x)`.
+
+    It stays in the file's coordinates while all others are in canonical ones. It shows what a
+    published number of such a file rests on.
+
+    >>> stray_box(Box((4, 0, 31), (4, 10, 39)), (24, 48, 40), (False, True, True))
+    Box(low=(4, 36, -1), high=(4, 46, 7))
+    """
+    low, high = list(box.low), list(box.high)
+    for axis, turned in enumerate(flipped):
+        if turned:
+            # It turns the end, one past the last pixel, as if it were a pixel; a slice has none.
+            past = 0 if axis == 0 else 1
+            last = shape[axis] - 1 - past
+            low[axis], high[axis] = last - box.high[axis], last - box.low[axis]
+    return Box(tuple(low), tuple(high))
 
 
 def test_the_seed_box_of_a_turned_file_strays_as_in_the_original(volumes: Path) -> None:

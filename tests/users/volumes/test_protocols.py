@@ -14,12 +14,13 @@ from segmeter.core.prompts import Box, Prompt
 from segmeter.users.volumes.initial_prompts import (
     box_3d,
     box_per_slice,
+    box_propagation,
     centre_points_per_volume,
     interpolated_boxes,
     interpolated_points,
+    point_propagation,
     points_per_slice,
 )
-from segmeter.users.volumes.intrabench_slice_prompters import box_propagation, point_propagation
 from segmeter.users.volumes.refinement_prompts import (
     point_per_wrong_slice,
     point_per_wrong_volume,

@@ -18,7 +18,7 @@ from segmeter.benchmarks.by_group.target_groups import (
     known_of_groups,
     said_of_targets,
 )
-from segmeter.benchmarks.report_parts import P_VALUE
+from segmeter.benchmarks.report_parts import P_VALUE, titled
 from segmeter.core.benchmarks import Benchmark, Difference, Group, Results, StatisticCard
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
@@ -66,7 +66,8 @@ def breakdown(
 ) -> Section:
     """The section that a report adds for `--by`; hours and money are for so many objects."""
     found = splits(benchmark, run, by, groups)
-    led = [split for split in found if split.protocol == run.plan.leading_protocol]
+    both = {"published", "corrected"} <= set(run.plan.protocols)
+    led = [split for split in found if not both or split.protocol == "corrected"]
     costs = _costs(led, by, objects, rate)
     blocks: list[Block] = [_means(found, by), *([] if costs is None else [costs])]
     if any(split.differences for split in found):
@@ -117,7 +118,7 @@ def _means(found: Sequence[Split], by: str) -> Table:
     rows: list[list[Cell]] = [
         [
             Label(split.model, protocol=split.protocol), split.dataset, split.user,
-            _titled(split.statistic), mean.group,
+            titled(split.statistic), mean.group,
             Value(mean.interval.value, *_limits(mean)), mean.targets, mean.images,
         ]
         for split in found
@@ -129,10 +130,6 @@ def _means(found: Sequence[Split], by: str) -> Table:
         Column("images", digits=0),
     ]  # fmt: skip
     return Table(f"by-{by}", columns, rows, f"Statistics by {by}")
-
-
-def _titled(card: StatisticCard) -> str:
-    return f"{card.title}, {card.unit}" if card.unit else card.title
 
 
 def _limits(mean: GroupMean) -> tuple[float | None, float | None]:
@@ -169,7 +166,7 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
         Column("objects", "measured", 0),
     ]  # fmt: skip
     title = f"Costs by {by}: {objects} objects, if all were of that group"
-    note = " and ".join(dict.fromkeys(_titled(s.statistic) for s in priced))
+    note = " and ".join(dict.fromkeys(titled(s.statistic) for s in priced))
     return Table(f"by-{by}-costs", columns, rows, title, f"Hours are of: {note}.") if rows else None
 
 
@@ -187,7 +184,7 @@ def _scaled(mean: GroupMean | None, factor: float) -> Value:
 def _differences(found: Sequence[Split], by: str) -> Table:
     rows: list[list[Cell]] = [
         [
-            split.model, split.dataset, split.user, _titled(split.statistic), d.first, d.second,
+            split.model, split.dataset, split.user, titled(split.statistic), d.first, d.second,
             Value(d.interval.value, d.interval.low, d.interval.high), d.p_holm,
             "yes" if d.significant else "no",
         ]

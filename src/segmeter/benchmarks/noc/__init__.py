@@ -37,7 +37,7 @@ class Noc(Declared):
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
-    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
+    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "obeyed", "score-error")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
         RunOption("consistency", bool, None, "Also give each session's clicks in other orders, and "

@@ -165,12 +165,8 @@ def _caption(comparison: Comparison, case: Case) -> str:
     told = []
     for group in comparison.groups:
         if case.key in group.keys:
-            curve = _curve(group, case.key)
+            curve = group.iou[group.keys.index(case.key)]
             reached = _reached(group, case.key, comparison.goals.lead)
             never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
             told.append(f"{group.model}: {reached or never}")
     return "\n".join([f"**{case.title}**", *told])
-
-
-def _curve(group: ClickSessions, key: Key) -> Any:
-    return group.iou[group.keys.index(key)]

@@ -16,13 +16,12 @@ from segmeter.benchmarks.noc.statistics import (
     seconds_until,
     waiting_until,
 )
-from segmeter.benchmarks.report_parts import P_VALUE, cost_of
+from segmeter.benchmarks.report_parts import P_VALUE, Way, at_odds, cost_of, cost_section
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.errors import BadInput
 from segmeter.core.plans import display_names
-from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
+from segmeter.core.sections import Cell, Column, Section, Table, Value
 from segmeter.core.wording import counted
-from segmeter.stats.comparisons import difference, first_shares
+from segmeter.stats.comparisons import first_shares
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
@@ -197,7 +196,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
-        note="95 % intervals from resampling images. Strong: better than every other model, "
+        note="95 % intervals from resampling images. Bold: better than every other model, "
         "and that is significant. An object that never reaches the goal costs its rounds and "
         f"{drawn_by_hand(comparison.cost)} by hand.",
     )
@@ -268,98 +267,29 @@ def _named(measure: str, comparison: Comparison) -> str:
 
 def _conclusion(d: Difference, pairs: int, direction: str) -> str:
     if not d.significant:
-        return f"not significant{_at_odds(d, pairs)}"
+        return f"not significant{at_odds(d, pairs)}"
     if not direction:
-        return f"significant: they differ{_at_odds(d, pairs)}"
+        return f"significant: they differ{at_odds(d, pairs)}"
     lower = d.first if d.value < 0 else d.second
     higher = d.second if lower == d.first else d.first
     better = lower if direction == "lower" else higher
-    return f"significant: {better} is better{_at_odds(d, pairs)}"
-
-
-def _at_odds(d: Difference, pairs: int) -> str:
-    """Why interval and p value seem to disagree, where they do."""
-    apart = d.low > 0 or d.high < 0
-    if apart and not d.significant:
-        if d.p < 0.05:
-            return (
-                f" (the interval leaves out 0 but is for this pair alone; p is for {pairs} pairs)"
-            )
-        return (
-            " (the interval leaves out 0; the exchange test, exact for few images, does not"
-            " reach 5 %)"
-        )
-    if d.significant and not apart and np.isfinite(d.low):
-        return (
-            " (the interval touches 0: it is wider than the exchange test where values are skewed)"
-        )
-    return ""
-
-
-_HOUR = 3600.0
+    return f"significant: {better} is better{at_odds(d, pairs)}"
 
 
 def project_section(run: Results, objects: int, rate: float | None = None) -> Section:
     """Hours, and money at a rate per hour, for so many objects like those of the run."""
-    if objects < 1:
-        raise BadInput(f"--objects is a number of objects, not {objects}")
-    if rate is not None and not 0 <= rate < float("inf"):
-        raise BadInput(f"--rate is money per hour, not {rate:g}")
     found = comparisons(run)
-    blocks: list[Block] = [_table(c, objects, rate, len(found) > 1) for c in found]
-    text = (
-        "Time of a person, if all objects are like those measured; objects that fail are drawn by "
-        "hand. Waiting is for the machine that ran this benchmark, and is not paid here. 95 % "
-        "intervals are of the mean over images: other kinds of objects cost something else."
-    )
-    return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
+    tables = {c.title: [_way(c, group) for group in c.groups] for c in found}
+    return cost_section(tables, objects, rate, "images")
 
 
-def _table(comparison: Comparison, objects: int, rate: float | None, many: bool) -> Table:
-    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1)]
-    if rate is not None:
-        columns.append(Column("money", f"at {rate:g} per hour", 0))
-    columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
-    rows = [_row(comparison, k, objects, rate) for k in range(len(comparison.groups))]
-    hand = _by_hand(comparison) * objects / _HOUR
-    money: list[Cell] = [] if rate is None else [Value(hand * rate)]
-    rows.append(["all by hand", Value(hand), Value(0.0), *money, None, "the alternative"])
-    where = f" like those of {comparison.title}" if many else ""
-    return Table(f"project-{comparison.title}", columns, rows, f"{objects} objects{where}")
-
-
-def _by_hand(comparison: Comparison) -> float:
-    """Mean seconds to find, draw and review an object."""
-    group = comparison.groups[0]
-    return float(comparison.cost.per_object + comparison.cost.drawing(group.outline_px).mean())
-
-
-def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> list[Cell]:
-    group = comparison.groups[k]
-    mean = comparison.value(group.model, comparison.seconds)
-    hours = _scaled(mean, objects / _HOUR)
+def _way(comparison: Comparison, group: ClickSessions) -> Way:
     seconds = comparison.per_object(group, comparison.seconds)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.outline_px) + 0 * seconds
-    paired = difference(seconds, hand, group.clusters, seed=group.dataset)
-    saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
-                    100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
-    money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]
-    waiting = _scaled(comparison.value(group.model, comparison.waiting), objects / _HOUR)
-    conclusion = _pays(paired.interval.value, paired.p)
-    return [group.model, hours, waiting, *money, saved, conclusion]
-
-
-def _pays(gap: float, p: float) -> str:
-    if p >= 0.05:
-        return "no significant difference from drawing by hand"
-    return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
-
-
-def _scaled(value: Value, factor: float) -> Value:
-    def times(part: float | None) -> float | None:
-        return None if part is None else part * factor
-
-    return Value(times(value.value), times(value.low), times(value.high))
+    mean, waiting = (
+        comparison.value(group.model, name) for name in (comparison.seconds, comparison.waiting)
+    )
+    return Way(group.model, mean, waiting, seconds, hand, group.clusters, group.dataset)
 
 
 def drawn_by_hand(cost: CostModel) -> str:

@@ -174,7 +174,7 @@ def _numbers(run: Results, comparisons: Sequence[Comparison]) -> Section:
         "last round one, **corrected** only what never gets there. AuC is the area under IoU over "
         "the rounds. The two protocols also differ in the clicks themselves: **published** "
         "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
-        "the second click is negative; **corrected** does neither. Strong: better than every other "
+        "the second click is negative; **corrected** does neither. Bold: better than every other "
         "model, and significantly so."
     )
     return Section("Results in each protocol", text, blocks)

@@ -89,7 +89,7 @@ def groups(run: Results) -> list[ClickSessions]:
     names = {name: name.replace("-", "_") for name in measures}
     timed = ("seconds_encode", "seconds_predict", "seconds_user")
     cost, typical = cost_of(run), _typical_looks(run)
-    started = [name for name in ("start_iou",) if name in columns_in(run)]
+    started = [name for name in ("start_mask_iou",) if name in columns_in(run)]
     found = load_tables(run, [*names.values(), "kinds_", *timed, *started], facts=["outline_px"])
     return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
 
@@ -103,8 +103,8 @@ def _group(
     kinds, spent = _spent(tables.lists("kinds_"), rounds, cost)
     sharing = Counter(tables.scenes)
     outlines = tables.numbers("outline_px")
-    held = "start_iou" in tables.lines.column_names
-    start = tables.table("start_iou")[:, 0] if held else np.array([np.nan])
+    held = "start_mask_iou" in tables.lines.column_names
+    start = tables.table("start_mask_iou")[:, 0] if held else np.array([np.nan])
     return ClickSessions(
         *tables.key,
         tables.keys,

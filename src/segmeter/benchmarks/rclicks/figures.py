@@ -248,7 +248,9 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
     blocks: list[Block] = []
     for case, _ in chosen:
         dots = _first_points(run, case)
-        images = [_clicked(case, f"**{case.title}** and {len(dots)} first clicks", dots)]
+        images = [
+            _over(case, case.scene.pixels, f"**{case.title}** and {len(dots)} first clicks", dots)
+        ]
         for name, words in _map_names(user).items():
             map = _map(name, user, case)
             images.append(_over(case, _heated(case.scene.pixels, map), words))
@@ -269,7 +271,7 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
     blocks: list[Block] = []
     for case, noise in chosen:
         caption = f"**{case.title}** · NSR {100 * noise:.1f} %"
-        images = [_clicked(case, caption, _first_points(run, case))]
+        images = [_over(case, case.scene.pixels, caption, _first_points(run, case))]
         for model in models:
             mean = _mean_mask(run, model, case, protocol)
             if mean is None:
@@ -318,19 +320,10 @@ def _map(name: str, user: ClickingGroup, case: Case) -> ClickMap:
     return maps.map(case.scene, case.target, case.target.mask, True, "corrected")
 
 
-def _clicked(case: Case, caption: str, dots: Sequence[Click]) -> Illustration:
-    pixels, ground_truth = (
-        case.scene.pixels,
-        Outline(case.target.mask, "ground_truth", "the object"),
-    )
-    return Illustration(pixels, caption, outlines=(ground_truth,), prompts=dots, close=True)
-
-
-def _over(case: Case, pixels: Pixels, caption: str) -> Illustration:
-    ground_truth = Outline(case.target.mask, "ground_truth", "the object")
-    return Illustration(
-        pixels, caption, f"{caption} of {case.title}", outlines=(ground_truth,), close=True
-    )
+def _over(case: Case, pixels: Pixels, caption: str, dots: Sequence[Click] = ()) -> Illustration:
+    outline = Outline(case.target.mask, "ground_truth", "the object")
+    alt = "" if dots else f"{caption} of {case.title}"
+    return Illustration(pixels, caption, alt, outlines=(outline,), prompts=dots, close=True)
 
 
 def _heated(pixels: Pixels, map: ClickMap) -> Pixels:

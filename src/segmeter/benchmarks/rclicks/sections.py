@@ -63,30 +63,25 @@ def _first(who: str, name: str) -> tuple[Got, Got]:
     return got, got
 
 
-_NOC = [
-    _Head("Base", *_named("base-noc"), "clicks"),
-    _Head("Sample", *_named("sample-noc"), "clicks"),
-    _Head("± std", *_named("std-noc", "std-noc-unbiased"), "clicks"),
-    _Head("ΔSB", *_named("dsb-noc", "dsb-noc-ratio"), "%", 1),
-    _Head("ΔGR", *_named("dgr-noc", "dgr-noc-ratio"), "%", 1),
-    _Head("ΔHH", *_named("dhh-noc", "dhh-noc-ratio"), "%", 1),
-]
-_NOF = [
-    _Head("Base", *_named("base-nof"), "objects", 1),
-    _Head("Sample", *_named("sample-nof"), "objects", 1),
-    _Head("± std", *_named("std-nof"), "objects", 2),
-    _Head("ΔSB", *_named("dsb-nof", "dsb-nof-all"), "objects", 2),
-    _Head("ΔGR", *_named("dgr-nof", "dgr-nof-all"), "objects", 2),
-    _Head("ΔHH", *_named("dhh-nof", "dhh-nof-all"), "objects", 2),
-]
-_AUC = [
-    _Head("Base", *_named("base-auc"), "%"),
-    _Head("Sample", *_named("sample-auc"), "%"),
-    _Head("± std", *_named("std-auc", "std-auc-unbiased"), "%"),
-    _Head("ΔSB", *_named("dsb-auc", "dsb-auc-all"), "points"),
-    _Head("ΔGR", *_named("dgr-auc", "dgr-auc-all"), "points"),
-    _Head("ΔHH", *_named("dhh-auc", "dhh-auc-all"), "points"),
-]
+def _heads(
+    measure: str, unit: str, digits: int, form: str, gap: str, gap_digits: int
+) -> list[_Head]:
+    """The columns of one measure; `form` is what `corrected` computes differences by."""
+    std = f"std-{measure}" + ("" if measure == "nof" else "-unbiased")
+    return [
+        _Head("Base", *_named(f"base-{measure}"), unit, digits),
+        _Head("Sample", *_named(f"sample-{measure}"), unit, digits),
+        _Head("± std", *_named(f"std-{measure}", std), unit),
+        *(
+            _Head(title, *_named(f"{role}-{measure}", f"{role}-{measure}-{form}"), gap, gap_digits)
+            for role, title in (("dsb", "ΔSB"), ("dgr", "ΔGR"), ("dhh", "ΔHH"))
+        ),
+    ]
+
+
+_NOC = _heads("noc", "clicks", 2, "ratio", "%", 1)
+_NOF = _heads("nof", "objects", 1, "all", "objects", 2)
+_AUC = _heads("auc", "%", 2, "all", "points", 2)
 _FIRST = [
     _Head("User@1", *_first("people", "iou@1"), "IoU, %"),
     _Head("± std", *_first("people", "std@1"), "IoU, %"),
@@ -97,7 +92,7 @@ _FIRST = [
     _Head("Sample NSR@1", *_first("samples", "nsr@1"), "%"),
     _Head("NSR@20", *_named("nsr", "nsr-unbiased"), "%"),
 ]
-_SHORT = [_NOC[1], _NOC[2], _NOC[3], _NOC[4]]
+_SHORT = _NOC[1:5]
 _TABLES = (
     ("noc", "clicks to 90 % IoU (as Table 9)", _NOC),
     ("nof", "objects that fail to reach 90 % (as Table 10)", _NOF),
@@ -112,14 +107,7 @@ def paper_tables(found: Sequence[Findings]) -> list[Table]:
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
         members = [f for f in found if f.trial.dataset == dataset]
         for name, caption, heads in _TABLES:
-            made.append(
-                _side_by_side(
-                    members,
-                    heads,
-                    f"{name}-{dataset}",
-                    f"{dataset}: {caption}",
-                )
-            )
+            made.append(_side_by_side(members, heads, f"{name}-{dataset}", f"{dataset}: {caption}"))
     return made
 
 
@@ -160,8 +148,7 @@ def _side_by_side(
 
 
 def _cell(f: Findings | None, head: _Head) -> Value:
-    found = None if f is None else head.of(f)
-    return Value.of(found)
+    return Value.of(None if f is None else head.of(f))
 
 
 _VERDICTS = {True: "differs from the null", False: "not shown to differ from the null"}
@@ -326,16 +313,9 @@ def _worth(lead: Sequence[Findings]) -> Section:
 
 def _spread(lead: Sequence[Findings]) -> Section:
     """Mean against spread, and where the spread comes from."""
-    blocks: list[Block] = []
-    parts = components_table(lead)
-    blocks.append(
-        parts
-        if parts is not None
-        else Note("Each group ran once: chance and groups cannot be separated.", "warning")
-    )
-    chart = scatter(lead)
-    if chart is not None:
-        blocks.append(chart)
+    parts, chart = components_table(lead), scatter(lead)
+    unknown = Note("Each group ran once: chance and groups cannot be separated.", "warning")
+    blocks: list[Block] = [unknown if parts is None else parts, *([chart] if chart else [])]
     text = "How far results lie apart on the same object, by the kind of click and by chance."
     return Section("Sensitivity to click position", text, blocks)
 

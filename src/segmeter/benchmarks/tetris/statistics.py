@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -233,31 +233,16 @@ _TESTED = ("iou-d", "iou-min", "iou-max", "iou-base")
 
 
 def _mean(name: str, title: str, unit: str, digits: int = 1, better: Better = "") -> Statistic:
+    tested: Literal["yes", "on request"] = "yes" if name in _TESTED else "on request"
     return Statistic(
-        name,
-        title,
-        unit,
-        digits,
-        better,
-        values=lambda g: g.each(name),
-        interval=mean_of_known,
-        of=AttackedSessions,
-        tested="yes" if name in _TESTED else "on request",
-    )
+        name, title, unit, digits, better, values=lambda g: g.each(name), interval=mean_of_known,
+        of=AttackedSessions, tested=tested,
+    )  # fmt: skip
 
 
 def _share(name: str, title: str) -> Statistic:
-    return Statistic(
-        name,
-        title,
-        "% of objects",
-        0,
-        "higher",
-        percent=True,
-        values=lambda g: g.each(name),
-        interval=share_of_known,
-        of=AttackedSessions,
-    )
+    made = _mean(name, title, "% of objects", 0, "higher")
+    return replace(made, percent=True, interval=share_of_known)
 
 
 STATISTICS = [

@@ -12,16 +12,18 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
+    ShowsSessions,
     capable,
     prompts_given_by,
 )
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
+from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
@@ -68,7 +70,7 @@ _COUNTS = {
 
 @catalogue.benchmarks.add("video", summary="videos: J&F against prompted frames (SAM 2, DAVIS)")
 @dataclass(frozen=True, slots=True)
-@capable(ChoosesUsers, RunsUsersIndependently)
+@capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions)
 class VideoBenchmark(Declared):
     """Four modes: semi-supervised, offline and online (SAM 2), and scribbles (DAVIS)."""
 
@@ -91,7 +93,6 @@ class VideoBenchmark(Declared):
             Column("frames_known", "integers", "annotated frames"),
             Column("frame_j", "text", "J of each annotated frame"),
             Column("frame_f", "text", "F of each annotated frame"),
-            Column("frame_masks", "text", "run lengths of the mask of each frame"),
         ]
     )
 
@@ -142,6 +143,12 @@ class VideoBenchmark(Declared):
             "J&F after the last round, J, F, and the mean J&F over rounds (%)",
         )
 
+    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+        """One session as a video to play."""
+        from segmeter.benchmarks.video.sections import session_viewer
+
+        return session_viewer(scene, ground_truth, rows)
+
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.video.sections import sections
 
@@ -149,9 +156,8 @@ class VideoBenchmark(Declared):
 
 
 def _modes(options: Mapping[str, Any]) -> list[str]:
-    other = [name for name in options if name != "modes"]
-    if other:
-        raise BadInput(f"benchmark 'video' has no setting '{other[0]}'; it has modes")
+    for name in options:
+        check_choice("setting", name, ["modes"])
     asked = str(options.get("modes", ",".join(MODES)))
     modes = [mode.strip() for mode in asked.split(",") if mode.strip()]
     for mode in modes:

@@ -33,10 +33,7 @@ class FrameScores:
         return FrameScores(tuple(np.array(self.frames)[keep].tolist()), self.j[keep], self.f[keep])
 
     def summary(self) -> dict[str, float]:
-        """Mean, recall above 0.5 and decay of J and F, their mean, and the flicker of J.
-
-        Flicker is the mean change of J from one judged frame to the next.
-        """
+        """Mean, recall above 0.5 and decay of J and F, their mean, and the flicker of J."""
         found = {"jf": float(self.jf.mean())}
         for name, values in (("j", self.j), ("f", self.f)):
             found[name] = float(values.mean())
@@ -63,30 +60,26 @@ def judged_frames(target: FrameMasks, protocol: ProtocolName, given: int | None)
     leaves out only the frame `given` in which a semi-supervised user prompted, and earlier ones.
     """
     frames = list(target.known)
-    if protocol == "published":
-        return frames[1:-1] or frames
     kept = [t for t in frames if given is None or t > given]
-    return kept or frames
+    return (frames[1:-1] if protocol == "published" else kept) or frames
 
 
 @dataclass(slots=True)
 class FrameJudge:
     """Scores the frames of one object; a mask that was scored before is not scored again."""
 
-    target: FrameMasks
+    truth: FrameMasks
     _known: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
 
     def scores(self, prediction: FrameMasks) -> FrameScores:
         """J and F of every annotated frame."""
-        pairs = [self._pair(t, prediction.counts.get(t, "")) for t in self.target.known]
+        pairs = [self._pair(t, prediction.counts.get(t, "")) for t in self.truth.known]
         table = np.array(pairs, dtype=float).reshape(-1, 2)
-        return FrameScores(self.target.known, table[:, 0], table[:, 1])
+        return FrameScores(self.truth.known, table[:, 0], table[:, 1])
 
     def _pair(self, t: int, counts: str) -> tuple[float, float]:
-        key = (t, counts)
-        if key not in self._known:
-            size = self.target.shape[1:]
+        if (t, counts) not in self._known:
+            size, own = self.truth.shape[1:], self.truth.slice(t)
             mask = Mask.decoded(counts, size) if counts else Mask.empty(size)
-            truth = self.target.slice(t)
-            self._known[key] = (iou(truth, mask), morphological_f(truth, mask))
-        return self._known[key]
+            self._known[t, counts] = (iou(own, mask), morphological_f(own, mask))
+        return self._known[t, counts]

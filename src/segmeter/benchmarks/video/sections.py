@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.report_parts import (
+    DATA,
+    By,
     Key,
+    column_of,
     cost_of,
+    curve_with_band,
     difference_section,
     session_rows,
     summary_table,
@@ -20,9 +25,10 @@ from segmeter.benchmarks.report_parts import (
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
 from segmeter.core.benchmarks import Difference, Results, Row
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, round_from_json
+from segmeter.core.scenes import Scene
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -76,18 +82,15 @@ def _results(run: Results) -> Section:
     rows = sorted(  # trackers of one mode next to each other
         benchmark.summary(run), key=lambda r: users.index(r.user) if r.user in users else 0
     )
+    by: By = {Column("user"): attrgetter("user")}
+    by = {**DATA, **by} if len(run.plan.datasets) > 1 else by
+    note = "95 % intervals from resampling videos."
     blocks: list[Block] = [a for a in [_answer(run)] if a is not None]
     for names, stem, caption in (
         (_SHOWN, "video", "J&F after the last round, and what it cost"),
         (_FRAME, "video-frames", "Frame by frame: recall, decay, flicker, clicks obeyed, time"),
     ):
-        columns = {
-            n: Column(cards[n].title, cards[n].unit, cards[n].digits, better=cards[n].better)
-            for n in names
-        }
-        by = {Column("data"): _dataset} if len(run.plan.datasets) > 1 else {}
-        by[Column("user")] = _user
-        note = "95 % intervals from resampling videos."
+        columns = {n: column_of(cards[n]) for n in names}
         blocks.append(
             summary_table(stem, rows, columns, by=by, who="tracker", caption=caption, note=note)
         )
@@ -101,14 +104,6 @@ def _results(run: Results) -> Section:
         "but the one a semi-supervised user prompts, and counts a person's seconds."
     )
     return Section("Results", text, blocks)
-
-
-def _dataset(row: object) -> str:
-    return str(getattr(row, "dataset", ""))
-
-
-def _user(row: object) -> str:
-    return str(getattr(row, "user", ""))
 
 
 def _answer(run: Results) -> Answer | None:
@@ -136,35 +131,27 @@ def _answer(run: Results) -> Answer | None:
 def _lead(best: str, pairs: Sequence[Difference]) -> str:
     """Of which other trackers the best one is significantly ahead."""
     others = {d.second if d.first == best else d.first: d.significant for d in pairs}
-    if not others:
-        return ""
     sure = [name for name, significant in others.items() if significant]
-    if len(sure) == len(others):
-        return ", significantly ahead of every other"
     if not sure:
-        return ", but its lead is not significant"
-    return f", significantly ahead of {' and '.join(sure)} only"
+        return ", but its lead is not significant" if others else ""
+    all_of_them = len(sure) == len(others)
+    return ", significantly ahead of " + (
+        "every other" if all_of_them else f"{' and '.join(sure)} only"
+    )
 
 
 def _curves(run: Results, leading: Sequence[Tables]) -> Section:
-    several = [g for g in leading if g.table("jf").shape[1] > 1 and _stepped(g)]
-    cost, charts = cost_of(run), []
+    several, cost = [g for g in leading if _stepped(g)], cost_of(run)
+    y, charts = Axis("J&F, %", low=0.0, high=1.0, percent=True), []
     for dataset, user in dict.fromkeys((g.dataset, g.user) for g in several):
         members = [g for g in several if (g.dataset, g.user) == (dataset, user)]
-        where = f"{dataset}, {user}"
-        y = Axis("J&F, %", low=0.0, high=1.0, percent=True)
-        by_round = []
-        for g in members:
-            values = g.table("jf")
-            low, high = resampling(g).limits(values) if len(set(g.clusters)) > 1 else (None, None)
-            x = np.arange(1, values.shape[1] + 1)
-            by_round.append(Line(g.model, x, values.mean(0), low, high))
-        charts.append(Chart(where, Axis("prompted frames", low=1), y, by_round))
+        rounds = [curve_with_band(g.model, g.table("jf"), resampling(g)) for g in members]
+        charts.append(Chart(f"{dataset}, {user}", Axis("prompted frames", low=1), y, rounds))
         timed = [
             Line(g.model, seconds_of(g, cost).mean(0), g.table("jf").mean(0), role="step")
             for g in members
         ]
-        charts.append(Chart(where, Axis("seconds per object", low=0), y, timed))
+        charts.append(Chart(f"{dataset}, {user}", Axis("seconds per object", low=0), y, timed))
     text = "J&F against prompted frames, with 95 % intervals, and against seconds."
     return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
 
@@ -175,40 +162,45 @@ def _stepped(group: Tables) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """A session with its video, rounds and masks."""
+class _Case:
+    """A session with its video and the rounds in which a frame was prompted."""
 
-    group: Tables
-    key: Key
+    name: str
     scene: Video
     truth: FrameMasks
-    rows: list[Row]
+    rows: Sequence[Row]
 
     def masks(self, row: Row) -> FrameMasks:
-        return FrameMasks.decoded(row["frame_masks"], self.scene.shape)
+        return FrameMasks.decoded(row["mask"], self.scene.shape)
 
-    @property
-    def name(self) -> str:
-        return f"{title(*self.key)}: {self.group.model}, {self.group.user}"
+    def quality(self, row: Row) -> npt.NDArray[np.float64]:
+        """J&F of each annotated frame."""
+        j, f = (np.array(row[name].split(), float) for name in ("frame_j", "frame_f"))
+        return np.asarray((j + f) / 2)
 
 
-def _shown(run: Results, group: Tables, key: Key) -> _Shown | str:
+def _case(run: Results, group: Tables, key: Key) -> _Case | str:
     """A session to show, or the reason why it cannot be shown."""
     try:
         scene = run.scene(group.dataset, key[0])
-        target = next((t for t in scene.targets if t.id == key[1]), None)
-        rows = [r for r in session_rows(run, group, key, (group.user,)) if not r["stopped"]]
-        if not isinstance(scene, Video) or target is None or not rows:
-            return f"{key[0]}: its video or object is gone"
-        if any(row["frame_masks"] is None for row in rows):
-            return f"{key[0]}: its masks were not kept"
-        assert isinstance(target.mask, FrameMasks)
-        shown = _Shown(group, key, scene, target.mask, rows)
-        for row in rows:
-            shown.masks(row)
-        return shown
+        truth = next((t.mask for t in scene.targets if t.id == key[1]), None)
+        rows = session_rows(run, group, key, (group.user,))
+        name = f"{title(*key)}: {group.model}, {group.user}"
+        return _checked(name, scene, truth, rows)
     except (SegmeterError, ValueError) as error:
         return f"{key[0]}: {error}"
+
+
+def _checked(name: str, scene: Scene, truth: Mask | None, rows: Sequence[Row]) -> _Case:
+    given = [row for row in rows if not row["stopped"]]
+    if not isinstance(scene, Video) or not isinstance(truth, FrameMasks) or not given:
+        raise NotFound("its video or object is gone")
+    if any(row["mask"] is None for row in given):
+        raise NotFound("its masks were not kept")
+    case = _Case(name, scene, truth, given)
+    for row in given:
+        case.masks(row)
+    return case
 
 
 def _moments(run: Results, leading: Sequence[Tables]) -> Section:
@@ -221,19 +213,17 @@ def _moments(run: Results, leading: Sequence[Tables]) -> Section:
                     worst[key] = (float(value), group)
     images = []
     for key, (_, group) in sorted(worst.items(), key=lambda item: item[1][0])[:6]:
-        case = _shown(run, group, key)
+        case = _case(run, group, key)
         if isinstance(case, str):
             continue
-        row = case.rows[-1]
-        values = (_numbers(row["frame_j"]) + _numbers(row["frame_f"])) / 2
+        values = case.quality(row := case.rows[-1])
         t = int(row["frames_known"][int(values.argmin())])
         outlines = [
             Outline(case.masks(row).slice(t), "prediction"),
             Outline(case.truth.slice(t), "ground_truth"),
         ]
         caption = f"**{case.name}**, frame {t}: J&F {100 * float(values.min()):.1f} %"
-        shown = Illustration(case.scene.frame(t), caption, caption, outlines=outlines)
-        images.append(shown)
+        images.append(Illustration(case.scene.frame(t), caption, caption, outlines=outlines))
     text = "The worst frame of each video after the last round; ground truth dashed."
     return Section("Hardest moments", text, [Gallery(images)] if images else [])
 
@@ -242,20 +232,16 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
     """The worst and the best video of each data set, with the users who correct."""
     blocks: list[Block] = []
     for dataset in dict.fromkeys(g.dataset for g in leading):
-        members = [g for g in leading if g.dataset == dataset and _stepped(g)]
-        members = members or [g for g in leading if g.dataset == dataset]
-        pairs = [
-            (float(v), g, k)
-            for g in members
-            for k, v in zip(g.keys, g.table("jf")[:, -1], strict=True)
-        ]
+        members = [g for g in leading if g.dataset == dataset]
+        members = [g for g in members if _stepped(g)] or members
+        pairs = [(v, g, k) for g in members for k, v in zip(g.keys, g.table("jf")[:, -1])]  # noqa: B905
         pairs.sort(key=lambda p: (p[0], p[1].key, p[2]))
         for _, group, key in [pairs[0], pairs[-1]] if len(pairs) > 1 else pairs:
-            case = _shown(run, group, key)
+            case = _case(run, group, key)
             if isinstance(case, str):
                 blocks.append(Note(f"{case}.", "warning"))
             else:
-                blocks += [_strip(case), _playback(case)]
+                blocks += [_strip(case), _viewer(case, f"Protocol {group.protocol}.")]
     text = (
         "J&F of each frame after each prompted frame; dots are prompted frames. Below, the video: "
         "wheel, arrow keys or a finger go through frames, left and right through rounds."
@@ -263,13 +249,12 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
     return Section("Sessions", text, blocks)
 
 
-def _strip(case: _Shown) -> Chart:
+def _strip(case: _Case) -> Chart:
     """J&F per frame of the first and last round, with the prompted frames."""
-    marks: list[Line | Points] = []
-    for row in dict.fromkeys([0, len(case.rows) - 1]):
-        one = case.rows[row]
-        values = (_numbers(one["frame_j"]) + _numbers(one["frame_f"])) / 2
-        marks.append(Line(f"round {one['round']}", one["frames_known"], values))
+    marks: list[Line | Points] = [
+        Line(f"round {row['round']}", row["frames_known"], case.quality(row))
+        for row in {id(row): row for row in (case.rows[0], case.rows[-1])}.values()
+    ]
     frames = [int(row["frame"]) for row in case.rows]
     labels = [str(row["round"]) for row in case.rows]
     marks.append(Points("prompted", frames, [0.02] * len(frames), labels))
@@ -277,14 +262,18 @@ def _strip(case: _Shown) -> Chart:
     return Chart(case.name, Axis("frame", low=0, high=len(case.scene) - 1), y, marks)
 
 
-def _playback(case: _Shown) -> Slices:
+def session_viewer(scene: Scene, truth: Mask, rows: Sequence[Row]) -> Slices:
+    """One session to play; NotFound where its masks were not kept."""
+    return _viewer(_checked(scene.id, scene, truth, rows))
+
+
+def _viewer(case: _Case, caption: str = "") -> Slices:
     """The video, thinned until it is small enough for a page."""
     import cv2
 
     length, height, width = case.scene.shape
-    every = -(-length // _MOST_FRAMES)
+    every, step = -(-length // _MOST_FRAMES), 1
     frames = range(0, length, every)
-    step = 1
     while len(frames) * -(-height // step) * -(-width // step) > _MOST_PIXELS:
         step += 1
     grey = np.stack(
@@ -295,30 +284,27 @@ def _playback(case: _Shown) -> Slices:
         kept = {k: Mask.of(masks.slice(t).dense()[::step, ::step]) for k, t in enumerate(frames)}
         return Mask.stack(kept, len(frames))
 
-    def prompts(row: Row) -> list[Prompt]:
-        scale = (1 / every, 1 / step, 1 / step)
-        return [_scaled(p, scale) for p in round_from_json(row["prompt"])] if row["prompt"] else []
-
     shown = [
-        Frame(thinned(case.masks(row)), prompts(row), {"J&F": row["jf"]}, note=_note(row))
+        Frame(
+            thinned(case.masks(row)),
+            [_scaled(p, every, step) for p in round_from_json(row["prompt"])],
+            {"J&F": row["jf"]},
+            note=f"frame {row['frame']}",
+        )
         for row in case.rows
     ]
-    key = re.sub(r"\W+", "-", f"video-{case.group.dataset}-{case.name}")
-    caption = f"Protocol {case.group.protocol}."
-    voxels: npt.NDArray[np.uint8] = grey.astype(np.uint8)
+    key = re.sub(r"\W+", "-", f"video-{case.scene.dataset}-{case.name}")
+    truth = thinned(case.truth)
     return Slices(
-        key, case.name, voxels, shown, thinned(case.truth), caption=caption, every_frame=every
+        key, case.name, grey.astype(np.uint8), shown, truth, caption=caption, every_frame=every
     )
 
 
-def _note(row: Row) -> str:
-    return f"frame {row['frame']}"
+def _scaled(prompt: Prompt, every: int, step: int) -> Prompt:
+    """A prompt `(t, y, x)` on the kept frames and pixels."""
 
-
-def _scaled(prompt: Prompt, scale: tuple[float, ...]) -> Prompt:
     def there(point: Sequence[float]) -> tuple[float, ...]:
-        t, y, x = (c * s for c, s in zip(point, scale, strict=True))
-        return (float(int(t)), y, x)
+        return (float(point[0] // every), point[1] / step, point[2] / step)
 
     match prompt:
         case Click(point, positive):
@@ -328,7 +314,3 @@ def _scaled(prompt: Prompt, scale: tuple[float, ...]) -> Prompt:
         case Scribble(points, positive):
             return Scribble(tuple(there(p) for p in points[::10]), positive)
     return prompt
-
-
-def _numbers(text: str) -> npt.NDArray[np.float64]:
-    return np.array([float(v) for v in text.split()])

@@ -28,6 +28,7 @@ _COLUMNS = (
     *("objects", "frames", "seconds_predict", "seconds_encode"),
 )
 _ROUNDS_SHOWN = (1, 2, 4, 8)
+_LOWER, _TESTED = ("j-decay", "f-decay", "flicker"), ("jf", "jf-mean")
 _PUBLISHED = CostModel()
 
 
@@ -91,20 +92,25 @@ def statistics(run: Results) -> list[Statistic]:
             return davis_area(quality, seconds(group), timeout)
         return np.asarray(quality.mean(axis=1))
 
+    shares: dict[str, tuple[str, Callable[[Tables], Floats]]] = {
+        "jf": ("J&F", _last("jf")),
+        "j": ("J", _last("j")),
+        "f": ("F", _last("f")),
+        "j-recall": ("J recall", _last("j_recall")),
+        "j-decay": ("J decay", _last("j_decay")),
+        "f-recall": ("F recall", _last("f_recall")),
+        "f-decay": ("F decay", _last("f_decay")),
+        "jf-mean": ("mean J&F over prompted frames", lambda g: g.table("jf").mean(axis=1)),
+        "area": ("area", area),
+        "jf@60s": ("J&F at 60 s", lambda g: at_seconds(g.table("jf"), seconds(g))),
+        **{f"jf@{n}": (f"J&F, {n} prompted", _last("jf", n)) for n in _ROUNDS_SHOWN},
+        "flicker": ("flicker", _last("flicker")),
+    }
     quality = [
-        _share("jf", "J&F", _last("jf"), tested=True),
-        _share("j", "J", _last("j")),
-        _share("f", "F", _last("f")),
-        _share("j-recall", "J recall", _last("j_recall")),
-        _share("j-decay", "J decay", _last("j_decay"), better="lower"),
-        _share("f-recall", "F recall", _last("f_recall")),
-        _share("f-decay", "F decay", _last("f_decay"), better="lower"),
-        _share("jf-mean", "mean J&F over prompted frames", _mean, tested=True),
-        _share("area", "area", area),
-        _share("jf@60s", "J&F at 60 s", lambda g: at_seconds(g.table("jf"), seconds(g))),
-        *(_share(f"jf@{n}", f"J&F, {n} prompted", _at(n)) for n in _ROUNDS_SHOWN),
-        _share("flicker", "flicker", _last("flicker"), better="lower"),
-    ]
+        Statistic(name, title, "%", 1, "lower" if name in _LOWER else "higher", True,
+                  values=values, of=Tables, tested="yes" if name in _TESTED else "on request")
+        for name, (title, values) in shares.items()
+    ]  # fmt: skip
     rest = [
         Statistic("obeyed", "clicks obeyed", "%", 1, "higher", True, values=_last("obeyed"),
                   interval=mean_of_known, of=Tables),
@@ -121,31 +127,9 @@ def statistics(run: Results) -> list[Statistic]:
     return [*quality, *rest]
 
 
-def _share(
-    name: str, title: str, values: Callable[[Tables], Floats], *, better: str = "higher",
-    tested: bool = False,
-) -> Statistic:  # fmt: skip
-    return Statistic(
-        name, title, "%", 1, "lower" if better == "lower" else "higher", True, values=values,
-        of=Tables, tested="yes" if tested else "on request",
-    )  # fmt: skip
-
-
-def _last(column: str) -> Callable[[Tables], Floats]:
-    return lambda group: group.table(column)[:, -1]
-
-
-def _at(rounds: int) -> Callable[[Tables], Floats]:
-    def values(group: Tables) -> Floats:
-        table = group.table("jf")
-        return table[:, min(rounds, table.shape[1]) - 1]
-
-    return values
-
-
-def _mean(group: Tables) -> Floats:
-    """The mean over rounds; where a user stopped early the last value repeats."""
-    return np.asarray(group.table("jf").mean(axis=1))
+def _last(column: str, rounds: int = 1 << 30) -> Callable[[Tables], Floats]:
+    """The value after so many rounds, or after the last one."""
+    return lambda group: group.table(column)[:, :rounds][:, -1]
 
 
 def _per_frame(group: Tables) -> Floats:

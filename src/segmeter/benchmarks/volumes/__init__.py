@@ -15,17 +15,18 @@ from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Ro
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
-    ShowsVolumes,
+    ShowsSessions,
     WritesChallengeTable,
     capable,
 )
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
-from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Section
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
@@ -89,7 +90,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-@capable(ChoosesUsers, RunsUsersIndependently, ShowsVolumes, WritesChallengeTable)
+@capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions, WritesChallengeTable)
 class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
@@ -122,7 +123,7 @@ class Volumes(Declared):
             if name not in MEASURES:
                 catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion
                 raise BadInput(f"measure '{name}' does not score volumes; {', '.join(MEASURES)} do")
-        filled = self.filled(replace(plan, measures=plan.measures or ("nsd",)))
+        filled = self.filled(replace(plan, measures=plan.measures or ("nsd", "hd95")))
         Surfaces.of(filled.options)
         return replace(filled, options=with_start(filled.options))
 
@@ -136,21 +137,23 @@ class Volumes(Declared):
         return found
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
-        """As in every benchmark; no limits and no p value below six patients or scans."""
-        from segmeter.benchmarks.volumes.sections import without_limits
-        from segmeter.benchmarks.volumes.statistics import FEWEST_PAIRS
+        """Every pair of models; of one model alone, its best prompter against its others."""
+        from segmeter.benchmarks.volumes.sections import against_best
 
-        many: dict[str, set[str]] = {}
-        for group in self.groups(run):
-            many.setdefault(group.dataset, set()).update(group.clusters)
         found = Declared.differences(self, run, names)
-        return [without_limits(d) if len(many[d.dataset]) < FEWEST_PAIRS else d for d in found]
+        if found or len(run.plan.segmenters) > 1:
+            return found
+        cards = [s for s in self.statistics(run) if s.tested == "yes" or s.name in (names or ())]
+        sets: dict[tuple[str, str], list[Any]] = {}
+        for group in self.groups(run):
+            sets.setdefault((group.dataset, group.protocol), []).append(group)
+        return [d for groups in sets.values() for d in against_best(groups, cards)]
 
-    def shown(self, scene: Volume) -> tuple[Any, str]:
-        """A volume as its viewers show it, with its modality and window."""
-        from segmeter.benchmarks.volumes.cases import grey_values
+    def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
+        """One session in slices, in the window that models see."""
+        from segmeter.benchmarks.volumes.cases import session_slices
 
-        return grey_values(scene)
+        return session_slices(scene, ground_truth, rows)
 
     def left_out(self, run: Results) -> list[str]:
         """Users that were asked for and not run, one sentence per model."""
@@ -182,6 +185,11 @@ class Volumes(Declared):
             "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
             "interactions",
         )
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
+        from segmeter.benchmarks.volumes.sections import project_section
+
+        return project_section(run, objects, rate)
 
     def challenge_table(self, run: Results, model: str, protocol: str) -> str:
         from segmeter.benchmarks.volumes.cvpr25 import challenge_csv

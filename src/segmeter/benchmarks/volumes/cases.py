@@ -11,11 +11,25 @@ import numpy.typing as npt
 from segmeter.benchmarks.report_parts import Key, session_rows
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
+from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core.benchmarks import Results, Row
+from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import Block, Cell, Column, Frame, Note, Slices, Table
+from segmeter.core.sections import (
+    SCENE_NUMBERS,
+    Block,
+    Cell,
+    Column,
+    Frame,
+    Greys,
+    Note,
+    Slices,
+    Table,
+)
+from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.preparation import prepared
 
 _LISTED, _SHOWN = 15, 3
@@ -78,41 +92,37 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
     for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:
         group = max(groups, key=lambda g: (_last(g, key), g.rounds, g.key))
         try:
-            blocks.append(_slices(run, group, key))
+            scene = run.scene(group.dataset, key[0])
+            mask = next((t.mask for t in scene.targets if t.id == key[1]), None)
+            rows = session_rows(run, group, key, (group.user,))
+            blocks.append(session_slices(scene, mask, rows))
+        except BadInput as error:  # a run that was damaged or made up, or whose data changed
+            blocks.append(Note(str(error), "warning"))
         except SegmeterError as error:
             return [Note(f"Volumes are not at hand to be shown: {error}", "warning")]
     return blocks
 
 
-def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
-    model, dataset, _, protocol = group.key
-    scene = run.scene(dataset, key[0])
-    target = next((t for t in scene.targets if t.id == key[1]), None)
-    steps = _steps(run, group, key, scene)
-    if target is None or not steps or not isinstance(scene, Volume):
-        return Note(f"{key[0]}: its masks were not kept, or its target is gone.", "warning")
-    spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
-    grey, seen = grey_values(scene)
+def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row]) -> Slices:
+    """One session slice by slice, without the rounds after the user stopped."""
+    made = [row for row in rows if not row["stopped"] or row["round"] == 1]
+    if ground_truth is None or not made or not isinstance(scene, Volume):
+        raise BadInput(f"{scene.name}: its volume or target is not in the data any more")
+    if any(row["mask"] is None for row in made):
+        raise BadInput(f"{scene.name}: masks were not kept in this run")
+    row, steps = made[-1], [_step(row, scene) for row in made]
+    voxels, greys, seen = grey_values(scene)
     return Slices(
-        re.sub(r"\W+", "-", f"slices-{dataset}-{key[0]}-{key[1]}"),
-        f"{key[0]}, {target.label or key[1]}: {model}, {group.prompter_label}",
-        grey,
+        re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{row['target']}"),
+        f"{scene.id}, {row['label'] or row['target']}: {row['model']}, {typed(row['prompter'])}",
+        voxels,
         steps,
-        target.mask,
-        (spacing[0], spacing[1], spacing[2]),
-        f"Protocol {protocol}; Dice {100 * _last(group, key):.1f} % in the end. {seen}",
+        ground_truth,
+        f"Protocol {row['protocol']}; Dice {100 * row['dice']:.1f} % in the end. {seen}",
+        header=scene.header,
+        greys=greys,
+        numbers=scene.slice_numbers if isinstance(scene, KnowsItsScan) else SCENE_NUMBERS,
     )
-
-
-def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Frame]:
-    every = session_rows(run, group, key, (group.user,))
-    rows = [row for row in every if not row["stopped"] or row["round"] == 1]
-    if any(row["mask"] is None for row in rows):
-        return []
-    try:
-        return [_step(row, scene) for row in rows]
-    except BadInput:  # a run that was damaged or made up
-        return []
 
 
 def _step(row: Row, scene: Scene) -> Frame:
@@ -121,12 +131,16 @@ def _step(row: Row, scene: Scene) -> Frame:
     return Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
 
 
-def grey_values(scene: Volume) -> tuple[npt.NDArray[np.uint8], str]:
-    """Voxels as 0 to 255 in the window of their modality, and that window in a sentence."""
+def grey_values(scene: Volume) -> tuple[npt.NDArray[np.uint8], Greys, str]:
+    """Voxels as codes of a wide range, its values, and modality and window in a sentence."""
     shown = prepared(scene, "sam", "corrected")
     low, high = shown.range
-    grey = np.stack([shown.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
-    return grey, f"{shown.modality or 'Unknown modality'}, shown from {low:g} to {high:g}."
+    ct = shown.modality.startswith("CT")
+    ends = (min(low, float(scene.voxels.min())), max(high, float(scene.voxels.max())))
+    greys = Greys((ends[0], low, high, ends[1]), "HU" if ct else "", WINDOWS if ct else {})
+    codes = np.stack([greys.codes(plane) for plane in scene.voxels])
+    modality = shown.modality or "Unknown modality"
+    return codes, greys, f"{modality}, shown to networks from {low:g} to {high:g}."
 
 
 def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:

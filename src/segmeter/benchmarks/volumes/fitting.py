@@ -15,9 +15,8 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.models import Model, ProtocolName
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import Slicewise
-from segmeter.users.volumes.intrabench_prompters import Prompter
+from segmeter.users.volumes.intrabench_prompters import BoxInterpolation, Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
-from segmeter.users.volumes.intrabench_slice_prompters import BoxInterpolation
 
 
 def needs(user: User) -> frozenset[str]:

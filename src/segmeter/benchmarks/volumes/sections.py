@@ -10,7 +10,14 @@ import numpy as np
 
 from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
-from segmeter.benchmarks.report_parts import column_of, difference_section, difference_table
+from segmeter.benchmarks.report_parts import (
+    Way,
+    column_of,
+    cost_of,
+    cost_section,
+    difference_section,
+    difference_table,
+)
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.starts import start_sections
 from segmeter.benchmarks.volumes import Volumes
@@ -19,10 +26,10 @@ from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     FEWEST,
-    FEWEST_PAIRS,
     VolumeSessions,
     dice_within,
     goals_of,
+    limits_of,
     never,
     per_case,
     seconds_until,
@@ -54,7 +61,7 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
-from segmeter.stats.intervals import Resampling
+from segmeter.stats.effort import waiting_to
 from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
 
@@ -63,7 +70,8 @@ def sections(run: Results) -> list[Section]:
     benchmark, lead = Volumes(), run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
     numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
-    apart = [d for d in benchmark.differences(run) if d.protocol == lead]
+    several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
+    apart = [d for d in benchmark.differences(run) if several and d.protocol == lead]
     goals, shown = goals_of(run), Surfaces.of(run.plan.options)
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
@@ -152,51 +160,52 @@ def _percent(row: SummaryRow) -> Quantity:
 
 def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     text = (
-        "Each dot is a prompter that prompts once; a staircase is a refinement, which keeps its "
-        "Dice until the next prediction. Dots carry the paper's names; colours are models. Up and "
-        "to the left is better."
+        "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
+        "the best Dice of a model for so many interactions, rounds of refinements included. "
+        "Up and to the left is better."
     )
     charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
     return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
 
 
 def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
+    high = max(10.0, *(float(g.interactions[:, -1].mean()) for g in members))
     marks: list[Line | Points] = []
     for model in dict.fromkeys(g.model for g in members):
         mine = [g for g in members if g.model == model]
-        once = [g for g in mine if g.interactions[:, -1].mean() == g.interactions[:, 0].mean()]
-        if once:
-            marks.append(_dots(model, once))
-        marks += [mark for g in mine if g not in once for mark in _staircase(g)]
-    high = max(float(g.interactions[:, -1].mean()) for g in members)
-    x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
+        marks += [_frontier(model, mine, high), _dots(model, mine)]
+    x = Axis("interactions per object", low=1, high=high, scale="log")
     return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
-def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
-    values = [per_case(g, g.dice[:, -1]) for g in once]
+def _frontier(model: str, mine: Sequence[VolumeSessions], end: float) -> Line:
+    """The best Dice of a model for so many interactions."""
+    steps = sorted(
+        (max(1.0, float(spent.mean())), float(per_case(g, dice)[0].mean()))
+        for g in mine
+        for spent, dice in zip(g.interactions.T, g.dice.T, strict=True)
+    )
+    better = [
+        step for i, step in enumerate(steps) if step[1] > max((d for _, d in steps[:i]), default=-1)
+    ]
+    xs, ys = zip(*better, strict=True)
+    return Line(model, [*xs, end], [*ys, ys[-1]], role="step")
+
+
+def _dots(model: str, mine: Sequence[VolumeSessions]) -> Points:
+    values = [per_case(g, g.dice[:, -1]) for g in mine]
     known = all(len(set(cases)) >= FEWEST for _, cases in values)
     limits = [
-        Resampling(cases, seed=g.dataset).limits(v[:, None])
-        for (v, cases), g in zip(values, once, strict=True)
-        if known
+        limits_of(v, cases, g.dataset) for (v, cases), g in zip(values, mine, strict=True) if known
     ]
     return Points(
         model,
-        [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
+        [max(1.0, float(g.interactions[:, -1].mean())) for g in mine],
         [float(v.mean()) for v, _ in values],
-        [g.prompter_label for g in once],
-        [float(low[0]) for low, _ in limits] if known else None,
-        [float(high[0]) for _, high in limits] if known else None,
+        [typed(g.user) for g in mine],
+        [found.low for found in limits] if known else None,
+        [found.high for found in limits] if known else None,
     )
-
-
-def _staircase(group: VolumeSessions) -> tuple[Line, Points]:
-    """A refinement in its model's colour, its name at its end."""
-    spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
-    dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
-    line = Line(group.model, spent, dice, role="step")
-    return line, Points(group.model, spent[-1:], dice[-1:], [group.prompter_label])
 
 
 def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Statistic]) -> Section:
@@ -281,6 +290,32 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
     return Section("Hardest objects", text, blocks)
 
 
+def project_section(run: Results, objects: int, rate: float | None) -> Section:
+    """Costs of so many objects with each model and prompter, to the last goal."""
+    benchmark, goal, cost = Volumes(), goals_of(run)[-1], cost_of(run)
+    numbers, card = benchmark.numbers(run), seconds_until(goal)
+    lead = run.plan.leading_protocol
+    found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
+    tables: dict[str, list[Way]] = {}
+    for dataset, members in _sets([g for g in found if g.protocol == lead]):
+        for group in members:
+            seconds = card.compared(group)
+            assert seconds is not None  # all groups are of volumes
+            waited = waiting_to(group.dice, group.waited, np.zeros(group.size), goal / 100)
+            tables.setdefault(dataset, []).append(
+                Way(
+                    f"{group.model}, {typed(group.user)}",
+                    Value.of(numbers[group.key, card.name]),
+                    Value(float(waited.mean())),
+                    seconds,
+                    cost.per_object + group.by_hand,
+                    group.clusters,
+                    dataset,
+                )
+            )
+    return cost_section(tables, objects, rate, _units(found))
+
+
 def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:
     sets: dict[str, list[VolumeSessions]] = {}
     for group in found:
@@ -342,28 +377,17 @@ def against_best(
     """Each model's prompter with the highest Dice against its others, paired on objects."""
     found: list[Difference] = []
     for model in dict.fromkeys(group.model for group in groups):
-        mine = [group for group in groups if group.model == model]
+        mine = [g for g in groups if g.model == model and isinstance(g, VolumeSessions)]
         best = max(mine, key=lambda group: (float(group.dice[:, -1].mean()), group.user))
         swapped = [replace(group, model=group.user, user=model) for group in mine]
         pairs = differences_of(swapped, statistics)
         found += [_first(d, best.user) for d in pairs if best.user in (d.first, d.second)]
-    few = len({c for group in groups for c in group.clusters}) < FEWEST_PAIRS
-    return [without_limits(d) if few else d for d in corrected_together(found)]
+    return corrected_together(found)
 
 
 def _first(difference: Difference, user: str) -> Difference:
     """The difference with a user named first."""
-    if difference.first == user:
-        return difference
-    d = difference
-    names = d.second, d.first
-    return replace(d, first=names[0], second=names[1], value=-d.value, low=-d.high, high=-d.low)
-
-
-def without_limits(difference: Difference) -> Difference:
-    """A difference of too few patients: neither limits nor a p value."""
-    nan = float("nan")
-    return replace(difference, low=nan, high=nan, p=1.0, p_holm=1.0)
+    return difference if difference.first == user else difference.turned
 
 
 def seen_as(run: Results) -> str:

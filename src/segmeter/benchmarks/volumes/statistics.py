@@ -24,6 +24,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.tables import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
+from segmeter.stats.comparisons import Paired, flip_tests
 from segmeter.stats.effort import (
     CostModel,
     area_to,
@@ -39,11 +40,12 @@ from segmeter.stats.statistics import Better, Statistic
 BUDGETS = (5, 10, 20, 50)
 GOALS = (80.0, 90.0)
 FEWEST = 5
-"""Patients or scans that an interval needs. From ten on it is a bootstrap; below, where resamples
-hold the true mean in 52 (two) to 92 % (five), Student's t (docs/statistics.md)."""
+"""Patients or scans that an interval needs. From fifteen on it is a bootstrap; below, where
+resamples hold the true mean in 52 (two) to 92 % (five), Student's t with one degree of freedom
+less than usual, because Dice is skewed (docs/statistics.md)."""
 FEWEST_PAIRS = 6
 """Patients that a difference needs: exchanging the models in five cannot reach p = 0.05."""
-_RESAMPLED = 10
+_RESAMPLED = 15
 AREA = 50
 _CHALLENGE_USER = "cvpr25-clicks"
 _PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
@@ -71,6 +73,7 @@ class VolumeSessions(Group):
     volume_ml: Floats
     predicted_ml: Floats
     by_hand: Floats
+    waited: Floats
     repeats: tuple[VolumeSessions, ...] = ()
     start: Floats | None = None
     outline_mm: Floats | None = None
@@ -96,9 +99,9 @@ def groups(run: Results) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
     others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]
-    columns += ["volume_ml", "predicted_ml", "target_slices"]
+    columns += ["volume_ml", "predicted_ml", "target_slices", "seconds_predict"]
     columns += [*(f"effort_{f.name}" for f in fields(Effort)), *others.values()]
-    columns += ["start_iou", "outline_mm"]
+    columns += ["start_mask_iou", "outline_mm"]
     found = load_tables(run, columns, facts=["label", *_PROMPTER])
     cost = cost_of(run)
     return merged_repeats([_group(tables, others, cost) for tables in found])
@@ -112,7 +115,7 @@ def prompters(run: Results) -> dict[str, str]:
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
     prompter, label, table, count = (tables.fact(name)[0] for name in _PROMPTER)
-    start, outlines = (tables.table(c)[:, 0] for c in ("start_iou", "outline_mm"))
+    start, outlines = (tables.table(c)[:, 0] for c in ("start_mask_iou", "outline_mm"))
     return VolumeSessions(
         *tables.key,
         tables.keys,
@@ -131,6 +134,7 @@ def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> Volume
         tables.table("volume_ml"),
         tables.table("predicted_ml"),
         cost.by_hand * np.nan_to_num(tables.table("target_slices")[:, 0], nan=1.0),
+        tables.table("seconds_predict", 0.0),
         start=None if np.isnan(start).any() else start,
         outline_mm=None if np.isnan(outlines).any() else outlines,
         cost=cost,
@@ -157,18 +161,19 @@ def _lacking(run: Results, column: str) -> bool:
     return bool(found.num_rows)
 
 
-def per_case(group: VolumeSessions, values: Floats) -> tuple[Floats, list[str]]:
-    """The mean of each case, and the patient that each case is of.
+def per_case(
+    group: VolumeSessions, values: Floats, known: Bits | None = None
+) -> tuple[Floats, list[str]]:
+    """The mean of each case over its `known` objects, and the patient that each case is of.
 
     A case with several classes counts each class once, whatever number of instances it has.
     """
     found: dict[str, dict[str, list[float]]] = {}
     patients: dict[str, str] = {}
-    for (scene, _), patient, label, value in zip(
-        group.keys, group.clusters, group.labels, values, strict=True
-    ):
-        found.setdefault(scene, {}).setdefault(label, []).append(float(value))
-        patients[scene] = patient
+    for i, (scene, _) in enumerate(group.keys):
+        if known is None or known[i]:
+            found.setdefault(scene, {}).setdefault(group.labels[i], []).append(float(values[i]))
+            patients[scene] = group.clusters[i]
     means = [np.mean([np.mean(v) for v in by_label.values()]) for by_label in found.values()]
     return np.array(means), [patients[scene] for scene in found]
 
@@ -178,24 +183,52 @@ def _mean_over_cases(group: VolumeSessions, values: Floats) -> Interval | None:
     if np.isnan(values).all():
         return None
     means, patients = per_case(group, values)
-    many = len(set(patients))
-    if many < FEWEST or not np.isfinite(means).all():
+    if len(set(patients)) < FEWEST or not np.isfinite(means).all():
         return _alone(float(np.mean(means)))
-    if many < _RESAMPLED:
+    return limits_of(means, patients, group.dataset)
+
+
+def limits_of(means: Floats, patients: Sequence[str], seed: object = 0) -> Interval:
+    """The mean of cases with 95 % limits by patients, of whom there are at least five."""
+    if len(set(patients)) < _RESAMPLED:
         return _student(means, patients)
-    return Resampling(patients, seed=group.dataset).interval(means)
+    return Resampling(patients, seed=seed).interval(means)
+
+
+def _paired(
+    first: VolumeSessions, second: VolumeSessions, values: Callable[[VolumeSessions], Floats]
+) -> Paired | None:
+    """First minus second on the objects of both, averaged as each is; limits from six patients."""
+    theirs = dict(zip(second.keys, values(second), strict=True))
+    gaps = values(first) - np.array([theirs.get(key, np.nan) for key in first.keys])
+    known = np.isfinite(gaps)
+    if not known.any():
+        return None
+    means, patients = per_case(first, gaps, known)
+    many, objects = len(set(patients)), int(known.sum())
+    if many < FEWEST_PAIRS:
+        return Paired(_alone(float(means.mean())), 1.0, objects, many)
+    sums = Resampling(patients, resamples=1).sums(means)
+    p = float(flip_tests(sums, seed=first.dataset)[0])
+    return Paired(limits_of(means, patients, first.dataset), p, objects, many)
 
 
 def _student(means: Floats, patients: Sequence[str]) -> Interval:
-    """The mean with limits by Student's t over patients, who may have several cases."""
+    """The mean with limits by Student's t and the jackknife over patients.
+
+    Degrees of freedom follow from the effective number of patients, which is smaller where some
+    have more cases than others.
+    """
     from scipy import special
 
     names = list(dict.fromkeys(patients))
     mean, count = float(means.mean()), len(names)
-    away = np.zeros(count)
-    np.add.at(away, [names.index(p) for p in patients], means - mean)
-    error = np.sqrt(count / (count - 1) * (away**2).sum()) / len(means)
-    reach = float(special.stdtrit(count - 1, 0.975) * error)
+    own = np.array([[p == name for p in patients] for name in names], dtype=float)
+    sizes = own.sum(axis=1)
+    left = (means.sum() - own @ means) / (len(means) - sizes)
+    error = np.sqrt((count - 1) / count * ((left - mean) ** 2).sum())
+    effective = len(means) ** 2 / (sizes**2).sum()
+    reach = float(special.stdtrit(max(1.0, effective - 2), 0.975) * error)
     return Interval(mean, mean - reach, mean + reach)
 
 
@@ -271,6 +304,7 @@ def _mean(
     return Statistic(
         name, title, unit, digits, better, percent, of_repeats, interval,
         of=VolumeSessions, tested="yes" if tested else "on request", effort=effort,
+        pair=lambda first, second: _paired(first, second, of_repeats),
     )  # fmt: skip
 
 

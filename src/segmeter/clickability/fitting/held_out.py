@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.fitting.correction_clicks import CorrectionFit
-from segmeter.clickability.fitting.expected_statistics import ExpectedStatistics, expect
+from segmeter.clickability.fitting.expected_statistics import expect
 from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit
 from segmeter.clickability.prior import Numbers
 
@@ -73,13 +74,13 @@ class HeldOut:
 def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
     """Test a fit on a data set's targets."""
     predicted = [expect(case.shape, fit.numbers) for case in cases]
-    seen = _seen(cases)
+    seen = _columns(cases, _SEEN)
     baselines = {}
     for other, numbers in BASELINES.items():
-        prediction = _columns([expect(case.shape, numbers) for case in cases])
+        prediction = _columns([expect(case.shape, numbers) for case in cases], _PREDICTED)
         baselines[other] = {k: float(np.abs(seen[k] - prediction[k]).mean()) for k in STATISTICS}
     variance = np.array([t.gain_variance / CLICKS for t in predicted]) + fit.between_gain**2
-    columns = _columns(predicted)
+    columns = _columns(predicted, _PREDICTED)
     away = np.abs(seen["pde"] - columns["pde"]) / np.sqrt(variance)
     areas = np.array([float(case.mask.area) for case in cases])
     return HeldOut(name, fit, areas, seen, columns, baselines, float((away < 1.96).mean()))
@@ -116,26 +117,14 @@ def _entry(value: float, low: float, high: float) -> dict[str, float]:
     return {k: float(f"{v:.3g}") for k, v in (("value", value), ("low", low), ("high", high))}
 
 
-def _seen(cases: Sequence[Case]) -> dict[str, Values]:
-    columns = {
-        "nss": [c.seen.nss_depth for c in cases],
-        "pde": [c.gain for c in cases],
-        "inside": [c.inside for c in cases],
-        "pl1": [c.seen.pl1_uniform for c in cases],
-        "pl1_depth": [c.seen.pl1_depth for c in cases],
-    }
-    return {name: np.array(values) for name, values in columns.items()}
+_SEEN = {"nss": "seen.nss_depth", "pde": "gain", "inside": "inside", "pl1": "seen.pl1_uniform",
+         "pl1_depth": "seen.pl1_depth"}  # fmt: skip
+_PREDICTED = {"nss": "nss", "pde": "gain", "inside": "inside", "pl1": "pl1_uniform",
+              "pl1_depth": "pl1_depth"}  # fmt: skip
 
 
-def _columns(predicted: Sequence[ExpectedStatistics]) -> dict[str, Values]:
-    columns = {
-        "nss": [t.nss for t in predicted],
-        "pde": [t.gain for t in predicted],
-        "inside": [t.inside for t in predicted],
-        "pl1": [t.pl1_uniform for t in predicted],
-        "pl1_depth": [t.pl1_depth for t in predicted],
-    }
-    return {name: np.array(values) for name, values in columns.items()}
+def _columns(things: Sequence[Any], names: Mapping[str, str]) -> dict[str, Values]:
+    return {n: np.array([attrgetter(path)(t) for t in things]) for n, path in names.items()}
 
 
 def fitted_table(held: Sequence[HeldOut], whole: Fit) -> str:

@@ -23,17 +23,18 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Header, Target, size_in_words
+from segmeter.core.scenes import DatasetCard, Header, Pixels, Target, size_in_words
 from segmeter.core.videos import MOST_FRAMES, FrameMasks, Video
 from segmeter.core.wording import counted
-from segmeter.datasets.image_files import image_size, read_rgb, read_values
+from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, read_values
 from segmeter.datasets.places import digest, images_in, known
-from segmeter.datasets.videos.video_files import VIDEO_SUFFIXES, VideoFile
 
 _FRAMES = ("JPEGImages", "JPEGImages_24fps", "frames", "Frames")
 _MASKS = ("Annotations", "Annotations_6fps", "masks", "Masks")
 _SIZES = ("480p", "1080p", "Full-Resolution")
 _SPARSE = 0.5
+_FILMS = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
+_BLOCK = 16
 _ADVICE = (
     "videos are JPEGImages/SEQ/00000.jpg with Annotations/SEQ/00000.png, frames/ with masks/, or"
     " clip.mp4 with the folder clip"
@@ -57,14 +58,8 @@ class Files:
 class VideoFolder:
     """Videos in the layouts of DAVIS, SA-V, MOSE and YouTube-VOS, or of your own.
 
-    Parameters
-    ----------
-    path
-        The folder, or one video file.
-    sequences
-        Names of the sequences to use, such as `dog,libby`; all by default.
-    sparse
-        Whether frames may lack a mask where most have one; they are then not judged.
+    `path` is the folder, or one video file; `sequences` are names to use, such as `dog,libby`;
+    with `sparse` frames may lack a mask where most have one, and are then not judged.
     """
 
     def __init__(self, path: str, sequences: str = "", sparse: bool = False) -> None:
@@ -80,13 +75,8 @@ class VideoFolder:
         self._sequences = {k: v for k, v in found.items() if not wanted or k in wanted}
         self._sparse = sparse
         self.recognised = counted(len(self._sequences), "video")
-        self.card = DatasetCard(
-            name=place.resolve().stem or "videos",
-            summary="a folder of your own",
-            licence="your own",
-            citation="your own",
-            notes=self.recognised,
-        )
+        name, own = place.resolve().stem or "videos", ("your own", "nothing to cite")
+        self.card = DatasetCard(name, "a folder of your own", *own, notes=self.recognised)
 
     def scenes(self) -> Sequence[str]:
         return list(self._sequences)
@@ -99,6 +89,23 @@ class VideoFolder:
         return digest(file for one in self._sequences.values() for file in one.files())
 
 
+@catalogue.datasets.add("mini-video", summary="12 frames of a swan, which ship inside the package")
+class MiniVideo(VideoFolder):
+    """One video with one object in every frame; `mini_video.LICENCE.txt` states the source."""
+
+    def __init__(self) -> None:
+        super().__init__(str(Path(__file__).with_name("mini_video")))
+        self.card = DatasetCard(
+            "mini-video",
+            "12 frames of a swan from DAVIS 2016, at half size",
+            "BSD-3-Clause; frames CC BY 4.0",
+            "perazzi2016",
+            targets=1,
+            homepage="https://davischallenge.org",
+            notes="Comes with segmeter; nothing to get. One easy object: see how things work.",
+        )
+
+
 def holds_videos(folder: Path) -> bool:
     """Whether a folder is laid out as videos are; nothing is decoded."""
     return folder.is_dir() and next(_sequences(folder), None) is not None
@@ -107,27 +114,80 @@ def holds_videos(folder: Path) -> bool:
 def read_sequence(dataset: str, name: str, source: Files, sparse: bool = False) -> Video:
     """A video whose header is read now, its masks and frames when used."""
     where = f"{dataset}/{name}"
+    rate: float | None = 24.0
     if source.frames.is_file():
         film = VideoFile(source.frames)
-        shape, rate = film.shape, film.frame_rate
+        shape, rate, read = film.shape, film.frame_rate, film.frame
         stems = [f"{t:05d}" for t in range(shape[0])]
-        header = Header("video", shape, channels=3, frame_rate=rate)
-        return Video(
-            dataset, name, film.frame, lambda: _targets(where, source, shape, stems, sparse),
-            header=header, file_name=source.frames.name,
-        )  # fmt: skip
-    files = images_in(source.frames)
-    if not 1 <= len(files) <= MOST_FRAMES:
-        raise BadInput(f"{where}: {len(files)} frames; a video has 1 to {MOST_FRAMES}")
-    shape = (len(files), *image_size(files[0]))
+    else:
+        files = images_in(source.frames)
+        if not 1 <= len(files) <= MOST_FRAMES:
+            raise BadInput(f"{where}: {len(files)} frames; a video has 1 to {MOST_FRAMES}")
+        shape, stems = (len(files), *image_size(files[0])), [f.stem for f in files]
+
+        def read(t: int) -> Pixels:
+            return read_rgb(files[t])
+
     return Video(
-        dataset,
-        name,
-        lambda t: read_rgb(files[t]),
-        lambda: _targets(where, source, shape, [f.stem for f in files], sparse),
-        header=Header("video", shape, channels=3, frame_rate=24.0),
-        file_name=source.frames.name,
-    )
+        dataset, name, read, lambda: _targets(where, source, shape, stems, sparse),
+        header=Header("video", shape, channels=3, frame_rate=rate), file_name=source.frames.name,
+    )  # fmt: skip
+
+
+class VideoFile:
+    """The frames of a video file, decoded by OpenCV block by block, so that backward is affordable.
+
+    The number of frames is that of the header; a missing one is refused when it is read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import cv2
+
+        if not path.is_file():
+            raise NotFound(f"no file '{path}'")
+        self.path = path
+        self._capture: Any = cv2.VideoCapture(str(path))
+        self._next = 0
+        self._block: tuple[int, list[Pixels]] = (-1, [])
+        if not self._capture.isOpened():
+            raise BadInput(f"'{path}' cannot be decoded as a video; save it as MP4 or as frames")
+        asked = (cv2.CAP_PROP_FRAME_COUNT, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)
+        frames, height, width = (round(self._capture.get(what)) for what in asked)
+        if not 1 <= frames <= MOST_FRAMES or not 1 <= height * width <= MOST_PIXELS:
+            raise BadInput(
+                f"'{path}' claims {frames} frames of {width} x {height}; a video has 1 to "
+                f"{MOST_FRAMES} frames of at most {MOST_PIXELS // 10**6} megapixels"
+            )
+        self.shape = (frames, height, width)
+        rate = float(self._capture.get(cv2.CAP_PROP_FPS))
+        self.frame_rate = rate if np.isfinite(rate) and rate > 0 else None
+
+    def frame(self, t: int) -> Pixels:
+        """One frame, uint8 `(H, W, 3)` in RGB."""
+        start = t - t % _BLOCK
+        if self._block[0] != start:
+            self._block = (start, self._decoded(start))
+        if t - start >= len(self._block[1]):
+            raise BadInput(f"'{self.path}' breaks off before frame {t}; get it again")
+        return self._block[1][t - start]
+
+    def _decoded(self, start: int) -> list[Pixels]:
+        import cv2
+
+        if start < self._next:
+            self._capture.release()
+            self._capture = cv2.VideoCapture(str(self.path))
+            self._next = 0
+        while self._next < start and self._capture.grab():
+            self._next += 1
+        found: list[Pixels] = []
+        while len(found) < _BLOCK:
+            whole, pixels = self._capture.read()
+            if not whole:
+                break
+            self._next += 1
+            found.append(np.ascontiguousarray(pixels[..., ::-1]))
+        return found
 
 
 def _sequences(place: Path) -> Iterator[tuple[str, Files]]:
@@ -136,7 +196,7 @@ def _sequences(place: Path) -> Iterator[tuple[str, Files]]:
         yield place.stem, Files(place, _folder(place.with_suffix("")))
         return
     for film in sorted(place.iterdir()) if place.is_dir() else ():
-        if film.suffix.lower() in VIDEO_SUFFIXES and film.is_file():
+        if film.suffix.lower() in _FILMS and film.is_file():
             yield film.stem, Files(film, _folder(film.with_suffix("")))
     frames, masks = _child(place, _FRAMES), _child(place, _MASKS)
     if frames is None:

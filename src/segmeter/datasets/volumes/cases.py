@@ -118,6 +118,12 @@ class FileVolume(Volume):
         return self.case.modality(self._options)
 
     @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """As the files count: a series by its instance numbers, other files by index from 0."""
+        image = self.case.image
+        return image.slice_numbers if isinstance(image, Series) else image.grid.slice_numbers
+
+    @property
     def window(self) -> Window | None:
         return self._options.window
 

@@ -21,6 +21,7 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Header, Target, Volume
+from segmeter.core.sections import SCENE_NUMBERS
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.grids import Grid
@@ -100,6 +101,10 @@ class _Case(Volume):
         """The grid of its arrays, which have no affine: axes as those of the scene."""
         z, y, x = self.header.spacing_mm or (1.0, 1.0, 1.0)
         return Grid(self.shape[::-1], np.diag((x, y, z, 1.0)))
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        return SCENE_NUMBERS
 
     def _head(self) -> Header:
         spacing = read_member(self.path, "spacing")

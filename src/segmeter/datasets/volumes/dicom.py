@@ -86,6 +86,20 @@ class Series:
     modality: str
     channels: int = 1
     names: Sequence[Named] = ()
+    instances: tuple[int, ...] = ()  # InstanceNumber of each slice, where all have one
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """As for other files, but instance numbers along the normal where they are even."""
+        steps = set(np.diff(self.instances).tolist())
+        if len(steps) != 1:
+            return self.grid.slice_numbers
+        return tuple(
+            ("instance", self.instances[first], step * next(iter(steps)))
+            if axis == "k"
+            else (axis, first, step)
+            for axis, first, step in self.grid.slice_numbers
+        )
 
     def read(self, channel: int = 0) -> npt.NDArray[Any]:
         """All slices, in the scanner's units (HU for CT)."""
@@ -229,7 +243,10 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     check_claim(files[0], size[:2], 1, 0, packed=True)
     _check_bytes(folder, 4 * math.prod(size))
     grid = Grid(size, affine).check(f"'{folder}'")
-    return Series(folder, grid, files, str(first.get("Modality", "")))
+    numbers = [slices[i][1].get("InstanceNumber") for i in order]
+    known = tuple(int(n) for n in numbers if n is not None)
+    instances = known if len(known) == len(files) else ()
+    return Series(folder, grid, files, str(first.get("Modality", "")), instances=instances)
 
 
 def _check_bytes(path: Path, count: int) -> None:

@@ -7,7 +7,7 @@ nibabel, so oblique grids turn to the nearest one of the 48 orientations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -22,7 +22,6 @@ from segmeter.core.scenes import Header
 __all__ = ["Grid"]
 
 Affine = npt.NDArray[np.float64]
-Boxes = Mapping[int, tuple[int, int, int, int]]
 _SAME = 0.1  # of the smallest voxel side: files round their affines
 
 
@@ -94,6 +93,19 @@ class Grid:
         z, y, x = (float(sides[self._file_axis(w)]) for w in (2, 1, 0))
         return z, y, x
 
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """For each axis `(z, y, x)`: the file's axis, its index of the first slice, the step.
+
+        >>> Grid((7, 9, 5), np.diag([-1, 1, 2, 1])).slice_numbers
+        (('k', 0, 1), ('j', 0, 1), ('i', 6, -1))
+        """
+        axes = [self._file_axis(w) for w in (2, 1, 0)]
+        flipped = self.axes[1]
+        return tuple(
+            ("ijk"[a], self.size[a] - 1 if flipped[a] else 0, -1 if flipped[a] else 1) for a in axes
+        )
+
     @cached_property
     def scene_affine(self) -> Affine:
         """4 x 4, from the scene's `(z, y, x, 1)` to RAS+ mm."""
@@ -134,11 +146,6 @@ class Grid:
         """The scene's point `(z, y, x)` of the file's `(i, j, k)`."""
         upright = self._upright(index)
         return tuple(upright[self._file_axis(w)] for w in (2, 1, 0))
-
-    def published_scene_index(self, index: Sequence[float]) -> tuple[float, ...]:
-        """As IntRaBench's code has it: wrong for cyclic permutations such as PSR."""
-        upright, (world, _) = self._upright(index), self.axes
-        return tuple(upright[world[w]] for w in (2, 1, 0))
 
     def distance_mm(self, other: Grid) -> float:
         """How far apart two grids of one shape put the same voxel of the scene, at most."""
@@ -193,39 +200,6 @@ def assigned_axes(affine: Affine) -> tuple[tuple[int, int, int], tuple[bool, boo
         world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
         free[chosen] = False
     return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])
-
-
-def published_file_boxes(grid: Grid, boxes: Boxes) -> dict[int, tuple[int, int, int, int]]:
-    """Slice boxes `{z: (x0, y0, x1, y1)}` in file coordinates, as IntRaBench's code has them.
-
-    Both corners are mapped as points and sorted; the slice is the larger third coordinate,
-    so boxes fold onto one slice wherever the superior axis is not the file's last.
-    """
-    return _folded(
-        (grid.file_index((z, y0, x0)), grid.file_index((z, y1, x1)))
-        for z, (x0, y0, x1, y1) in boxes.items()
-    )
-
-
-def published_scene_boxes(grid: Grid, boxes: Boxes) -> dict[int, tuple[int, int, int, int]]:
-    """The way back of `published_file_boxes`, with the published point mapping."""
-    return _folded(
-        (
-            grid.published_scene_index((i0, j0, k))[::-1],
-            grid.published_scene_index((i1, j1, k))[::-1],
-        )
-        for k, (i0, j0, i1, j1) in boxes.items()
-    )
-
-
-def _folded(corners: Any) -> dict[int, tuple[int, int, int, int]]:
-    found: dict[int, tuple[int, int, int, int]] = {}
-    for one, other in corners:
-        (a0, a1), (b0, b1), (_, key) = (
-            sorted((int(p), int(q))) for p, q in zip(one, other, strict=True)
-        )
-        found[key] = (a0, b0, a1, b1)
-    return found
 
 
 def _times(size: Sequence[int]) -> str:

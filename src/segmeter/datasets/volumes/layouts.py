@@ -22,7 +22,7 @@ from segmeter.datasets.volumes.stored import case_name, is_volume
 _CHANNEL = re.compile(r"(.+)_(\d{4})$")
 _LABEL_WORDS = re.compile(
     r"(?:^|[-_. ])(?:seg|segs|segmentation|segmentations|label|labels|labelmap|mask|masks|gt|"
-    r"ground[-_]?ground truth|manual|lesion[-_]seg|dseg|network|annotation)(?=$|[-_. \d])",
+    r"ground[-_ ]?truth|manual|lesion[-_]seg|dseg|network|annotation)(?=$|[-_. \d])",
     re.IGNORECASE,
 )
 _LABEL_FILES = (".seg.nrrd", ".in.nrrd")

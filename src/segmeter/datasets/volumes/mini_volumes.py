@@ -49,6 +49,7 @@ class MiniVolume(Volume):
 
     def __init__(self, record: _Record) -> None:
         self.grid = record.grid
+        self.slice_numbers = self.grid.slice_numbers
         header = self.grid.header()
         super().__init__(_CARD.name, record.id, record.voxels, record.targets, header=header)
 

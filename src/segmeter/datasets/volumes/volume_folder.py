@@ -101,7 +101,7 @@ class VolumeFolder(VolumeSet):
             name=place.resolve().name.removesuffix(".csv") or "volumes",
             summary="a folder of your own",
             licence="your own",
-            citation="your own",
+            citation="nothing to cite",
             notes=self.recognised,
         )
         super().__init__(card, layout, options)

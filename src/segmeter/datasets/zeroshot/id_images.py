@@ -35,12 +35,17 @@ def label_png(
     Files are paired by their path inside the two folders, without suffix and without the
     given ends. Colours count as one number each.
     """
-    drawn = _by_name(masks, mask_end)
     read = partial(_label_masks, ignore=frozenset(ignore), labels=labels or {})
+    return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
+
+
+def _pairs(
+    images: Mapping[str, Path], masks: Mapping[str, Path], read: Callable[..., Iterator[Named]]
+) -> dict[str, Item]:
     return {
-        name: Item(image, partial(read, drawn[name]), (drawn[name],))
-        for name, image in _by_name(images, image_end).items()
-        if name in drawn
+        name: Item(image, partial(read, masks[name]), (masks[name],))
+        for name, image in images.items()
+        if name in masks
     }
 
 
@@ -89,13 +94,8 @@ def id_png(
     Classes that are named in neither list (void) are left out, and so are regions of
     countable classes without separate instances (id below 1000).
     """
-    drawn = _by_name(masks, mask_end)
     read = partial(_id_masks, stuff=dict(stuff), things=dict(things))
-    return {
-        name: Item(image, partial(read, drawn[name]), (drawn[name],))
-        for name, image in _by_name(images, image_end).items()
-        if name in drawn
-    }
+    return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
 
 
 def hdf5_ids(

@@ -58,11 +58,7 @@ class Blob:
         return np.stack([self._map(m, far, x, y) for m in range(3)])
 
     def _map(
-        self,
-        m: int,
-        far: npt.NDArray[np.int64],
-        x: npt.NDArray[np.int64],
-        y: npt.NDArray[np.int64],
+        self, m: int, far: npt.NDArray[np.int64], x: npt.NDArray[np.int64], y: npt.NDArray[np.int64]
     ) -> Single:
         rise = (4 * (m + 2) ** 2 * self.whole - 64 * far) // self.whole
         logits = (self.slope[m] * np.clip(rise, -512, 512) / 64).astype(np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -127,13 +127,15 @@ class Logits:
             yield self.maps[start : start + 16]
 
 
-@dataclass(frozen=True, slots=True)
 class Masks:
     """Candidates that are finished masks: no threshold moves them, so they are stable."""
 
-    scores: Single
-    places: Places
-    finished: tuple[Mask, ...]
+    def __init__(self, scores: Single, places: Places, held: tuple[Any, ...]) -> None:
+        self.scores, self.places, self._held = scores, places, held
+
+    @property
+    def finished(self) -> tuple[Mask, ...]:
+        return self._held
 
     def measure(self, threshold: float, offset: float) -> Measured:
         areas = np.array([m.area for m in self.finished], dtype=np.int64)
@@ -143,8 +145,9 @@ class Masks:
         ]
         return Measured(areas, areas, areas, np.array(boxes, dtype=np.int64).reshape(-1, 4))
 
-    def take(self, kept: Places) -> Masks:
-        return Masks(self.scores[kept], self.places[kept], tuple(self.finished[i] for i in kept))
+    def take(self, kept: Places) -> Self:
+        of = tuple(self._held[i] for i in kept)
+        return type(self)(self.scores[kept], self.places[kept], of)
 
     def masks(self, threshold: float) -> list[Mask]:
         return list(self.finished)
@@ -152,36 +155,16 @@ class Masks:
     def values(self) -> Single:
         raise BadInput("this model gives finished masks, no logits; edges cannot be made of them")
 
-    def cleaned(self, smallest: int, threshold: float) -> Masks:
+    def cleaned(self, smallest: int, threshold: float) -> Self:
         raise BadInput("this model gives finished masks, no logits; clean the masks instead")
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Candidates that are finished masks, kept as run lengths until they are asked for."""
+class Encoded(Masks):
+    """Finished masks that are kept as run lengths until they are asked for."""
 
-    scores: Single
-    places: Places
-    counts: tuple[Mapping[str, Any], ...]
-
-    def measure(self, threshold: float, offset: float) -> Measured:
-        return self._decoded().measure(threshold, offset)
-
-    def take(self, kept: Places) -> Encoded:
-        return Encoded(self.scores[kept], self.places[kept], tuple(self.counts[i] for i in kept))
-
-    def masks(self, threshold: float) -> list[Mask]:
-        return [Mask.from_coco(counts) for counts in self.counts]
-
-    def values(self) -> Single:
-        return self._decoded().values()
-
-    def cleaned(self, smallest: int, threshold: float) -> Encoded:
-        self._decoded().cleaned(smallest, threshold)
-        return self
-
-    def _decoded(self) -> Masks:
-        return Masks(self.scores, self.places, tuple(self.masks(0.0)))
+    @property
+    def finished(self) -> tuple[Mask, ...]:
+        return tuple(Mask.from_coco(counts) for counts in self._held)
 
 
 def candidates_of(encoded: EncodedScene, points: Points, above: float) -> Candidates:

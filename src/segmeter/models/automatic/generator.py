@@ -11,7 +11,7 @@ suppression are drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -326,26 +326,8 @@ class Automatic:
         dtype: str | None = None,
         weights: str | Path | None = None,
     ) -> None:
-        given: dict[str, Any] = {
-            "points": points,
-            "crops": crops,
-            "fewer": fewer,
-            "overlap": overlap,
-            "score": score,
-            "stability": stability,
-            "offset": offset,
-            "box_nms": box_nms,
-            "crop_nms": crop_nms,
-            "smallest": smallest,
-            "clean": clean,
-            "refine": refine,
-            "nms": nms,
-            "covers": covers,
-            "edge": edge,
-            "output": output,
-            "batch": batch,
-        }
-        known = {key: value for key, value in given.items() if value is not None}
+        named = {f.name for f in fields(Options)} - {"protocol"}
+        known: dict[str, Any] = {k: v for k, v in locals().items() if k in named and v is not None}
         Options(**known, protocol=protocol)  # refused before weights are looked for
         self.model = clicked_model(model, weights, device, dtype)
         self.options = Options(**{**defaults_of(self.model), **known, "protocol": protocol})

@@ -117,13 +117,7 @@ class Options:
         return int(self.points / self.fewer**layer)
 
     def _check_counts(self) -> None:
-        for name, least in (
-            ("points", 1),
-            ("crops", 0),
-            ("fewer", 1),
-            ("smallest", 0),
-            ("batch", 1),
-        ):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise BadInput(
@@ -212,17 +206,13 @@ class Crop:
         moved = boxes + np.array([self.left, self.top, self.left, self.top])
         own = np.array([self.left, self.top, self.right, self.bottom])
         whole = np.array([0, 0, shape[1], shape[0]])
-        near_px = self._near_px(scaled)
+        high, wide = self.shape
+        sides = EDGE_SHARE * np.array([wide, high, wide, high], dtype=np.float64)
+        near_px = np.minimum(EDGE_PX, sides) if scaled else np.full(4, float(EDGE_PX))
         near = np.abs(moved - own) <= near_px
         ends = np.abs(moved - whole) <= near_px
         cut: npt.NDArray[np.bool_] = (near & ~ends).any(axis=1)
         return cut
-
-    def _near_px(self, scaled: bool) -> npt.NDArray[np.float64]:
-        """How near is near, for left, top, right and bottom."""
-        high, wide = self.shape
-        sides = EDGE_SHARE * np.array([wide, high, wide, high], dtype=np.float64)
-        return np.minimum(EDGE_PX, sides) if scaled else np.full(4, float(EDGE_PX))
 
 
 def grid(side: int) -> npt.NDArray[np.float64]:

@@ -7,17 +7,15 @@ and never imported.
 
 from __future__ import annotations
 
-import pickle
 import re
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadWeights
 from segmeter.models.checkpoints import find_marker, unwrap
-from segmeter.models.weights import DAMAGED, sizes, unfilled
+from segmeter.models.weights import fits, load_into, opened, sizes, unfilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +63,8 @@ _LOSS = "isegm.model.modeling.transformer_helper.cross_entropy_loss"
 _MARKER = re.compile(
     r"(?:^|(?<=\.))(?:feature_extractor\.conv3x3_ocr\.0|patch_embed_coords\.proj)\.weight$"
 )
-_NORMS = {
-    "torch.nn.modules.batchnorm.BatchNorm2d",
-    "torch.nn.modules.batchnorm.SyncBatchNorm",
-}
+_SPARE = ("num_batches_tracked", "head.up_conv")  # in some files only, and not used
+_NORMS = {"torch.nn.modules.batchnorm.BatchNorm2d", "torch.nn.modules.batchnorm.SyncBatchNorm"}
 
 
 def check(path: Path, shape: Shape, name: str) -> None:
@@ -80,14 +76,7 @@ def check(path: Path, shape: Shape, name: str) -> None:
         found = {k: tuple(getattr(v, "shape", ())) for k, v in state.items()}
     with unfilled():
         own = {k: tuple(v.shape) for k, v in _network(shape).state_dict().items()}
-    _refuse_odd(path, name, [k for k in own if k not in found], [k for k in found if k not in own])
-    for key in own.keys() & found.keys():
-        if own[key] != found[key]:
-            mine, theirs = (" x ".join(map(str, shape)) for shape in (own[key], found[key]))
-            raise BadWeights(
-                f"{path}: '{key}' is {theirs} where {mine} is needed, "
-                f"so these are not the weights of '{name}'"
-            )
+    fits(own, found, f"the weights in '{path}' for '{name}'", _SPARE)
 
 
 def load(path: Path, shape: Shape, name: str) -> Any:
@@ -95,8 +84,7 @@ def load(path: Path, shape: Shape, name: str) -> Any:
     state, stated = read(path)
     _refuse_shape(path, shape, name, stated)
     network = _network(shape)
-    missing, unexpected = network.load_state_dict(_float32(path, state), strict=False)
-    _refuse_odd(path, name, missing, unexpected)
+    load_into(network, _float32(path, state), f"the weights in '{path}' for '{name}'", _SPARE)
     # Frozen: gradients are taken with respect to the click, not the weights.
     return network.eval().requires_grad_(False)
 
@@ -111,9 +99,9 @@ def _refuse_shape(path: Path, shape: Shape, name: str, stated: Shape | None) -> 
 
 def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
     """The tensors of a file, and the shape its container describes, if it is one."""
+    content = opened(path, True, _inert_classes())
     if path.suffix == ".safetensors":
-        return _safetensors(path), None
-    content = _weights_only(path)
+        return content, None
     if isinstance(content, list) and content:
         content = content[0]  # several networks by click number: the first is the default
     if not isinstance(content, Mapping):
@@ -153,15 +141,6 @@ def _name(known: Mapping[str, Any], fits: Callable[[Any], bool]) -> str | None:
     return next((name for name, shape in known.items() if fits(shape)), None)
 
 
-def _refuse_odd(path: Path, name: str, missing: Sequence[str], unexpected: Sequence[str]) -> None:
-    """Refuse weights that do not have the network's names."""
-    tolerated = ("num_batches_tracked", "head.up_conv")
-    lost = [key for key in missing if not any(part in key for part in tolerated)]
-    if lost or unexpected:
-        what = f"lacks '{lost[0]}'" if lost else f"holds an unknown '{unexpected[0]}'"
-        raise BadWeights(f"{path}: {what}, so these are not the weights of '{name}'")
-
-
 def _network(shape: Shape) -> Any:
     if isinstance(shape, Ritm):
         from segmeter.models.clicknets._ritm import RitmNetwork
@@ -170,35 +149,6 @@ def _network(shape: Shape) -> Any:
     from segmeter.models.clicknets._vit import SimpleClickNetwork
 
     return SimpleClickNetwork(shape)
-
-
-def _safetensors(path: Path) -> Mapping[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise BadWeights(f"{path}: not a safetensors file that can be read ({error})") from error
-
-
-def _weights_only(path: Path) -> Any:
-    import torch
-
-    try:
-        with torch.serialization.safe_globals(_inert_classes()):
-            mapped = zipfile.is_zipfile(path)
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except pickle.UnpicklingError as error:
-        named = re.search(r"(?:GLOBAL|global|function|class)\s+([\w.]+\.[\w.]+)", str(error))
-        what = f"asks for '{named[1]}'" if named else "asks for more than tensors"
-        raise BadWeights(
-            f"{path}: refused, because the file {what} while it is opened, and weights have "
-            "no need for that; take the file from its authors again or convert it to safetensors"
-        ) from error
-    except DAMAGED as error:
-        reason = str(error).split("\n")[0][:120]
-        raise BadWeights(f"{path}: cannot be read as a checkpoint ({reason})") from error
 
 
 def _inert_classes() -> list[Any]:

@@ -247,12 +247,7 @@ class MaskDecoder(nn.Module):
     """
 
     def __init__(
-        self,
-        *,
-        fine: bool = False,
-        quality: int = 0,
-        quality_token: bool = False,
-        width: int = 256,
+        self, *, fine: bool = False, quality: int = 0, quality_token: bool = False, width: int = 256
     ) -> None:
         """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, or 0.
 
@@ -299,8 +294,9 @@ class MaskDecoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logits `(B, 4, 4 side, 4 side)` and scores `(B, 4)` for prompts `(B, n, 256)`."""
         own = self._own_tokens()
-        tokens = torch.cat([own.expand(len(sparse), -1, -1), sparse], dim=1)
-        cells = (image.cells + dense).expand(len(sparse), -1, -1)
+        count = sparse.shape[0]  # not len(): an export keeps the batch free
+        tokens = torch.cat([own.expand(count, -1, -1), sparse], dim=1)
+        cells = (image.cells + dense).expand(count, -1, -1)
         tokens, cells = self.transformer(tokens, cells, position)
         skip = 1 if self.fine else 0
         scores = self.iou_prediction_head(tokens[:, skip])

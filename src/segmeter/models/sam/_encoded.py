@@ -44,10 +44,7 @@ from segmeter.models.sam._prompts import (
     of_equal_size,
     shown_masks,
 )
-from segmeter.models.volumes.slices import (
-    OfAnEncodedScene,
-    TakesPolicy,
-)
+from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
 
 if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from segmeter.models.sam._cuda_graphs import Decoded, Floats
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._encoded import Labels, SamEncodedScene
 from segmeter.models.sam._frames import Frame, Padded, Squeezed
-from segmeter.models.sam._prompts import Policy, chosen_of, fed_back
+from segmeter.models.sam._prompts import Policy, chosen_of, fed_back, of_equal_size
 
 Arrays = dict[str, npt.NDArray[Any]]
 Signature = dict[str, tuple[Any, ...]]
@@ -40,7 +40,6 @@ _PROMPTS = {
     "point_coords", "point_labels", "mask_input", "has_mask_input", "orig_im_size",
     "input_points", "input_labels", "input_boxes",
 }  # fmt: skip
-_PADDED_BY_CALLER = {"point_coords", "point_labels", "orig_im_size", "image_embeddings"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,6 @@ class OnnxPair:
     decoder: Any
     second: bool
     side: int
-    raw_pixels: bool
 
     @property
     def device(self) -> torch.device:
@@ -80,28 +78,35 @@ class OnnxPair:
                     f"and {given[name]} in the other"
                 )
         (shape,) = ins.values()
-        side = next((n for n in reversed(shape) if isinstance(n, int) and n > 3), 1024)
+        grid = next((s[-1] for n, s in given.items() if n.startswith("image_embed")), 64)
+        given_by = [*reversed(shape), 16 * grid if isinstance(grid, int) else 1024]
+        side = next(n for n in given_by if isinstance(n, int) and n > 3)
         later = any(set(outs) >= known for known in _SECOND)
-        return cls(first, second, later, side, len(shape) == 3)
+        return cls(first, second, later, side)
 
-    def frame(self, shape: tuple[int, int]) -> Frame:
+    def frame(self, shape: tuple[int, int]) -> Padded | Squeezed:
         if self.second and self.side == 1008:  # SAM 3's tracker
             half = (0.5, 0.5, 0.5)
             return Squeezed(shape, self.side, half, half)
         return Squeezed(shape, self.side) if self.second else Padded(shape, self.side)
 
     def encode(self, pixels: Pixels) -> Arrays:
-        """The encoder's outputs by name."""
-        frame = self.frame((pixels.shape[0], pixels.shape[1]))
-        if self.raw_pixels and isinstance(frame, Padded):
-            plain = Padded(frame.shape, frame.side, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-            high, wide = frame.inside
-            entered = plain.enter(pixels, self.device)[0, :, :high, :wide].permute(1, 2, 0)
-        else:
-            entered = frame.enter(pixels, self.device)
-        name = self.encoder.get_inputs()[0].name
-        outputs = [entry.name for entry in self.encoder.get_outputs()]
-        feeds = {name: entered.contiguous().numpy()}
+        """The encoder's outputs by name.
+
+        A graph whose channels come last, or that takes bytes, normalises and pads by itself.
+        """
+        (entry,) = self.encoder.get_inputs()
+        frame, last = self.frame((pixels.shape[0], pixels.shape[1])), entry.shape[-1] == 3
+        if last or "uint8" in entry.type:
+            white = 1 / 255 if isinstance(frame, Squeezed) else 1.0
+            frame = replace(frame, mean=(0.0,) * 3, deviation=(white,) * 3)
+        entered = frame.enter(pixels, self.device)
+        if isinstance(frame, Padded) and last and not isinstance(entry.shape[-2], int):
+            entered = entered[..., : frame.inside[0], : frame.inside[1]]
+        entered = entered.permute(0, 2, 3, 1) if last else entered
+        entered = entered[0] if len(entry.shape) == 3 else entered
+        outputs = [output.name for output in self.encoder.get_outputs()]
+        feeds = {entry.name: _as_taken(entered.contiguous().numpy(), entry)}
         made = run_graph(self.encoder, outputs, feeds, "encoder")
         return dict(zip(outputs, made, strict=True))
 
@@ -167,81 +172,95 @@ class OnnxEncodedScene(SamEncodedScene):
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
         """Without the padding point for graphs that append it themselves."""
         points, labels = super().tokens(prompts)
-        if set(self._inputs) >= _PADDED_BY_CALLER and not self._pair.second:
+        meta = {"mask_input", "orig_im_size"} & set(self._inputs)  # of Meta's exporter
+        if meta and not self._pair.second:
             return points, labels
         kept = [i for i, label in enumerate(labels) if label != NOT_A_POINT]
         return [points[i] for i in kept], [labels[i] for i in kept]
 
     def groups(self, sizes: Sequence[int]) -> Iterator[list[int]]:
-        """One by one: most exports fix the batch, and on a processor nothing is gained."""
-        return iter([i] for i in range(len(sizes)))
+        """Together on a GPU if the batch is free; on a processor nothing is gained."""
+        graph = self._pair.decoder
+        entry = self._inputs.get("point_coords") or self._inputs["input_points"]
+        fixed = isinstance(entry.shape[0], int) or len(entry.shape) > 3
+        return of_equal_size(sizes, 1 if fixed or "CUDA" not in graph.get_providers()[0] else 16)
 
     def decoded(
         self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
     ) -> Decoded:
-        logits, scores = self._run(points, labels, masks[0])
-        four, scored, several = _four(logits, scores)
-        if several:
-            shown = self.choose(four, scored, first)
-            shown = shown if len(logits) == 4 else 1 + scored[:, 1:].argmax(dim=1)
+        logits, scores = self._run(points, labels, masks)
+        count = logits.shape[1]
+        if count == 3:  # tokens 1 to 3; where token 0 is not exported it repeats the best of them
+            best = scores.argmax(dim=1)
+            logits = torch.cat([chosen_of(logits, best)[:, None], logits], 1)
+            scores = torch.cat([scores.gather(1, best[:, None]), scores], 1)
+            shown = 1 + best
+        elif count == 4:
+            shown = self.choose(logits, scores, first)
         else:
-            shown = torch.zeros(1, dtype=torch.int64)
-        chosen = chosen_of(four, shown)
-        return four, scored, shown, chosen, fed_back(self.policy, self._pair.second, chosen)
+            logits, scores = logits[:, :1].repeat(1, 4, 1, 1), scores[:, :1].repeat(1, 4)
+            shown = torch.zeros(len(logits), dtype=torch.int64)
+        chosen = chosen_of(logits, shown)
+        return logits, scores, shown, chosen, fed_back(self.policy, self._pair.second, chosen)
 
-    def _run(self, points: Floats, labels: Labels, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Low-resolution logits `(k, low, low)` and scores `(k,)`."""
+    def _run(
+        self, points: Floats, labels: Labels, masks: Sequence[Tensor | None]
+    ) -> tuple[Tensor, Tensor]:
+        """Low-resolution logits `(B, k, low, low)` and scores `(B, k)`."""
         feeds = {name: self._made[name] for name in self._inputs if name in self._made}
-        feeds |= self._prompts(points, labels, mask)
+        feeds |= self._prompts(points, labels, masks)
+        feeds = {name: _as_taken(array, self._inputs[name]) for name, array in feeds.items()}
         made = run_graph(self._pair.decoder, None, feeds, "decoder")
         found = dict(zip(self._outputs, made, strict=True))
-        maps = [a for a in found.values() if a.ndim >= 4 and a.dtype == np.float32]
+        maps = [a for a in found.values() if a.ndim >= 4 and a.dtype.kind == "f"]
         named = found.get("low_res_masks")
         low = named if named is not None and named.ndim == 4 else maps[-1]
         score = next(found[n] for n in ("iou_predictions", "iou_scores", "scores") if n in found)
-        logits = torch.from_numpy(low.reshape(-1, *low.shape[-2:]).copy())
-        scores = torch.from_numpy(score.astype(np.float32).reshape(-1).copy())
-        return logits, scores[: len(logits)] if len(scores) > len(logits) > 1 else scores
+        logits = torch.from_numpy(low.reshape(len(points), -1, *low.shape[-2:]).astype(np.float32))
+        scores = torch.from_numpy(score.reshape(len(points), -1).astype(np.float32))
+        return logits, scores[:, : logits.shape[1]]
 
-    def _prompts(self, points: Floats, labels: Labels, mask: Tensor | None) -> Arrays:
+    def _prompts(self, points: Floats, labels: Labels, masks: Sequence[Tensor | None]) -> Arrays:
         """The prompts as the graph takes them, `(x, y)` in pixels of the square."""
         offset, scale = self.policy.offset, np.array(self.frame.scale, np.float32)
         places = ((points + offset) * scale - offset)[..., ::-1].astype(np.float32)
-        low = 256 if mask is None else mask.shape[-1]
-        given = np.zeros((1, 1, low, low), np.float32) if mask is None else mask.numpy()[None]
         boxed = labels[0] >= 2
         if boxed.any() and not {"point_coords", "input_boxes"} & set(self._inputs):
             raise BadInput("this ONNX decoder has no input for boxes; prompt it with clicks")
-        feeds: Arrays = {
-            "point_coords": places.copy(),
-            "point_labels": labels.astype(np.float32),
-            "mask_input": given.astype(np.float32),
-            "has_mask_input": np.array([mask is not None], np.float32),
-            "orig_im_size": np.array([256, 256], _dtype(self._inputs.get("orig_im_size"))),
-            "input_points": places[:, None].copy(),
-            "input_labels": labels[:, None].astype(np.int64),
-        }
+        feeds: Arrays = {"orig_im_size": np.array([256, 256])}
         if "input_boxes" in self._inputs:
-            corners = places[0][boxed].reshape(1, -1, 4)
-            feeds["input_boxes"] = corners
-            feeds["input_points"] = places[:, ~boxed][:, None].copy()
-            feeds["input_labels"] = labels[:, ~boxed][:, None].astype(np.int64)
+            feeds["input_boxes"] = places[:, boxed].reshape(len(points), -1, 4)
+            places, labels = places[:, ~boxed], labels[:, ~boxed]
+        places, labels = self._padded(places, labels)
+        feeds |= {"point_coords": places, "point_labels": labels}
+        feeds |= {"input_points": places[:, None], "input_labels": labels[:, None]}
+        if "mask_input" in self._inputs:
+            low = self._inputs["mask_input"].shape[-1]
+            low = low if isinstance(low, int) else self.frame.side // 4
+            none = np.zeros((1, low, low), np.float32)
+            feeds["mask_input"] = np.stack([none if m is None else m.numpy() for m in masks])
+            feeds["has_mask_input"] = np.array([m is not None for m in masks])
         return {name: array for name, array in feeds.items() if name in self._inputs}
 
+    def _padded(self, places: Floats, labels: Labels) -> tuple[Floats, Labels]:
+        """With padding points for a graph whose number of points is fixed."""
+        entry = self._inputs.get("point_labels") or self._inputs["input_labels"]
+        count, more = entry.shape[-1], 0
+        if isinstance(count, int):
+            more = count - labels.shape[1]
+        if more < 0:
+            raise BadInput(f"this ONNX decoder takes {count} points at most; ask for fewer rounds")
+        wider = [(0, 0), (0, more)]
+        padded = np.pad(labels, wider, constant_values=NOT_A_POINT)
+        return np.pad(places, [*wider, (0, 0)]), padded
 
-def _dtype(entry: Any) -> type[np.generic]:
-    return np.int64 if entry is not None and "int64" in entry.type else np.float32
+
+_KINDS = {"float": "f4", "float16": "f2", "double": "f8", "int64": "i8", "int32": "i4"}
 
 
-def _four(logits: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, bool]:
-    """Masks and scores by token number, `(1, 4, ...)`; whether there are several masks.
-
-    Three masks are tokens 1 to 3. Where token 0 is not exported it repeats the best of them.
-    """
-    if len(logits) == 4:
-        return logits[None], scores[None], True
-    if len(logits) == 3:
-        best = int(scores.argmax())
-        order = [best, 0, 1, 2]
-        return logits[order][None], scores[order][None], True
-    return logits[:1].repeat(4, 1, 1)[None], scores[:1].repeat(4)[None], False
+def _as_taken(array: npt.NDArray[Any], entry: Any) -> npt.NDArray[Any]:
+    """An array in the type that a graph's input has."""
+    kind = entry.type.removeprefix("tensor(").removesuffix(")")
+    if kind == "uint8":
+        return np.asarray(np.rint(array).clip(0, 255), dtype=np.uint8)
+    return np.ascontiguousarray(array, dtype=_KINDS.get(kind, "f4"))

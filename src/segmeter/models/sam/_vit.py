@@ -102,22 +102,10 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         normal = self.norm1(x)
-        x = x + (self.attn(normal) if self.whole else self._windowed(normal))
+        x = x + (self.attn(normal) if self.whole else in_windows(normal, self.reach, self.attn))
         normal = self.norm2(x)
         out: Tensor = x + self.mlp(normal)
         return out + self.Adapter(normal) if hasattr(self, "Adapter") else out
-
-    def _windowed(self, x: Tensor) -> Tensor:
-        """Windows reach past the image; what they find there are zeros, and they count."""
-        batch, height, width, channels = x.shape
-        side = self.reach
-        padded = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))
-        rows, columns = padded.shape[1] // side, padded.shape[2] // side
-        cut = padded.reshape(batch, rows, side, columns, side, channels).transpose(2, 3)
-        mixed = self.attn(cut.reshape(-1, side, side, channels))
-        back = mixed.reshape(batch, rows, columns, side, side, channels).transpose(2, 3)
-        whole: Tensor = back.reshape(padded.shape)[:, :height, :width]
-        return whole
 
 
 class _Attention(nn.Module):
@@ -201,6 +189,20 @@ def vit_neck(
         convolution(out, out, 3, padding=1, bias=False),
         norm(out),
     )
+
+
+def in_windows(x: Tensor, side: int, attend: Callable[[Tensor], Tensor]) -> Tensor:
+    """A map `(B, H, W, C)` attended window by window `(n, side, side, C)`.
+
+    Windows reach past the image; what they find there are zeros, and they count.
+    """
+    batch, height, width, channels = x.shape
+    padded = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))
+    rows, columns = padded.shape[1] // side, padded.shape[2] // side
+    cut = padded.reshape(batch, rows, side, columns, side, channels).transpose(2, 3)
+    mixed = attend(cut.reshape(-1, side, side, channels))
+    back = mixed.reshape(batch, rows, columns, side, side, channels).transpose(2, 3)
+    return back.reshape(padded.shape)[:, :height, :width]
 
 
 def distance_codes(codes: Tensor, side: int) -> Tensor:
@@ -340,23 +342,11 @@ class _WindowBlock(nn.Module):
         self.local_conv = _ConvNorm(width, width, 3, groups=width)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self._attend(x)
+        x = x + in_windows(x, self.window, lambda cut: self.attn(cut.flatten(1, 2)))
         # The convolution replaces the map; it is not added to it.
         x = self.local_conv(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
         out: Tensor = x + self.mlp(x)
         return out
-
-    def _attend(self, x: Tensor) -> Tensor:
-        """Windows reach past the image; what they find there are zeros, and they count."""
-        batch, height, width, channels = x.shape
-        side = self.window
-        padded = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))
-        rows, columns = padded.shape[1] // side, padded.shape[2] // side
-        cut = padded.reshape(batch, rows, side, columns, side, channels).transpose(2, 3)
-        mixed = self.attn(cut.reshape(-1, side * side, channels))
-        back = mixed.reshape(batch, rows, columns, side, side, channels).transpose(2, 3)
-        whole: Tensor = back.reshape(padded.shape)[:, :height, :width]
-        return whole
 
 
 class _WindowAttention(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -245,40 +245,23 @@ _CONFIGS = {
 """Valid values of `model_type` in `config.json`."""
 
 
-def _kinds() -> list[Kind]:
+def _kinds() -> Iterator[Kind]:
     vits = (("b", "base", 12), ("l", "large", 24), ("h", "huge", 32))
     hieras = (("tiny", 12), ("small", 16), ("base-plus", 24), ("large", 48))
-    kinds = [
-        Kind(f"sam-vit-{s}", "sam", f"facebook/sam-vit-{size}", n, f"SAM, ViT-{s.upper()}")
-        for s, size, n in vits
-    ]
-    kinds += [
-        Kind(
-            f"sam-hq-vit-{s}",
-            "sam-hq",
-            f"syscv-community/sam-hq-vit-{size}",
-            n,
-            f"SAM-HQ, ViT-{s.upper()}",
-        )
-        for s, size, n in vits
-    ]
+    for s, size, n in vits:
+        yield Kind(f"sam-vit-{s}", "sam", f"facebook/sam-vit-{size}", n, f"SAM, ViT-{s.upper()}")
+    for s, size, n in vits:
+        hub = f"syscv-community/sam-hq-vit-{size}"
+        yield Kind(f"sam-hq-vit-{s}", "sam-hq", hub, n, f"SAM-HQ, ViT-{s.upper()}")
     for release in ("2", "2.1"):
-        kinds += [
-            Kind(
-                f"sam{release}-hiera-{size}",
-                "sam2",
-                f"facebook/sam{release}-hiera-{size}",
-                n,
-                f"SAM {release}, Hiera {size}",
-            )
-            for size, n in hieras
-        ]
-    kinds.append(Kind("mobile-sam", "mobile-sam", "", 0, "MobileSAM, TinyViT"))
-    kinds.append(Kind("sam-hq-vit-tiny", "sam-hq", "", 0, "SAM-HQ, TinyViT"))
-    kinds.append(Kind("sam2.1-hq-hiera-large", "sam2", "", 48, "HQ-SAM 2.1, Hiera large"))
-    kinds.append(Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker"))
-    kinds.append(Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)"))
-    return kinds
+        for size, n in hieras:
+            name = f"sam{release}-hiera-{size}"
+            yield Kind(name, "sam2", f"facebook/{name}", n, f"SAM {release}, Hiera {size}")
+    yield Kind("mobile-sam", "mobile-sam", "", 0, "MobileSAM, TinyViT")
+    yield Kind("sam-hq-vit-tiny", "sam-hq", "", 0, "SAM-HQ, TinyViT")
+    yield Kind("sam2.1-hq-hiera-large", "sam2", "", 48, "HQ-SAM 2.1, Hiera large")
+    yield Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker")
+    yield Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)")
 
 
 def _check_transformers(kind: Kind) -> None:
@@ -302,14 +285,7 @@ def _check_config(path: Path, kind: Kind) -> None:
     try:
         config = json.loads(file.read_text())
         found, blocks = config["model_type"], _blocks(config.get("vision_config") or {})
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+    except (LookupError, TypeError, *weight_files.DAMAGED) as error:
         raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
     if found not in list(_CONFIGS[kind.family]):  # a list: what was found may be unhashable
         raise BadWeights(

@@ -1,4 +1,4 @@
-"""Trackers that go from frame to frame: hand-over with an image model, optical flow, functions.
+"""Trackers that go from frame to frame: hand-over with an image model, optical flow.
 
 `hand-over` prompts an image model in each frame with its mask of the frame before; `flow` moves
 the mask along the optical flow; `flow-hand-over` does both. A prompted frame is segmented by the
@@ -8,8 +8,8 @@ the same prompts is not computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -34,15 +34,19 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, by_frame
 from segmeter.models.volumes.slices import EncodesTogether, ReadsTargets
+from segmeter.models.volumes.slicewise import _on_gpu
 
 __all__ = ["on_videos"]
 
-_MEMORY_MB = 2048
+MEMORY_MB = 2048
+TAKEN = frozenset({"click", "box", "scribble", "mask", "video"})
+"""Abilities of trackers that take every prompt."""
 _TOGETHER = 8
 _STROKE_CLICKS = 3
 Kept = TypeVar("Kept")
 Flow = npt.NDArray[np.float16]
 Asked = tuple[Prompt, ...]
+Text = str | None
 
 
 class FrameStore:
@@ -90,39 +94,27 @@ class EncodedVideo:
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         """The object in all frames, from prompts `(t, y, x)`."""
-        made: list[Prediction] = []
-        for request in requests:
-            track = self.begin()
-            for t, prompts in sorted(by_frame(request.prompts).items()):
-                track.prompt(t, prompts)
-            made.append(MaskPrediction(masks_of(track.segment(), self.video.shape)))
-        return made
+        return [MaskPrediction(self._tracked(request.prompts)) for request in requests]
 
-
-def masks_of(frames: Iterator[tuple[int, Mask]], shape: Sequence[int]) -> FrameMasks:
-    """Masks by frame as one mask of the video."""
-    return FrameMasks(shape, dict(sorted((t, m.encoded()) for t, m in frames if m)))
+    def _tracked(self, prompts: Sequence[Prompt]) -> FrameMasks:
+        track = self.begin()
+        for t, some in sorted(by_frame(prompts).items()):
+            track.prompt(t, some)
+        found = ((t, mask.encoded()) for t, mask in track.segment() if mask)
+        return FrameMasks(self.video.shape, dict(sorted(found)))
 
 
 @capable(OnDevice)
 class HandOver:
-    """A tracker made from an image model.
+    """A tracker made from an image model, which segments prompted frames.
 
-    Parameters
-    ----------
-    inner
-        The image model; segments prompted frames and, where it is handed over, all others.
-    by
-        What of the last mask prompts the next frame: `mask`, `box`, `centre`, or several as
-        `mask+box`. Empty for optical flow alone.
-    flow
-        Whether the last mask is moved along the optical flow first.
-    memory_mb
-        Memory for embeddings and flow; what does not fit is computed again.
+    `by` is what of the last mask prompts the next frame: `mask`, `box`, `centre`, or several as
+    `mask+box`; empty for optical flow alone. With `flow` the last mask is moved along the optical
+    flow first. Embeddings and flow take at most `memory_mb`; the rest is computed again.
     """
 
     def __init__(
-        self, inner: Model, by: str = "box", flow: bool = False, memory_mb: int = _MEMORY_MB
+        self, inner: Model, by: str = "box", flow: bool = False, memory_mb: int = MEMORY_MB
     ) -> None:
         for part in by.split("+") if by else ():
             check_choice("by", part, ["mask", "box", "centre"])
@@ -163,7 +155,7 @@ class HandOverVideo(EncodedVideo):
         self.tracker = tracker
         half = (tracker.memory_mb << 20) // (2 if tracker.by and tracker.flow else 1)
         self.frames, self.flows = FrameStore(half), FrameStore(half)
-        self.steps = 0
+        self.steps, self._on_gpu = 0, _on_gpu(str(tracker.device))
         self._answers: dict[tuple[int, tuple[Asked, ...]], Prediction] = {}
         self._chains: dict[tuple[int, Mask, int], list[str]] = {}
 
@@ -204,7 +196,7 @@ class HandOverVideo(EncodedVideo):
     def encoded(self, t: int) -> EncodedScene:
         """A frame as the image model sees it; a GPU encodes blocks of frames, always the same."""
         inner = self.tracker.inner
-        if t not in self.frames and isinstance(inner, EncodesTogether) and not _on_cpu(inner):
+        if t not in self.frames and isinstance(inner, EncodesTogether) and self._on_gpu:
             start = t - t % _TOGETHER
             block = range(start, min(start + _TOGETHER, len(self.video)))
             made = inner.encode_together([self._image(k) for k in block])
@@ -305,92 +297,7 @@ class HandOverTrack:
             yield from self.propagate(t, final + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTracker:
-    """A function `track(frames, prompts) -> masks` as a tracker.
-
-    `frames[t]` is uint8 `(H, W, 3)` and decoded when read; `prompts` are lists of prompts
-    `(y, x)` by frame; `masks` has one bool `(H, W)` per frame.
-    """
-
-    track: Callable[[Sequence[Any], Mapping[int, list[Prompt]]], Any]
-    name: str = "track"
-
-    @property
-    def card(self) -> ModelCard:
-        summary = (self.track.__doc__ or "a function").strip().split("\n")[0]
-        return ModelCard(
-            self.name, summary, frozenset({"click", "box", "scribble", "mask", "video"})
-        )
-
-    @property
-    def wrapped(self) -> Any:
-        return self.track
-
-    def encode(self, scene: Scene) -> EncodedVideo:
-        return _FunctionVideo(self, as_video(scene))
-
-
-class _Frames(Sequence[Any]):
-    """The frames of a video as a sequence."""
-
-    def __init__(self, video: Video) -> None:
-        self._video = video
-
-    def __len__(self) -> int:
-        return len(self._video)
-
-    def __getitem__(self, t: Any) -> Any:
-        if isinstance(t, slice):
-            return [self._video.frame(k) for k in range(*t.indices(len(self)))]
-        return self._video.frame(range(len(self))[t])
-
-
-class _FunctionVideo(EncodedVideo):
-    def __init__(self, tracker: FunctionTracker, video: Video) -> None:
-        super().__init__(video)
-        self.tracker = tracker
-        self._found: dict[Any, FrameMasks] = {}
-
-    def begin(self) -> _FunctionTrack:
-        return _FunctionTrack(self)
-
-    def masks(self, prompts: Mapping[int, tuple[Prompt, ...]]) -> FrameMasks:
-        """The function's masks; called once for equal prompts."""
-        key = tuple(sorted(prompts.items()))
-        if key not in self._found:
-            given = {t: list(some) for t, some in key}
-            found = list(self.tracker.track(_Frames(self.video), given))
-            shape, name = self.video.shape, self.tracker.name
-            if len(found) != shape[0] or any(np.shape(m) != shape[1:] for m in found):
-                raise BadInput(
-                    f"'{name}' must return one mask of {shape[1:]} per frame, {shape[0]}"
-                )
-            frames = {t: Mask.of(np.asarray(m)) for t, m in enumerate(found)}
-            self._found[key] = FrameMasks.of_frames(frames, shape)
-        return self._found[key]
-
-
-class _FunctionTrack:
-    def __init__(self, encoded: _FunctionVideo) -> None:
-        self.encoded = encoded
-        self.prompts: dict[int, tuple[Prompt, ...]] = {}
-
-    def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
-        self.prompts[frame] = tuple(prompts)
-        return self.encoded.masks(self.prompts).slice(frame)
-
-    def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
-        step = 1 if stop > start else -1
-        masks = self.encoded.masks(self.prompts)
-        return ((t, masks.slice(t)) for t in range(start + step, stop, step))
-
-    def segment(self) -> Iterator[tuple[int, Mask]]:
-        masks = self.encoded.masks(self.prompts)
-        return ((t, masks.slice(t)) for t in range(masks.shape[0]))
-
-
-def _made(model: str, weights: str | None, device: str | None) -> Model:
+def _made(model: str, weights: Text, device: Text) -> Model:
     given = {} if device is None else {"device": device}
     made: Model = catalogue.models.make(model, weights=weights, **given)
     return made
@@ -398,34 +305,25 @@ def _made(model: str, weights: str | None, device: str | None) -> Model:
 
 @catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
 def _hand_over(
-    model: str,
-    by: str = "box",
-    weights: str | None = None,
-    device: str | None = None,
-    memory_mb: int = _MEMORY_MB,
-) -> HandOver:
-    return HandOver(_made(model, weights, device), by, memory_mb=memory_mb)
-
-
-@catalogue.models.add("flow", summary="tracker: optical flow carries the mask to the next frame")
-def _flow(
-    model: str = "grabcut",
-    weights: str | None = None,
-    device: str | None = None,
-    memory_mb: int = _MEMORY_MB,
-) -> HandOver:
-    return HandOver(_made(model, weights, device), "", flow=True, memory_mb=memory_mb)
+    model: str, by: str = "box", weights: Text = None, device: Text = None,
+    memory_mb: int = MEMORY_MB,
+) -> HandOver:  # fmt: skip
+    return HandOver(_made(model, weights, device), by, False, memory_mb)
 
 
 @catalogue.models.add("flow-hand-over", summary="tracker: optical flow, then an image model")
 def _flow_hand_over(
-    model: str,
-    by: str = "box",
-    weights: str | None = None,
-    device: str | None = None,
-    memory_mb: int = _MEMORY_MB,
+    model: str, by: str = "box", weights: Text = None, device: Text = None,
+    memory_mb: int = MEMORY_MB,
+) -> HandOver:  # fmt: skip
+    return HandOver(_made(model, weights, device), by, True, memory_mb)
+
+
+@catalogue.models.add("flow", summary="tracker: optical flow carries the mask to the next frame")
+def _flow(
+    model: str = "grabcut", weights: Text = None, device: Text = None, memory_mb: int = MEMORY_MB
 ) -> HandOver:
-    return HandOver(_made(model, weights, device), by, flow=True, memory_mb=memory_mb)
+    return HandOver(_made(model, weights, device), "", True, memory_mb)
 
 
 def on_videos(model: Model) -> Model:
@@ -451,9 +349,3 @@ def _warped(mask: Mask, flow: Flow) -> Mask:
     dense = mask.dense().astype(np.float32)
     moved = cv2.remap(dense, columns + where[..., 0], rows + where[..., 1], cv2.INTER_LINEAR)
     return Mask.of(moved > 0.5)
-
-
-def _on_cpu(model: Model) -> bool:
-    from segmeter.models.volumes.slicewise import _on_gpu
-
-    return not (isinstance(model, OnDevice) and _on_gpu(str(model.device)))

@@ -1,12 +1,17 @@
 """Trackers with a memory: the video classes of SAM 2, EdgeTAM and SAM 3 in transformers.
 
-Frames are encoded once per video and shared by all tracks. A track's state is what transformers
-keeps of an object: about 1 MB per tracked frame at 1024 pixels, on the CPU.
+Frames are encoded once per video and shared by all tracks. A track holds its prompted frames and
+the last frames that the network can look back on (16), 2 MB each at 1024 pixels; earlier ones are
+in temporary files and are read again when a propagation resumes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import importlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,53 +27,38 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Scene
 from segmeter.core.videos import Video
 from segmeter.models import weights as weight_files
-from segmeter.models.videos.frame_trackers import EncodedVideo, FrameStore, as_video
+from segmeter.models.videos.frame_trackers import (
+    MEMORY_MB,
+    TAKEN,
+    EncodedVideo,
+    FrameStore,
+    as_video,
+)
 
 if TYPE_CHECKING:
     import torch
 
-_MEMORY_MB = 2048
 _STROKE_POINTS = 8
-_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_SAM3 = (0.5, 0.5, 0.5)
-_CITE = {
-    "sam2-video": "ravi2024",
-    "edgetam-video": "zhou2025",
-    "sam3-tracker-video": "carion2025",
-}
-_CLASSES = {
-    "sam2-video": ("Sam2VideoModel", "Sam2VideoInferenceSession"),
-    "edgetam-video": ("EdgeTamVideoModel", "EdgeTamVideoInferenceSession"),
-    "sam3-tracker-video": ("Sam3TrackerVideoModel", "Sam3TrackerVideoInferenceSession"),
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+_KINDS = {
+    "sam2-video": ("Sam2VideoModel", "SAM 2 and 2.1", "ravi2024"),
+    "edgetam-video": ("EdgeTamVideoModel", "EdgeTAM", "zhou2025"),
+    "sam3-tracker-video": ("Sam3TrackerVideoModel", "the tracker of SAM 3", "carion2025"),
 }
 
 
 @capable(OnDevice, WithWeights)
 class MemoryTracker:
-    """A video network of transformers.
+    """A video network of transformers, from the folder `weights` or as the ready `network`.
 
-    Parameters
-    ----------
-    name
-        `sam2-video`, `edgetam-video` or `sam3-tracker-video`.
-    weights
-        Its folder, with `config.json` and the tensors of the memory.
-    device
-        `auto`, `cpu` or a GPU.
-    memory_mb
-        Memory for embeddings of frames; what does not fit is computed again.
-    network
-        A network that is made already, instead of `weights`.
+    Embeddings of frames take at most `memory_mb`; what does not fit is computed again.
     """
 
     def __init__(
-        self,
-        name: str,
-        weights: str | Path | None = None,
-        device: str = "auto",
-        memory_mb: int = _MEMORY_MB,
-        network: Any = None,
-    ) -> None:
+        self, name: str, weights: str | Path | None = None, device: str = "auto",
+        memory_mb: int = MEMORY_MB, network: Any = None,
+    ) -> None:  # fmt: skip
         self.name, self.memory_mb, self._device = name, memory_mb, device
         self.weights_path = Path("in memory")
         if network is not None:
@@ -80,13 +70,8 @@ class MemoryTracker:
 
     @property
     def card(self) -> ModelCard:
-        taken = frozenset({"click", "box", "scribble", "mask", "video"})
-        return ModelCard(
-            self.name,
-            "a video network with a memory, as transformers runs it",
-            taken,
-            citation=_CITE[self.name],
-        )
+        summary = "a video network with a memory, as transformers runs it"
+        return ModelCard(self.name, summary, TAKEN, citation=_KINDS[self.name][2])
 
     @cached_property
     def device(self) -> torch.device:
@@ -99,11 +84,12 @@ class MemoryTracker:
         """The network, loaded when first used."""
         import transformers
 
-        kind = getattr(transformers, _CLASSES[self.name][0])
+        kind = getattr(transformers, _KINDS[self.name][0])
         try:
             made = kind.from_pretrained(self.weights_path, local_files_only=True)
-        except weight_files.DAMAGED as error:
-            raise BadWeights(f"'{self.weights_path}' is no {self.name}: {error}") from error
+        except (ImportError, *weight_files.DAMAGED) as error:
+            why = str(error).strip().split("\n")[0]
+            raise BadWeights(f"'{self.weights_path}' is no {self.name}: {why}") from error
         return made.float().eval().to(self.device)
 
     def encode(self, scene: Scene) -> MemoryVideo:
@@ -119,40 +105,37 @@ class MemoryVideo(EncodedVideo):
         self.tracker, self.network = tracker, tracker.network
         self.frames = FrameStore(tracker.memory_mb << 20)
         self.device = next(self.network.parameters()).device
+        self.side = int(self.network.image_size)
 
     def begin(self) -> MemoryTrack:
         return MemoryTrack(self)
-
-    @property
-    def side(self) -> int:
-        """Pixels of the square that the network sees."""
-        return int(self.network.image_size)
 
     def pixels(self, t: int) -> torch.Tensor:
         """A frame as the network sees it, `(3, side, side)`."""
         import torch
 
         sam3 = self.tracker.name.startswith("sam3")
-        mean, deviation = (_SAM3, _SAM3) if sam3 else (_MEAN, _DEVIATION)
+        numbers = torch.tensor(_SAM3 if sam3 else _IMAGENET, device=self.device)
         raw = torch.from_numpy(np.ascontiguousarray(self.video.frame(t))).to(self.device)
-        values = raw.permute(2, 0, 1)[None].float() / 255
+        small = self.resized(raw.permute(2, 0, 1)[None].float() / 255)[0]
+        return (small - numbers[0, :, None, None]) / numbers[1, :, None, None]
+
+    def resized(self, values: torch.Tensor) -> torch.Tensor:
+        import torch
+
         size = (self.side, self.side)
-        small = torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)[0]
-        shift, scale = (
-            torch.tensor(v, device=self.device)[:, None, None] for v in (mean, deviation)
-        )
-        return (small - shift) / scale
+        return torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)
 
     def features(self, t: int) -> _Features:
         """The embedding of a frame, as transformers caches it."""
-        return self.frames.get(t, lambda: self._encoded(t))
-
-    def _encoded(self, t: int) -> _Features:
         import torch
 
-        with torch.inference_mode():
-            found = self.network.get_image_features(self.pixels(t)[None], return_dict=True)
-        return _Features(found.fpn_hidden_states, found.fpn_position_encoding)
+        def encoded() -> _Features:
+            with torch.inference_mode():
+                found = self.network.get_image_features(self.pixels(t)[None], return_dict=True)
+            return _Features(found.fpn_hidden_states, found.fpn_position_encoding)
+
+        return self.frames.get(t, encoded)
 
 
 class _Features(dict[str, Any]):
@@ -163,42 +146,59 @@ class _Features(dict[str, Any]):
         self.nbytes = sum(t.numel() * t.element_size() for t in (*maps, *places))
 
 
-class _LazyFrames(Mapping[int, Any]):
-    """The frames of a video for transformers, which asks only for how many there are."""
+class FrameOutputs(dict[int, Any]):
+    """Outputs of a track by frame: the last `most` in memory, earlier ones in temporary files."""
 
-    def __init__(self, encoded: MemoryVideo) -> None:
-        self._encoded = encoded
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most, self._stored = most, set[int]()
+        self._folder = Path(tempfile.mkdtemp(prefix="segmeter-track-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def __len__(self) -> int:
-        return len(self._encoded.video)
+    def __setitem__(self, t: int, output: Any) -> None:
+        self._stored.discard(t)
+        self._keep(t, output)
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self)))
+    def get(self, t: int, default: Any = None) -> Any:
+        """The output of a frame, read from its file if it has left memory."""
+        import torch
 
-    def __getitem__(self, t: int) -> Any:
-        return self._encoded.pixels(t)
+        if t not in self and t in self._stored:
+            self._keep(t, torch.load(self._folder / f"{t}.pt", weights_only=True))
+        return super().get(t, default)
+
+    def _keep(self, t: int, output: Any) -> None:
+        import torch
+
+        self.pop(t, None)
+        super().__setitem__(t, output)
+        while len(self) > self.most:
+            oldest = next(iter(self))
+            held = self.pop(oldest)
+            if oldest not in self._stored:
+                torch.save(held, self._folder / f"{oldest}.pt")
+                self._stored.add(oldest)
 
 
 class MemoryTrack:
     """An object in an inference session of transformers."""
 
     def __init__(self, encoded: MemoryVideo) -> None:
-        import importlib
-
         import torch
 
-        self.encoded = encoded
-        module = importlib.import_module(type(encoded.network).__module__)
-        kind = getattr(module, _CLASSES[encoded.tracker.name][1])
-        _, height, width = encoded.video.shape
+        self.encoded, network = encoded, encoded.network
+        module = importlib.import_module(type(network).__module__)
+        kind = getattr(module, type(network).__name__.replace("Model", "InferenceSession"))
+        length, height, width = encoded.video.shape
         self.session = kind(
-            video_height=height,
-            video_width=width,
-            inference_device=encoded.device,
+            video_height=height, video_width=width, inference_device=encoded.device,
             dtype=torch.float32,
-        )
-        self.session.processed_frames = _LazyFrames(encoded)
+        )  # fmt: skip
+        self.session.processed_frames = range(length)  # their embeddings are given, see `_run`
         self._object = self.session.obj_id_to_idx(1)
+        self.outputs = self.session.output_dict_per_obj[self._object]
+        most = max(network.config.max_object_pointers_in_encoder, network.config.num_maskmem)
+        self.outputs["non_cond_frame_outputs"] = FrameOutputs(most)
         self.prompted: list[int] = []
 
     def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
@@ -213,10 +213,9 @@ class MemoryTrack:
         self.session.obj_with_new_inputs = [1]
         found = self._run(frame)
         # As SAM 2's own configuration: corrected frames join the prompted ones in memory.
-        outputs = self.session.output_dict_per_obj[self._object]
-        tracked = outputs["non_cond_frame_outputs"].pop(frame, None)
+        tracked = self.outputs["non_cond_frame_outputs"].pop(frame, None)
         if tracked is not None:
-            outputs["cond_frame_outputs"][frame] = tracked
+            self.outputs["cond_frame_outputs"][frame] = tracked
         self.prompted = sorted({*self.prompted, frame})
         return found
 
@@ -241,6 +240,8 @@ class MemoryTrack:
             cache.clear_all()
             cache.cache_vision_features(t, self.encoded.features(t))
         found = self.encoded.network(self.session, frame_idx=t, reverse=reverse)
+        for outputs in self.outputs.values():
+            outputs.get(t, {}).pop("high_res_masks", None)  # 4 MB, not read again
         low = found.pred_masks.float()
         size = self.encoded.video.shape[1:]
         high = torch.nn.functional.interpolate(low, size, mode="bilinear", align_corners=False)
@@ -249,10 +250,8 @@ class MemoryTrack:
     def _mask(self, mask: Mask) -> torch.Tensor:
         import torch
 
-        size = (self.encoded.side, self.encoded.side)
         dense = torch.from_numpy(mask.dense().astype(np.float32))[None, None]
-        small = torch.nn.functional.interpolate(dense, size, mode="bilinear", antialias=True)
-        return (small >= 0.5).float().to(self.encoded.device)
+        return (self.encoded.resized(dense) >= 0.5).float().to(self.encoded.device)
 
     def _points(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Points `(x, y)` on the network's square with their labels, a box as two corners."""
@@ -270,8 +269,8 @@ class MemoryTrack:
                     labels.append(int(positive))
                 case Scribble(stroke, positive):
                     many = min(_STROKE_POINTS, len(stroke))
-                    chosen = np.linspace(0, len(stroke) - 1, many).round().astype(int)
-                    points += [stroke[i] for i in chosen]
+                    chosen = np.linspace(0, len(stroke) - 1, many).round()
+                    points += [stroke[int(i)] for i in chosen]
                     labels += [int(positive)] * many
         if not points:
             raise BadInput(f"{self.encoded.tracker.name} takes clicks, boxes, strokes and masks")
@@ -293,22 +292,16 @@ def _check_memory(path: Path, name: str) -> None:
         )
 
 
-@catalogue.models.add("sam2-video", summary="tracker: SAM 2 and 2.1 with memory (transformers)")
-def _sam2(
-    weights: str | None = None, device: str = "auto", memory_mb: int = _MEMORY_MB
-) -> MemoryTracker:
-    return MemoryTracker("sam2-video", weights, device, memory_mb)
+def _maker(name: str) -> Callable[..., MemoryTracker]:
+    def make(
+        weights: str | None = None, device: str = "auto", memory_mb: int = MEMORY_MB
+    ) -> MemoryTracker:
+        return MemoryTracker(name, weights, device, memory_mb)
+
+    return make
 
 
-@catalogue.models.add("edgetam-video", summary="tracker: EdgeTAM with memory (transformers)")
-def _edgetam(
-    weights: str | None = None, device: str = "auto", memory_mb: int = _MEMORY_MB
-) -> MemoryTracker:
-    return MemoryTracker("edgetam-video", weights, device, memory_mb)
-
-
-@catalogue.models.add("sam3-tracker-video", summary="tracker: SAM 3's tracker (transformers)")
-def _sam3(
-    weights: str | None = None, device: str = "auto", memory_mb: int = _MEMORY_MB
-) -> MemoryTracker:
-    return MemoryTracker("sam3-tracker-video", weights, device, memory_mb)
+for _name, (_, _title, _) in _KINDS.items():
+    catalogue.models.add(_name, summary=f"tracker: {_title}, with memory (transformers)")(
+        _maker(_name)
+    )

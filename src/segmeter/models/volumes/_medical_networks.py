@@ -68,16 +68,26 @@ class LiteMedSamFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class MedSamFrame:
-    """The slice fills 1024 x 1024 by bicubic curves, and values are stretched to 0..1."""
+class _FilledSquare:
+    """The slice fills a square, whatever its own proportions."""
 
     shape: tuple[int, int]
-    side: int = 1024
+    side: int = 256
 
     @property
     def scale(self) -> tuple[float, float]:
         height, width = self.shape
         return self.side / height, self.side / width
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return antialiased(masks, (side, side))
+
+
+@dataclass(frozen=True, slots=True)
+class MedSamFrame(_FilledSquare):
+    """The slice fills 1024 x 1024 by bicubic curves, and values are stretched to 0..1."""
+
+    side: int = 1024
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
         import cv2
@@ -89,9 +99,6 @@ class MedSamFrame:
         resized = np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_CUBIC))
         return _stretched(channels(resized, device))
 
-    def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return antialiased(masks, (side, side))
-
     def leave(self, logits: Tensor) -> Tensor:
         """Probabilities less a half: this kind is enlarged after the sigmoid."""
         return bilinear(logits.float().sigmoid(), self.shape) - 0.5
@@ -101,23 +108,12 @@ class MedSamFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class SamMed2dFrame:
+class SamMed2dFrame(_FilledSquare):
     """The slice fills 256 x 256 by nearest neighbours, after SAM's normalisation."""
-
-    shape: tuple[int, int]
-    side: int = 256
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        height, width = self.shape
-        return self.side / height, self.side / width
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
         normal = normalised(channels(pixels, device), MEAN, DEVIATION)
         return F.interpolate(normal, (self.side, self.side), mode="nearest")
-
-    def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return antialiased(masks, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
         return bilinear(bilinear(logits, (self.side, self.side)), self.shape)

@@ -101,6 +101,8 @@ function startSlices(article) {
   const canvas = article.querySelector("canvas");
   const slider = article.querySelector("input[type=range]");
   const where = article.querySelector(".where");
+  const layers = { ground_truth: true, mask: true, prompts: true };
+  const lights = lightsOf(article, data.greys, () => show());
   const steps = [...article.querySelectorAll(".steps li")];
   const size = data.shape, strides = [size[1] * size[2], size[2], 1];
   const ground_truth = data.ground_truth && unpacked(data.ground_truth, size);
@@ -121,9 +123,9 @@ function startSlices(article) {
     const pen = canvas.getContext("2d");
     pen.imageSmoothingEnabled = false;
     pen.drawImage(cut(p, wide, high), 0, 0, canvas.width, canvas.height);
-    if (masks[step]) trace(pen, masks[step], p, sx, sy, "#5db2ff", [], "rgb(47 143 224 / .28)");
-    if (ground_truth) trace(pen, ground_truth, p, sx, sy, "#ffffff", [4, 3], "");
-    for (let k = 0; k <= step; k++) {
+    if (masks[step] && layers.mask) trace(pen, masks[step], p, sx, sy, "#5db2ff", [], "rgb(47 143 224 / .28)");
+    if (ground_truth && layers.ground_truth) trace(pen, ground_truth, p, sx, sy, "#ffffff", [4, 3], "");
+    for (let k = 0; k <= step && layers.prompts; k++) {
       pen.globalAlpha = k === step ? 1 : .6;
       for (const prompt of (data.steps[k] || { prompts: [] }).prompts) mark(pen, prompt, p, sx, sy);
     }
@@ -142,7 +144,7 @@ function startSlices(article) {
     const pen = small.getContext("2d"), part = pen.createImageData(wide, high);
     for (let row = 0, k = 0; row < high; row++) {
       for (let column = 0; column < wide; column++, k += 4) {
-        const grey = voxels[place(p, row, column)];
+        const grey = lights.shades[voxels[place(p, row, column)]];
         part.data[k] = part.data[k + 1] = part.data[k + 2] = grey;
         part.data[k + 3] = 255;
       }
@@ -224,14 +226,49 @@ function startSlices(article) {
     article.dataset.plane = p.name;
     article.dataset.now = String(step + 1);
     const own = data.first[p.along] + at[p.along] * data.stride[p.along];
+    const middle = size.map((m, axis) => axis === p.along ? at[axis] : (m - 1) / 2);
     where.textContent = data.every ? `Frame ${own * data.every} (${at[0] + 1} of ${n} shown)`
-      : `${p.name} slice ${own} (${at[p.along] + 1} of ${n} shown)`;
+      : `${p.name} slice, ${number(p.along, at[p.along])} in the file${data.affine ? `, ${millimetres(middle)[p.along]} mm` : ""} (${at[p.along] + 1} of ${n} shown)`;
+    for (const box of article.querySelectorAll("[data-layer]")) box.checked = layers[box.dataset.layer];
     for (const button of article.querySelectorAll("[data-plane]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.plane) === plane));
     }
     for (const item of steps) item.classList.toggle("on", Number(item.dataset.round) === step + 1);
     requestAnimationFrame(draw);
   }
+  /* A slice as its file counts; a voxel in millimetres of the patient, along (z, y, x). */
+  function number(axis, place) {
+    const [word, first, by] = data.numbers[axis];
+    return `${word} ${word.length > 1 ? "" : "= "}${first + by * (data.first[axis] + place * data.stride[axis])}`;
+  }
+  function millimetres(place) {
+    const there = [...place.map((c, axis) => data.first[axis] + c * data.stride[axis]), 1];
+    const along = (row) => data.affine[row].reduce((sum, a, k) => sum + a * there[k], 0);
+    return [[2, "SI"], [1, "AP"], [0, "RL"]].map(([row, letters]) => {
+      const mm = along(row);
+      return `${letters[mm < 0 ? 1 : 0]} ${Math.abs(mm).toFixed(1)}`;
+    });
+  }
+  function point(event) {
+    const p = PLANES[plane], box = canvas.getBoundingClientRect();
+    const scale = Math.min(box.width / canvas.width, box.height / canvas.height);
+    const x = (event.clientX - box.left - (box.width - canvas.width * scale) / 2) / (canvas.width * scale);
+    const y = (event.clientY - box.top - (box.height - canvas.height * scale) / 2) / (canvas.height * scale);
+    if (x < 0 || y < 0 || x >= 1 || y >= 1) return null;
+    const found = [...at], column = Math.floor(x * size[p.across]), row = Math.floor(y * size[p.down]);
+    found[p.across] = data.every ? column : size[p.across] - 1 - column;
+    found[p.down] = data.every ? row : size[p.down] - 1 - row;
+    return found;
+  }
+  function name_spot(event) {
+    const spot = article.querySelector(".spot"), found = data.every || !voxels ? null : point(event);
+    if (!found) { spot.textContent = ""; return; }
+    const code = voxels[found.reduce((sum, c, axis) => sum + c * strides[axis], 0)];
+    const indices = [2, 1, 0].map((axis) => number(axis, found[axis])).join(", ");
+    const mm = data.affine ? `; ${millimetres(found).reverse().join(", ")} mm` : "";
+    spot.textContent = `${indices}${mm}${data.greys ? `; about ${lights.value(code)}` : ""}`;
+  }
+  function flip(layer) { layers[layer] = !layers[layer]; show(); }
   function move(by) { at[PLANES[plane].along] += by; show(); }
   function choose(round) { step = Math.min(Math.max(round, 0), data.steps.length - 1); show(); }
 
@@ -257,10 +294,14 @@ function startSlices(article) {
     const turns = { ArrowLeft: -1, ArrowRight: 1 };
     if (event.key in moves) move(moves[event.key]);
     else if (event.key in turns) choose(step + turns[event.key]);
+    else if ({ g: 1, m: 1, p: 1 }[event.key]) flip({ g: "ground_truth", m: "mask", p: "prompts" }[event.key]);
     else if (PLANES[Number(event.key) - 1]) { plane = Number(event.key) - 1; show(); }
     else return;
     event.preventDefault();
   });
+  for (const box of article.querySelectorAll("[data-layer]")) {
+    box.addEventListener("change", () => flip(box.dataset.layer));
+  }
   const play = article.querySelector("[data-play]");
   let running = 0;
   if (play) play.addEventListener("click", () => {
@@ -271,11 +312,15 @@ function startSlices(article) {
   });
   let held = null;
   canvas.addEventListener("pointerdown", (event) => {
-    held = { y: event.clientY, from: at[PLANES[plane].along] };
+    held = { x: event.clientX, y: event.clientY, from: at[PLANES[plane].along], window: event.shiftKey && lights.ends() };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!held) return;
+    if (!held) { name_spot(event); return; }
+    if (held.window) {  // as in other viewers: across is width, up is level
+      lights.drag(held.window, (event.clientX - held.x) / 300, (held.y - event.clientY) / 300);
+      return;
+    }
     at[PLANES[plane].along] = held.from + Math.round((held.y - event.clientY) / 6);
     show();
   });
@@ -287,6 +332,49 @@ function startSlices(article) {
     show();
   });
   show();
+}
+
+/* Window and level: voxels hold codes, whose values the page knows; without values, codes are greys. */
+function lightsOf(article, greys, changed) {
+  const shades = Uint8ClampedArray.from({ length: 256 }, (_, code) => code);
+  const [level, width, preset] = ["level", "width", "preset"].map((name) => article.querySelector(`[data-${name}]`));
+  const seen = article.querySelector(".seen");
+  let low = 0, high = 0;
+  function valueOf(code) {
+    const k = Math.max(1, greys.codes.findIndex((knot) => code <= knot)), [a, b] = [greys.codes[k - 1], greys.codes[k]];
+    return greys.values[k - 1] + (greys.values[k] - greys.values[k - 1]) * (code - a) / (b - a);
+  }
+  function set(one, two) {
+    [low, high] = [one, Math.max(two, one + 1e-6)];
+    for (let code = 0; code < 256; code++) shades[code] = 255 * (valueOf(code) - low) / (high - low);
+    level.value = String((low + high) / 2);
+    width.value = String(high - low);
+    seen.textContent = `Shown from ${round(low)} to ${round(high)} ${greys.unit}`.trim();
+    article.dataset.window = `${round(low)} ${round(high)}`;
+    changed();
+  }
+  function round(value) { return Number(value.toPrecision(4)); }
+  if (!greys) return { shades, value: String, ends: () => null, drag: () => {} };
+  const [least, first, last, most] = greys.values, range = Math.max(most - least, 1e-6);
+  Object.assign(level, { min: least, max: most, step: range / 500 });
+  Object.assign(width, { min: range / 500, max: range, step: range / 500 });
+  const slid = () => {
+    preset.value = "";
+    set(Number(level.value) - Number(width.value) / 2, Number(level.value) + Number(width.value) / 2);
+  };
+  level.addEventListener("input", slid);
+  width.addEventListener("input", slid);
+  preset.addEventListener("change", () => set(...(preset.value ? preset.value.split(",").map(Number) : [first, last])));
+  requestAnimationFrame(() => set(first, last));
+  return {
+    shades,
+    value: (code) => `${round(valueOf(code))} ${greys.unit}`.trim(),
+    ends: () => [low, high],
+    drag: ([a, b], wider, brighter) => {
+      const middle = (a + b) / 2 + brighter * (b - a), half = Math.max((b - a) * (1 + wider), range / 1000) / 2;
+      set(middle - half, middle + half);
+    },
+  };
 }
 
 function unpacked(runs, size) {

@@ -25,21 +25,17 @@ from segmeter.core.users import Observation
 from segmeter.core.videos import FrameMasks, at_frame, by_frame
 from segmeter.users.videos.robot_strokes import KERNEL, robot_strokes
 
-__all__ = ["ReplayedScribbles", "VideoObservation", "label_strokes"]
+__all__ = ["VideoObservation", "label_strokes"]
+
+Strokes = dict[int, list[Any]]
+"""Strokes `(y, x)` by label."""
 
 
 @dataclass(frozen=True, slots=True)
 class VideoObservation(Observation):
-    """The view of a user of a video; masks are `FrameMasks`.
+    """The view of a user of a video: prompts `given` in this round, frames `prompted` earlier.
 
-    Attributes
-    ----------
-    given
-        Prompts of this round so far.
-    prompted
-        Frames prompted in earlier rounds, in order.
-    frames, quality
-        Judged frames and the quality of each: J, or the mean J&F of all objects for robots.
+    `quality` is J of each of the judged `frames`, or the mean J&F of all objects for robots.
     """
 
     given: tuple[Prompt, ...] = ()
@@ -82,8 +78,7 @@ class _Clicks:
         given = observation.given
         if len(given) >= self.clicks:
             return None
-        first = given[0] if given else None
-        chosen = round(first.point[0]) if isinstance(first, Click) else self.frame(observation)
+        chosen = next(iter(by_frame(given))) if given else self.frame(observation)
         return None if chosen is None else frame_click(observation, chosen)
 
 
@@ -153,10 +148,8 @@ class FirstFrame(_Clicks):
         if observation.given or observation.prompted:
             return None
         mask = observation.target.mask.slice(observation.first)
-        if self.prompt == "mask":
-            return at_frame(observation.first, MaskHint(mask))
-        high = tuple(n - 1 for n in mask.high)
-        return at_frame(observation.first, Box(mask.low, high))
+        box = Box(mask.low, tuple(n - 1 for n in mask.high))
+        return at_frame(observation.first, MaskHint(mask) if self.prompt == "mask" else box)
 
 
 @catalogue.users.add("scribble-robot", summary="video, DAVIS interactive: the scribble robot")
@@ -177,68 +170,63 @@ class ScribbleRobot:
         `published` may return to the first frame, which the DAVIS package never marks as used.
         """
         if not observation.prompted:
-            sizes = {t: observation.target.mask.slice(t).area for t in observation.frames}
-            return max(sizes, key=lambda t: sizes[t])
-        free = observation.protocol == "published"
-        used = observation.prompted[1:] if free else observation.prompted
+            return max(observation.frames, key=lambda t: observation.target.mask.slice(t).area)
+        used = observation.prompted[1 if observation.protocol == "published" else 0 :]
         pairs = zip(observation.quality, observation.frames, strict=True)
-        left = [(q, t) for q, t in pairs if t not in used]
-        return min(left)[1] if left else None
+        return min(((q, t) for q, t in pairs if t not in used), default=(0.0, None))[1]
 
     def next(self, observation: VideoObservation, rng: np.random.Generator) -> Prompts:
         """Strokes for the one object of an observation."""
         t = None if observation.given else self.frame(observation)
         if t is None:
             return None
-        truth = observation.target.mask.slice(t).dense().astype(int)
-        strokes = label_strokes(truth, observation.mask.slice(t).dense().astype(int), self.kernel)
+        both = (observation.target.mask, observation.mask)
+        truth, shown = (masks.slice(t).dense().astype(int) for masks in both)
+        strokes = label_strokes(truth, shown, self.kernel)
         return [
             at_frame(t, Scribble(s, label > 0)) for label, some in strokes.items() for s in some
         ]
 
+    def recorded(self, scene: str, shape: Sequence[int]) -> dict[int, Strokes]:
+        """Strokes of a person by frame, for the first round; a robot has none."""
+        return {}
+
 
 @catalogue.users.add("replayed-scribbles", summary="video: a person's first scribble, then robots")
+@dataclass(frozen=True, slots=True)
 class ReplayedScribbles(ScribbleRobot):
     """A person's scribbles in the first round, from a DAVIS JSON file, then the robot's.
 
-    Parameters
-    ----------
-    path
-        The JSON file: `scribbles` is a list over frames of `{"path": [[x, y], ...],
-        "object_id": 1}` with coordinates from 0 to 1; or a folder of `SEQUENCE.json`.
+    `path` is the JSON file, or a folder of `SEQUENCE.json`: `scribbles` is a list over frames of
+    `{"path": [[x, y], ...], "object_id": 1}` with coordinates from 0 to 1.
     """
 
-    def __init__(self, path: str, kernel: float = KERNEL) -> None:
-        object.__setattr__(self, "kernel", kernel)
-        object.__setattr__(self, "name", f"replayed-scribbles?path={path}")
-        object.__setattr__(self, "path", path)
+    path: str = field(kw_only=True)
 
-    path: str
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"replayed-scribbles?path={self.path}")
 
-    def recorded(self, scene: str, shape: Sequence[int]) -> dict[int, dict[int, list[Any]]]:
-        """Strokes by frame and label, in pixels; a scene without a recording has none."""
+    def recorded(self, scene: str, shape: Sequence[int]) -> dict[int, Strokes]:
         place = Path(self.path)
         file = place / f"{scene}.json" if place.is_dir() else place
-        if not file.is_file():
-            if place.is_dir():
-                return {}
-            raise NotFound(f"no scribbles at '{file}'")
+        if place.is_dir() and not file.is_file():
+            return {}
         return recorded_strokes(file, shape)
 
 
-def recorded_strokes(file: Path, shape: Sequence[int]) -> dict[int, dict[int, list[Any]]]:
+def recorded_strokes(file: Path, shape: Sequence[int]) -> dict[int, Strokes]:
     """A person's strokes `(y, x)` by frame and label from a JSON file of DAVIS."""
+    if not file.is_file():
+        raise NotFound(f"no scribbles at '{file}'")
+    found: dict[int, Strokes] = {}
+    size = np.array(shape[1:])
     try:
-        frames = json.loads(file.read_bytes())["scribbles"]
-        found: dict[int, dict[int, list[Any]]] = {}
-        for t, strokes in enumerate(frames):
+        for t, strokes in enumerate(json.loads(file.read_bytes())["scribbles"]):
             for one in strokes:
                 path = np.asarray(one["path"], dtype=float).reshape(-1, 2)
-                points = path[:, ::-1] * np.array(shape[1:])
                 if t >= shape[0] or not len(path) or not ((path >= 0) & (path <= 1)).all():
                     raise ValueError("a stroke leaves the video")
-                most = np.array(shape[1:]) - 1
-                points = np.minimum(points, most)
+                points = np.minimum(path[:, ::-1] * size, size - 1)
                 label = int(one["object_id"])
                 found.setdefault(t, {}).setdefault(label, []).append(tuple(map(tuple, points)))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
@@ -246,20 +234,16 @@ def recorded_strokes(file: Path, shape: Sequence[int]) -> dict[int, dict[int, li
     return found
 
 
-def label_strokes(
-    ground_truth: Any, prediction: Any, kernel: float = KERNEL
-) -> dict[int, list[tuple[tuple[float, float], ...]]]:
+def label_strokes(ground_truth: Any, prediction: Any, kernel: float = KERNEL) -> Strokes:
     """The robot's strokes of every label, background (0) included, in two label maps.
 
     >>> truth = np.zeros((9, 60), int); truth[:, :40] = 1
     >>> {label: len(some) for label, some in label_strokes(truth, 0 * truth).items()}
     {1: 1}
     """
-    found = {}
-    most = np.array(ground_truth.shape) - 1
+    found, most = {}, np.array(ground_truth.shape) - 1
     for label in np.union1d(np.unique(ground_truth), 0).tolist():
         strokes = robot_strokes((ground_truth == label) & (prediction != label), kernel)
-        some = [tuple(map(tuple, np.clip(s, 0, most).tolist())) for s in strokes]
-        if some:
-            found[label] = some
+        if strokes:
+            found[label] = [tuple(map(tuple, np.clip(s, 0, most).tolist())) for s in strokes]
     return found

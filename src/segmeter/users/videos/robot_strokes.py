@@ -7,7 +7,7 @@ package breaks ties of the medial axis at random; here the seed is fixed.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,7 @@ def robot_strokes(error: Bits, kernel: float = KERNEL) -> list[Points]:
     low = np.maximum([rows[0] - _MARGIN, columns[0] - _MARGIN], 0)
     box = error[low[0] : rows[-1] + 1 + _MARGIN, low[1] : columns[-1] + 1 + _MARGIN]
     pixels = np.argwhere(_skeleton(box, kernel))
-    edges = _edges(pixels)
-    return [
-        _bezier(pixels[path][::-1] + low)
-        for tree in _trees(len(pixels), edges)
-        if len(path := _longest_path(tree)) and len(tree) >= _FEWEST_NODES
-    ]
+    return [_bezier(pixels[path][::-1] + low) for path in _paths(pixels)]
 
 
 def _skeleton(error: Bits, kernel: float) -> Bits:
@@ -63,62 +58,48 @@ def _skeleton(error: Bits, kernel: float) -> Bits:
     return found
 
 
-def _edges(pixels: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Pairs of 8-neighbours, those that share a side first."""
-    number = {(int(y), int(x)): k for k, (y, x) in enumerate(pixels)}
-    pairs = []
-    for steps in (((0, 1), (1, 0)), ((1, -1), (1, 1))):
-        for (y, x), k in number.items():
-            pairs += [(k, m) for dy, dx in steps if (m := number.get((y + dy, x + dx))) is not None]
-    return pairs
-
-
-def _trees(count: int, edges: list[tuple[int, int]]) -> list[dict[int, list[int]]]:
-    """Spanning trees of the pieces, as neighbours by node.
+def _paths(pixels: npt.NDArray[np.int64]) -> Iterator[list[int]]:
+    """The longest path, in edges, of each piece of a skeleton.
 
     Removing the longest edge of a cycle until there is none leaves a minimum spanning tree.
     """
-    root = list(range(count))
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-    def find(k: int) -> int:
-        while root[k] != k:
-            root[k] = root[root[k]]
-            k = root[k]
-        return k
-
-    near: dict[int, list[int]] = {k: [] for k in range(count)}
-    for a, b in edges:
-        first, second = find(a), find(b)
-        if first != second:
-            root[max(first, second)] = min(first, second)
-            near[a].append(b)
-            near[b].append(a)
-    pieces: dict[int, dict[int, list[int]]] = {}
-    for k in range(count):
-        pieces.setdefault(find(k), {})[k] = sorted(near[k])
-    return list(pieces.values())
-
-
-def _longest_path(tree: dict[int, list[int]]) -> list[int]:
-    """The longest path of a tree, in edges, by two traversals."""
-    end = _traversed(tree, next(iter(tree)))[-1]
-    return _traversed(tree, end)
+    number = {(int(y), int(x)): k for k, (y, x) in enumerate(pixels)}
+    edges = [
+        (k, m, np.hypot(dy, dx))
+        for dy, dx in ((0, 1), (1, 0), (1, -1), (1, 1))
+        for (y, x), k in number.items()
+        if (m := number.get((y + dy, x + dx))) is not None
+    ]
+    if not edges:
+        return
+    a, b, lengths = np.array(edges).T
+    ranked = lengths + 1e-9 * np.arange(len(edges))  # of equal edges the first ones stay
+    graph = csr_array((ranked, (a.astype(int), b.astype(int))), shape=(len(pixels),) * 2)
+    tree = minimum_spanning_tree(graph)
+    tree = csr_array(tree + tree.T)
+    tree.sort_indices()
+    _, pieces = connected_components(tree, directed=False)
+    for piece in range(pieces.max() + 1):
+        nodes = np.flatnonzero(pieces == piece)
+        if len(nodes) >= _FEWEST_NODES:
+            yield _farthest(tree, _farthest(tree, int(nodes[0]))[0])[::-1]
 
 
-def _traversed(tree: dict[int, list[int]], start: int) -> list[int]:
-    """The path from a node to the first that is farthest away."""
-    before, depth, queue, farthest = {start: start}, {start: 0}, deque([start]), start
-    while queue:
-        here = queue.popleft()
-        farthest = here if depth[here] > depth[farthest] else farthest
-        for there in tree[here]:
-            if there not in before:
-                before[there], depth[there] = here, depth[here] + 1
-                queue.append(there)
-    path = [farthest]
+def _farthest(tree: Any, start: int) -> list[int]:
+    """The path to a node from the first that is farthest from it, which comes first."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    order, before = breadth_first_order(tree, start)
+    depth = np.zeros(len(before), int)
+    for k in order[1:]:
+        depth[k] = depth[before[k]] + 1
+    path = [int(order[depth[order].argmax()])]
     while path[-1] != start:
-        path.append(before[path[-1]])
-    return path[::-1]
+        path.append(int(before[path[-1]]))
+    return path
 
 
 def _bezier(control: npt.NDArray[Any]) -> Points:

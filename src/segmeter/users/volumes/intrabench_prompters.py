@@ -1,4 +1,4 @@
-"""Shared parts of volume prompters: users who prompt once, with IntRaBench's names."""
+"""Users who prompt a volume once, with IntRaBench's names."""
 
 from __future__ import annotations
 
@@ -19,18 +19,10 @@ from segmeter.core.models import EncodedScene, ProtocolName, Request, render
 from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.users.volumes.initial_prompts import (
-    box_3d,
-    centre_points_per_volume,
-    centroid,
-    points_per_volume,
-)
-from segmeter.users.volumes.slices import Draws, draws_of
+from segmeter.users.volumes import initial_prompts as initial
+from segmeter.users.volumes.slices import Centre, Draws, draws_of, foreground_slices
 
-__all__ = ["Prompter"]
-
-Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
-"""Masks that a model answers, for each set of prompts."""
+__all__ = ["BoxInterpolation", "Prompter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,7 @@ class PromptContext:
     target: Mask
     protocol: ProtocolName
     draws: Draws
-    answers: Answers
+    answers: initial.Answers
 
 
 @capable(CountsEffort, GivesPrompts)
@@ -153,7 +145,7 @@ def context_of(observation: Observation, rng: np.random.Generator) -> PromptCont
     return PromptContext(observation.target.mask, protocol, draws, answers)
 
 
-def answers_of(encoded: EncodedScene) -> Answers:
+def answers_of(encoded: EncodedScene) -> initial.Answers:
     """Answers of a view to prompters that ask while they prompt; the same is asked once."""
 
     def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
@@ -183,7 +175,7 @@ class PointsPerVolume(DrawnPoints):
     """Random voxels of the target."""
 
     whole: ClassVar[bool] = True
-    draw = staticmethod(points_per_volume)
+    draw = staticmethod(initial.points_per_volume)
 
     def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return _clicked(target, prompts)
@@ -197,7 +189,7 @@ class Centroid(Prompter):
     whole: ClassVar[bool] = True
 
     def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return centroid(context.target)
+        return initial.centroid(context.target)
 
     def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(points=1)
@@ -224,7 +216,7 @@ class CentrePointsPerVolume(Prompter):
             raise BadInput(f"centre points are ordered along z or x, not '{self.along}'")
 
     def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return centre_points_per_volume(
+        return initial.centre_points_per_volume(
             context.target, self.n, context.protocol, patch=self.patch or None, along=self.along
         )
 
@@ -241,7 +233,7 @@ class Box3d(Prompter):
     whole: ClassVar[bool] = True
 
     def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return [box_3d(context.target)]
+        return [initial.box_3d(context.target)]
 
     def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
@@ -251,3 +243,174 @@ def _clicked(target: Mask, prompts: Sequence[Prompt]) -> Effort:
     """Points in the whole volume; a single one needs no scrolling."""
     scrolled = slices_scrolled(target) if len(prompts) > 1 else 0
     return Effort(points=len(prompts), scrolled=scrolled)
+
+
+@prompter(
+    "points-per-slice", "volumes: n random points in every slice", label="{n}PPS", count="{n}X"
+)
+@dataclass(frozen=True, slots=True)
+class PointsPerSlice(DrawnPoints):
+    """Random pixels of the target in each of its slices."""
+
+    draw = staticmethod(initial.points_per_slice)
+    n: int = 1
+
+
+@prompter(
+    "alternating-points-per-slice",
+    "volumes: n random points in every slice, half of them outside",
+    label="{n}±PPS",
+    count="{n}X",
+)
+@dataclass(frozen=True, slots=True)
+class AlternatingPointsPerSlice(DrawnPoints):
+    """Pixels of the target and of a ring around it, in each of its slices."""
+
+    draw = staticmethod(initial.alternating_points_per_slice)
+    n: int = 2
+
+
+@prompter(
+    "centre-point-per-slice", "volumes: the centre of every slice", label="1 Center P", count="1"
+)  # as printed, though it is one per slice
+@dataclass(frozen=True, slots=True)
+class CentrePointPerSlice(Prompter):
+    """The middle of the largest part in each slice."""
+
+    centre: Centre = "mass"
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.centre_point_per_slice(context.target, self.centre)
+
+
+@prompter("box-per-slice", "volumes: a tight box in every slice", label="Box PS", count="2X")
+@dataclass(frozen=True, slots=True)
+class BoxPerSlice(Prompter):
+    """A tight box around the target in each of its slices."""
+
+    gives: ClassVar[frozenset[str]] = BOX
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.box_per_slice(context.target)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return Effort(boxes=len(prompts), scrolled=slices_scrolled(target))
+
+
+@prompter(
+    "boxes-from-3d-box", "volumes: one 3D box, cut into slices", label="from 3D Box", count="3"
+)
+@dataclass(frozen=True, slots=True)
+class BoxesFrom3dBox(Prompter):
+    """One box around the whole target, given to every slice it passes."""
+
+    gives: ClassVar[frozenset[str]] = BOX
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.boxes_from_3d_box(context.target)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
+
+
+@prompter(
+    "point-interpolation",
+    "volumes: a point in n slices, a line through the others",
+    label="{n}P Inter",
+    count="{n}",
+)
+@dataclass(frozen=True, slots=True)
+class PointInterpolation(Prompter):
+    """The middle of a few slices, interpolated over those between."""
+
+    n: int = 3
+    centre: Centre = "box"
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.interpolated_points(context.target, self.n, context.protocol, self.centre)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        points = min(self.n, len(foreground_slices(target)))
+        return Effort(points=points, scrolled=slices_scrolled(target))
+
+
+@prompter("box-interpolation", "volumes: a box in n slices, interpolated over the others")
+@dataclass(frozen=True, slots=True)
+class BoxInterpolation(Prompter):
+    """Boxes in a few slices, perhaps drawn badly, interpolated over those between."""
+
+    gives: ClassVar[frozenset[str]] = BOX
+    n: int = 3
+    shaken: int = 0
+    repeat: int = 1
+
+    def __post_init__(self) -> None:
+        Prompter.__post_init__(self)  # super() fails in a dataclass with slots
+        if isinstance(self.shaken, bool) or not isinstance(self.shaken, int) or self.shaken < 0:
+            raise BadInput(f"boxes are shaken by 0 or more pixels, not {self.shaken!r}")
+
+    @property
+    def label(self) -> str:
+        return f"{self.n}B Inter" + (f" ±{self.shaken}" if self.shaken else "")
+
+    @property
+    def paper_interactions(self) -> str:
+        return str(2 * self.n)
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.interpolated_boxes(
+            context.target, self.n, context.protocol, self.shaken, context.draws
+        )
+
+    def drawn(self, target: Mask, draws: Draws) -> None:
+        initial.box_seeds(target, self.n, "published", self.shaken, draws)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        boxes = len(initial.box_seeds(target, self.n, protocol))
+        return Effort(boxes=boxes, scrolled=slices_scrolled(target))
+
+
+@prompter(
+    "point-propagation",
+    "volumes: five points in the middle slice, then the centre of each answer",
+    label="5P Prop",
+    count="7",
+)
+@dataclass(frozen=True, slots=True)
+class PointPropagation(Prompter):
+    """Points in the middle slice, carried on by the model's own predictions."""
+
+    centre: Centre = "box"
+    repeat: int = 1
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.point_propagation(
+            context.target, context.answers, context.draws, context.protocol, self.centre
+        )
+
+    def drawn(self, target: Mask, draws: Draws) -> None:
+        initial.propagation_seeds(target, draws)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        first = prompts[0].point[0] if prompts else 0  # type: ignore[union-attr]  # clicks
+        seeds = sum(p.point[0] == first for p in prompts)  # type: ignore[union-attr]
+        return Effort(points=seeds, slices=2, scrolled=slices_scrolled(target))
+
+
+@prompter(
+    "box-propagation",
+    "volumes: a box in the middle slice, then the box of each answer",
+    label="B Prop",
+    count="4",
+)
+@dataclass(frozen=True, slots=True)
+class BoxPropagation(Prompter):
+    """A box in the middle slice, carried on by the model's own answers."""
+
+    gives: ClassVar[frozenset[str]] = BOX
+
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return initial.box_propagation(context.target, context.answers, context.protocol)
+
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        return Effort(boxes=1, slices=2, scrolled=slices_scrolled(target))

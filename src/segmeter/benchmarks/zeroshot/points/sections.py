@@ -93,11 +93,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     )
     blocks: list[Block] = [
         Answer(sentence, f"Over {best.dataset}, {best.user}, protocol {lead}."),
-        _table(
-            "points",
-            top,
-            f"mIoU after N points and the oracle's after one: {best.dataset}",
-        ),
+        _table("points", top, f"mIoU after N points and the oracle's after one: {best.dataset}"),
         Note(f"{_PROTOCOLS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
@@ -152,13 +148,12 @@ def _gaps(
     lead: str,
     baseline: str,
 ) -> _Gaps:
-    gaps = {}
-    for d in found:
-        if d.measure == "iou@1" and (d.user, d.protocol) == (user, lead):
-            if (d.first, d.second) == (model, baseline):
-                gaps[d.dataset] = (d.value, d.low, d.high)
-            elif (d.first, d.second) == (baseline, model):
-                gaps[d.dataset] = (-d.value, -d.high, -d.low)
+    gaps = {
+        d.dataset: (d.value, d.low, d.high)
+        for d in (*found, *(d.turned for d in found))
+        if (d.measure, d.user, d.protocol) == ("iou@1", user, lead)
+        and (d.first, d.second) == (model, baseline)
+    }
     names = sorted(gaps, key=lambda name: -gaps[name][0])
     means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.protocol) == (user, lead)}
     oracle = [
@@ -191,7 +186,7 @@ def _gap_table(shown: Sequence[_Gaps], baseline: str) -> Table:
         [
             name,
             *([one.model, one.user] if several else []),
-            _difference(*gap),
+            Value(gap[0]) if np.isnan(gap).any() else Value(*gap),
             oracle,
         ]
         for one in shown
@@ -205,10 +200,6 @@ def _gap_table(shown: Sequence[_Gaps], baseline: str) -> Table:
     ]
     who = "Models" if several else shown[0].model
     return Table("points-baseline", columns, rows, f"{who} minus {baseline}, data set by data set")
-
-
-def _difference(value: float, low: float, high: float) -> Value:
-    return Value(value) if np.isnan([low, high]).any() else Value(value, low, high)
 
 
 def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:

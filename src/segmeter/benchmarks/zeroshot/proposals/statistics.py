@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from segmeter.core.benchmarks import Group, Results
-from segmeter.core.tables import load_tables
+from segmeter.core.tables import Tables, load_tables
 from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, mean_of_known, percentiles, resampling
@@ -68,8 +68,8 @@ class Proposed(Group):
 
 
 def groups(run: Results) -> list[Proposed]:
-    """All models of a run, by data set and reading."""
-    found: dict[tuple[str, str, str], dict[str, tuple[Group, Floats, Floats, Floats, Floats]]] = {}
+    """All models of a run, by data set and protocol."""
+    found: dict[tuple[str, ...], dict[str, Tables]] = {}
     for tables in load_tables(
         run,
         ["number", "objects", "matched", "proposals"],
@@ -77,33 +77,19 @@ def groups(run: Results) -> list[Proposed]:
         unit=("scene",),
         axis="number",
     ):
-        matched = np.array(tables.lists("matched").to_pylist(), dtype=np.float64)
-        numbers, objects, proposals = map(tables.table, ("number", "objects", "proposals"))
-        key = tables.dataset, tables.model, tables.protocol
-        found.setdefault(key, {})[tables.by["objects_of"]] = (
-            tables,
-            matched,
-            numbers,
-            objects,
-            proposals,
+        found.setdefault(tables.key, {})[tables.by["objects_of"]] = tables
+    return [
+        Proposed(
+            *(every := kinds[ALL]).key,
+            every.keys,
+            every.clusters,
+            tuple(int(n) for n in every.table("number")[0]),
+            {kind: t.table("objects")[:, 0] for kind, t in kinds.items()},
+            {kind: np.array(t.lists("matched").to_pylist(), float) for kind, t in kinds.items()},
+            every.table("proposals")[:, 0],
         )
-    return [_group(kinds) for kinds in found.values()]
-
-
-def _group(kinds: Mapping[str, tuple[Group, Floats, Floats, Floats, Floats]]) -> Proposed:
-    first, _, numbers, _, proposals = kinds[ALL]
-    return Proposed(
-        first.model,
-        first.dataset,
-        "",
-        first.protocol,
-        first.keys,
-        first.clusters,
-        tuple(int(n) for n in numbers[0]),
-        {kind: objects[:, 0] for kind, (_, _, _, objects, _) in kinds.items()},
-        {kind: matched for kind, (_, matched, _, _, _) in kinds.items()},
-        proposals[:, 0],
-    )
+        for kinds in found.values()
+    ]
 
 
 def statistics(found: Sequence[Proposed]) -> list[Statistic]:
