@@ -74,15 +74,19 @@ def evaluate(
 
 
 def read(run: Path) -> Found:
-    """Dice and interactions of a run by data set, user, model and measure."""
-    stored = run.with_suffix(".json")
+    """Dice and interactions of a run by data set, user, model and measure.
+
+    Reports of other machines are read as well: `upright-2.json` next to `upright`.
+    """
     if run.is_dir():
         command = [sys.executable, "-m", "segmeter", "report", str(run), "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        stored.write_text(done.stdout)
+        run.with_suffix(".json").write_text(done.stdout)
+    reports = sorted(run.parent.glob(f"{run.name}*.json"))
     return {
         (Path(row["dataset"]).name, plain(row["user"]), row["model"], row["measure"]): row
-        for row in json.loads(stored.read_text())["rows"]
+        for report in reports
+        for row in json.loads(report.read_text())["rows"]
         if row["measure"] in ("dice", "interactions")
     }
 

@@ -224,7 +224,7 @@ def dot_labels(
         for (px, py), label in zip(places, mark.labels, strict=False):
             wide = text_width(label) * BOLD
             lefts = (px + 7, px - 7 - wide)
-            spots = (Words(left, left + wide, py + down) for down in (4, -7, 15) for left in lefts)
+            spots = (Words(left, left + wide, py + down) for down in (-7, 15, 4) for left in lefts)
             free = (s for s in spots if s.left >= 0 and s.right <= frame.width and s.clear(taken))
             spot = next(free, None)
             if label and spot is not None:

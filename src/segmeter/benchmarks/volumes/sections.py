@@ -215,7 +215,8 @@ def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Sta
         found = against_best(members, [cards["dice"]])
         if found:
             table = difference_table(found, cards, shown=typed, units=units_of(members[0]))
-            blocks.append(replace(table, name=_stem("prompters", dataset)))
+            caption = f"{dataset}: differences between prompters of one model"
+            blocks.append(replace(table, name=_stem("prompters", dataset), caption=caption))
     text = (
         "The prompter with the highest Dice of each model (first) against its others (second), on "
         "the same objects; p values are corrected for all prompters of a model (Holm)."
