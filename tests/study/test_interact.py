@@ -152,7 +152,7 @@ def test_a_volume_is_segmented_slice_by_slice_as_a_simulated_user_does(
     mosaic = person.http.get(f"/images/{trial['id']}/volume")
     assert mosaic.status_code == 200
     person.see(trial)
-    model = model_for(scene, catalogue.models.make("disc"))
+    model = model_for(study.stimuli, "disc")
     user = catalogue.users.make("centre-click")
     simulated = SimulatedSession(target, user, "corrected")
     (record,) = simulate(scene, model.encode(scene), [simulated], 4, judge_of(scene))

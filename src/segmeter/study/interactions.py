@@ -121,11 +121,11 @@ def simulate_users(
     wanted: dict[tuple[str, str], set[str]] = {}
     for each in found:
         wanted.setdefault((each.model, each.scene), set()).add(each.target)
-    models = {name: catalogue.models.make(name, weights=weights) for name in plan.design.models}
+    models = {name: model_for(stimuli, name, weights) for name in plan.design.models}
     made = []
     for (model, scene), targets in sorted(wanted.items()):
         shown = stimuli.shown(scene).scene
-        encoded, seconds = timed_encode(model_for(shown, models[model]), shown)
+        encoded, seconds = timed_encode(models[model], shown)
         sessions = [
             SimulatedSession(target, catalogue.users.make(user), "corrected")
             for user in users

@@ -26,13 +26,13 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.models.volumes.slicewise import on_volumes
 from segmeter.runtime.processes import has_cuda
 from segmeter.study import database as db
 from segmeter.study.drawing import centre_of
 from segmeter.study.messages import Step
 from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store_step
 from segmeter.study.running import RunningStudy
+from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import CLOCK_SLACK_MS
 
 MEASURES, VOLUME_MEASURES = ("iou", "boundary-iou"), ("iou", "dice")
@@ -59,7 +59,7 @@ class Segmenting:
         self._study = study
         judge_by((*MEASURES, *VOLUME_MEASURES))  # imports them before there are several threads
         self._models: dict[str, Model] = {
-            name: catalogue.models.make(name, weights=weights) for name in study.plan.design.models
+            name: model_for(study.stimuli, name, weights) for name in study.plan.design.models
         }
         self._encoded_scenes: OrderedDict[tuple[str, str], EncodedScene] = OrderedDict()
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -211,8 +211,7 @@ class Segmenting:
         with self._looking:
             encoded = self._encoded_scenes.get(key)
             if encoded is None:
-                shown = self._scene(scene)
-                encoded = model_for(shown, self._models[model]).encode(shown)
+                encoded = self._models[model].encode(self._scene(scene))
         with self._books:
             self._encoded_scenes[key] = encoded
             if len(self._encoded_scenes) > _KEPT_SCENES_ENCODED:
@@ -226,9 +225,12 @@ def judge_of(scene: Scene) -> Judge:
     return judge_by(measures, scene.spacing_mm)
 
 
-def model_for(scene: Scene, model: Model) -> Model:
-    """The model for a kind of scene: one for images takes volumes slice by slice."""
-    return on_volumes(model) if isinstance(scene, Volume) else model
+def model_for(stimuli: Stimuli, name: str, weights: Path | None = None) -> Model:
+    """A model for a study's scenes: one for images takes volumes slice by slice."""
+    model = catalogue.models.make(name, weights=weights)
+    if not stimuli.volumes or "volume" in model.card.abilities:
+        return model
+    return catalogue.models.make("slicewise", model=name, weights=weights)
 
 
 def click_of(step: Mapping[str, Any]) -> Click:

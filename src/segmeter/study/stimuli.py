@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
-from segmeter.models.volumes.preparation import prepared
 from segmeter.report.slices import mosaic
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
@@ -36,6 +36,7 @@ __all__ = ["Stimuli"]
 _KEPT_BYTES = 256 << 20
 _KEPT_SCENES = 32
 _MOST_VOXELS = 1 << 27
+_CT_WINDOW, _AIR = (-160.0, 240.0), -500
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +314,11 @@ class _KeptImages:
 
 
 def _shown_volume(volume: Volume) -> Shown:
-    """Grey slices in the window of the volume's modality, and each target on its largest slice."""
-    seen = prepared(volume, "sam", "corrected")
-    grey = np.stack([seen.slice(z) for z in range(volume.shape[0])]).astype(np.uint8)
+    """Grey slices in the volume's window, and each target on its largest slice."""
+    low, high = _window(volume)
+    scale = 255 / max(high - low, 1e-9)
+    grey = np.stack([((p - low) * scale).clip(0, 255).round() for p in volume.voxels])
+    grey = grey.astype(np.uint8)
     targets, slices = {}, {}
     for target in volume.targets:
         mask = target.mask
@@ -323,6 +326,21 @@ def _shown_volume(volume: Volume) -> Shown:
         flat = drawing.upright(mask.slice(z))
         targets[target.id] = Target(target.id, flat, None, target.label, target.groups)
     return Shown(volume, np.ascontiguousarray(grey[:, ::-1, ::-1]), targets, slices)
+
+
+def _window(volume: Volume) -> tuple[float, float]:
+    """Darkest and brightest value: the scan's own, soft tissue of CT, or percentiles of the body."""
+    modality, own = (
+        (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)
+    )
+    if own is not None:
+        return own
+    voxels = volume.voxels
+    if modality.startswith("CT") or (not modality and voxels.min() <= _AIR):
+        return _CT_WINDOW
+    inside = voxels[voxels > voxels.min()]
+    low, high = np.percentile(inside if inside.size else voxels, (0.5, 99.5))
+    return float(low), float(high)
 
 
 def dataset_spec(plan: Plan) -> Spec:
