@@ -329,7 +329,7 @@ def _shown_volume(volume: Volume) -> Shown:
 
 
 def _window(volume: Volume) -> tuple[float, float]:
-    """Darkest and brightest value: the scan's own, soft tissue of CT, or percentiles of the body."""
+    """Darkest and brightest value: the scan's own, soft tissue of CT, or body percentiles."""
     modality, own = (
         (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)
     )
