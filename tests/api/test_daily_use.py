@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ import pytest
 import segmeter
 from segmeter.api import suites
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.sections import Line, Multiples
+from segmeter.report.references import bibtex
+
+from ..cli.conftest import type_here
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -229,3 +234,55 @@ def test_the_zero_shot_suite_is_one_call(
     assert "boxes: not found: coco" in err
     assert segmeter.open_run(tmp_path / "suite" / "points").plan.benchmark == "points"
     assert "mini" in out
+
+
+def test_drawing_all_by_hand_is_reviewed_too(tmp_path: Path) -> None:
+    (tmp_path / "cost.toml").write_text("locate = 2\nreview = 5\nby_hand = 40\n")
+    segmeter.evaluate("disc", "mini", out=tmp_path / "run", rounds=1, limit=2)
+    run = segmeter.open_run(tmp_path / "run", cost=tmp_path / "cost.toml")
+    hand = next(row for row in run.cost(3600) if row["way"] == "all by hand")
+    assert hand["hours"]["value"] == pytest.approx(2 + 5 + 40)
+
+
+def test_a_share_has_one_interval_on_a_page(tmp_path: Path) -> None:
+    """The curve of objects that reached the goal ends where the leaderboard's failures say."""
+    run = segmeter.evaluate("synthetic-noisy", "mini", out=tmp_path / "run", rounds=4, limit=6)
+    (never,) = (r for r in run.summary() if (r.measure, r.protocol) == ("never@90", "corrected"))
+    blocks = [block for section in run.sections() for block in section.blocks]
+    charts = [c for b in blocks if isinstance(b, Multiples) for c in b.charts]
+    (chart,) = (c for c in charts if c.title.startswith("Objects that have reached"))
+    (line,) = (mark for mark in chart.marks if isinstance(mark, Line))
+    assert line.low is not None
+    assert line.high is not None
+    ends = [float(v[-1]) * never.targets for v in (line.y, line.low, line.high)]
+    failed = [never.targets - v for v in (never.value, never.high, never.low)]
+    assert ends == pytest.approx(failed)
+
+
+def test_data_sets_are_cited_with_the_year_of_their_paper() -> None:
+    text = bibtex({"davis": "perazzi2016", "coco": "lin2014"})
+    assert re.findall(r"year = \{(\d+)\}", text) == ["2016", "2014"]
+    assert re.findall(r"^@\w+\{(\w+),", text, re.MULTILINE) == ["perazzi2016", "lin2014"]
+
+
+def test_a_model_file_may_import_its_neighbour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "a_neighbour_of_it.py").write_text("LEVEL = 9\n")
+    (tmp_path / "models" / "own.py").write_text(
+        "from a_neighbour_of_it import LEVEL\n\n\n"
+        "def predict(image, clicks):\n    return image[..., 0] > LEVEL\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run = segmeter.evaluate("models/own.py:predict", "mini", out="run", rounds=1, limit=1)
+    assert len(run.rows()) > 0
+
+
+def test_compare_fits_60_columns(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    segmeter.evaluate(["disc", "synthetic-stubborn"], "mini", out=out, rounds=2, limit=2)
+    text = type_here("compare", out, COLUMNS="60").stdout
+    assert max(map(len, text.splitlines())) <= 60
+    assert "synthetic-stubborn" in text
+    assert text.count("noc@90") >= 1

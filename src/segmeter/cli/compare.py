@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 from typer import Option
@@ -23,6 +25,8 @@ from segmeter.cli._options import (
 )
 from segmeter.cli._printing import differences_json, print_json, rows_json
 from segmeter.cli.app import Exit, app
+
+_NARROW = 72  # columns of a terminal below which a measure and its models share a column
 
 FailIf = Annotated[
     list[str] | None,
@@ -75,7 +79,7 @@ def compare(
         print(_conclusion([g.difference for g in found]))
         _print_groups(found, names)
     else:
-        print(_conclusion(found))
+        print(textwrap.fill(_conclusion(found), min(80, get_terminal_size().columns)))
         _print([replace(d, dataset=names.get(d.dataset, d.dataset)) for d in found])
     return Exit.DONE
 
@@ -132,24 +136,26 @@ def _print(found: Sequence[segmeter.Difference]) -> None:
         here = [d for d in found if (d.dataset, d.user, d.protocol) == place]
         title = printable(", ".join(filter(None, (*place[:2], f"protocol {place[2]}"))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("measure", no_wrap=True)
-        table.add_column("first minus\nsecond", overflow="fold", max_width=24)
+        narrow = console.width < _NARROW
+        if not narrow:
+            table.add_column("measure", no_wrap=True)
+        pair = "measure, first\nminus second" if narrow else "first minus\nsecond"
+        table.add_column(pair, overflow="fold", max_width=24)
         for name in ("difference\n95 % interval", "p\n(Holm)"):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("conclusion", no_wrap=True)
+        table.add_column("signi-\nficant" if narrow else "conclusion", no_wrap=True)
         for d in sorted(here, key=lambda d: not d.significant):
-            table.add_row(*(Text(printable(cell)) for cell in _row(d)))
+            table.add_row(*(Text("\n".join(map(printable, cell.split("\n"))))
+                            for cell in _row(d, narrow)))  # fmt: skip
         console.print(table)
 
 
-def _row(d: segmeter.Difference) -> tuple[str, ...]:
-    return (
-        d.measure,
-        f"{short(d.first)}\n{short(d.second)}",
-        f"{d.value:+.2f}\n{_span(d)}",
-        f"{d.p_holm:.3f}",
-        "significant" if d.significant else "not\nsignificant",
-    )
+def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:
+    pair, span = f"{short(d.first)}\n{short(d.second)}", f"{d.value:+.2f}\n{_span(d)}"
+    if narrow:
+        return f"{d.measure}\n{pair}", span, f"{d.p_holm:.3f}", "yes" if d.significant else "no"
+    word = "significant" if d.significant else "not\nsignificant"
+    return d.measure, pair, span, f"{d.p_holm:.3f}", word
 
 
 def _span(d: segmeter.Difference) -> str:
