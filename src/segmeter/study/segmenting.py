@@ -227,10 +227,10 @@ def judge_of(scene: Scene) -> Judge:
 
 def model_for(stimuli: Stimuli, name: str, weights: Path | None = None) -> Model:
     """A model for a study's scenes: one for images takes volumes slice by slice."""
-    model = catalogue.models.make(name, weights=weights)
-    if not stimuli.volumes or "volume" in model.card.abilities:
-        return model
-    return catalogue.models.make("slicewise", model=name, weights=weights)
+    model: Model = catalogue.models.make(name, weights=weights)
+    if stimuli.volumes and "volume" not in model.card.abilities:
+        model = catalogue.models.make("slicewise", model=name, weights=weights)
+    return model
 
 
 def click_of(step: Mapping[str, Any]) -> Click:
