@@ -430,6 +430,23 @@ def test_users_that_a_model_cannot_take_are_named(tmp_path: Path) -> None:
     assert said in text
 
 
+class Picky(Filler):
+    """Fails on one volume, as a run that was interrupted lacks it."""
+
+    def encode(self, scene: Scene) -> FillerEncodedScene:
+        if scene.id == "hippocampus_001":
+            raise BadInput("not this one")
+        return FillerEncodedScene(scene.shape)
+
+
+def test_a_run_in_which_a_model_lacks_a_volume_has_a_report(tmp_path: Path) -> None:
+    plan = replace(PLAN, users=(Spec.parse("box-interpolation?n=3"),), rounds=1, limit=2)
+    run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Picky()})
+    found = {section.title: section for section in sections(Run.open(tmp_path / "run"))}
+    assert len(found["Hardest objects"].blocks[0].rows) == 4  # type: ignore[union-attr]  # a table
+    assert found["Sessions"].blocks
+
+
 def test_until_is_refused_with_the_way_that_there_is() -> None:
     with pytest.raises(BadInput, match=r"no --until; .*until_dice=0.9"):
         catalogue.benchmarks.make("volumes").plan(replace(PLAN, options={"until": "dice>=0.9"}))

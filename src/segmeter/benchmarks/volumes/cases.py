@@ -41,9 +41,10 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
     sizes = _voxels(run, groups[0].dataset)
     rows: list[list[Cell]] = []
     for key in order[:_LISTED]:
-        best, worst = _extremes(groups, key)
-        label = dict(zip(groups[0].keys, groups[0].labels, strict=True)).get(key, "")
-        mean = float(np.mean([_last(g, key) for g in groups]))
+        own = _with(groups, key)
+        best, worst = _extremes(own, key)
+        label = own[0].labels[own[0].keys.index(key)]
+        mean = float(np.mean([_last(g, key) for g in own]))
         rows.append([key[0], key[1], label, sizes.get(key), mean, *best, *worst])
     columns = [
         Column("case"),
@@ -90,7 +91,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
     order = _by_quality(groups)
     blocks: list[Block] = []
     for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:
-        group = max(groups, key=lambda g: (_last(g, key), g.rounds, g.key))
+        group = max(_with(groups, key), key=lambda g: (_last(g, key), g.rounds, g.key))
         try:
             scene = run.scene(group.dataset, key[0])
             mask = next((t.mask for t in scene.targets if t.id == key[1]), None)
@@ -150,6 +151,11 @@ def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:
         for key, value in zip(group.keys, group.dice[:, -1], strict=True):
             found.setdefault(key, []).append(float(value))
     return sorted(found, key=lambda key: (float(np.mean(found[key])), key))
+
+
+def _with(groups: Sequence[VolumeSessions], key: Key) -> list[VolumeSessions]:
+    """The groups that have an object; not all do while a run is incomplete."""
+    return [group for group in groups if key in group.keys]
 
 
 def _last(group: VolumeSessions, key: Key) -> float:
