@@ -1,4 +1,4 @@
-"""Joining and leaving a study: the link, recruiting platforms, consent, withdrawal, health."""
+"""Routes for joining and leaving: the link, recruiting platforms, consent, withdrawal, health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan for readers: the screens of participants, what it lacks, a preregistration."""
+"""Preview of a plan: the screens of participants, what it lacks, a preregistration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of a study: words of the pages, one TOML file per language, and questionnaires."""
+"""Wording of a study: texts of the pages, one TOML file per language, and questionnaires."""
 
 from __future__ import annotations
 
