@@ -31,11 +31,11 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Note, Section, Slices, Table, Value
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
+from segmeter.measures.challenges import area_over_steps
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.run import Run
-from segmeter.users.volumes.volume_clicks import click_curve_area
 
 USERS = (
     "box-interpolation?n=3",
@@ -295,7 +295,7 @@ def test_challenge_scores_leave_out_the_box_and_cases_of_low_dice(
     published, group = groups(opened)
     cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
-    expected = [click_curve_area(row.tolist()) for row in dsc]
+    expected = [area_over_steps(row.tolist()[1:]) for row in dsc]
     np.testing.assert_allclose(cards["dsc-auc"].compared(group), expected)
     np.testing.assert_allclose(cards["nsd-final"].compared(group), group.others["nsd"][:, -1])
     poor = replace(published, dice=np.full(dsc.shape, [[0.1], [0.25]]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,6 +133,18 @@ def test_a_dicom_series_with_a_segmentation(tmp_path):
     segmentation(tmp_path / "p1", bits)
     (liver,) = VolumeFolder(str(tmp_path)).load("p1").targets
     assert np.array_equal(liver.mask.dense(), bits[:, ::-1, ::-1] > 0)
+
+
+def test_slices_of_a_series_have_its_instance_numbers_where_they_are_even(tmp_path):
+    series(tmp_path, np.zeros((4, 6, 5), np.int16))
+    (found,), _ = walk_dicom(sorted(tmp_path.iterdir()))
+    plain = found.open()
+    assert (
+        plain.slice_numbers == plain.grid.slice_numbers == (("k", 0, 1), ("j", 5, -1), ("i", 4, -1))
+    )
+    numbered = replace(plain, instances=(14, 12, 10, 8))
+    assert numbered.slice_numbers[0] == ("instance", 14, -2)
+    assert replace(plain, instances=(14, 12, 9, 8)).slice_numbers == plain.slice_numbers
 
 
 def test_a_dicom_series_that_lacks_a_slice_says_between_which(tmp_path):

@@ -14,10 +14,11 @@ from published_runs import STARTS, Asked, refined, whole
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
+from segmeter.measures.challenges import area_over_steps
 from segmeter.users.volumes.initial_prompts import box_propagation
 from segmeter.users.volumes.refinement_prompts import contour_scribble
 from segmeter.users.volumes.slices import PublishedDraws
-from segmeter.users.volumes.volume_clicks import challenge_box, click_curve_area, middle_click
+from segmeter.users.volumes.volume_clicks import challenge_box, middle_click
 
 CASES = ["blob", "gap", "border", "ring", "speck", "pair", "multi1", "multi3"]
 
@@ -185,4 +186,4 @@ def test_challenge_clicks_are_those_of_the_script(volumes: Path) -> None:
             scores.append(dice(case.bits, mask))
         assert as_points(clicks) == wanted["clicks_zyx_label"], key
         assert scores == pytest.approx(wanted["dice_steps"], abs=1e-6)
-        assert click_curve_area(scores) == pytest.approx(wanted["dsc_auc"], abs=1e-5)
+        assert area_over_steps(scores[1:]) == pytest.approx(wanted["dsc_auc"], abs=1e-5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -82,16 +81,6 @@ def middle_click(
         chosen = int(rng.integers(len(deepest)))
     voxel = tuple(int(c) for c in deepest[chosen])
     return MiddleClick(Click(voxel, target[voxel]), part.area, int(depth.max()), len(deepest))
-
-
-def click_curve_area(scores: list[float]) -> float:
-    """The challenge's area: trapezoids over the clicks' scores, the box step left out.
-
-    >>> click_curve_area([0.5, 0.6, 0.6, 0.7, 0.7, 0.8])
-    2.7...
-    """
-    clicks = scores[1:]
-    return float(sum((a + b) / 2 for a, b in pairwise(clicks)))
 
 
 def _depths(bits: Bits) -> Floats:
