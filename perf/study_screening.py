@@ -4,7 +4,7 @@
 
 Careful raters follow the quality of a mask with their own strictness and noise. Careless ones are
 one of three sorts: random scores at normal speed, random scores in a hurry, nearly always the same
-score. Printed are the shares of both that the rules of `segmeter.study.screening` exclude, and the
+score. Printed are the shares of both that the rules of `segmeter.study.validity` exclude, and the
 mean estimate of a difference between two models with and without exclusions.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.study.plan import Plan, parse_plan
-from segmeter.study.screening import excluded_people
+from segmeter.study.validity import excluded_people
 
 PLAN = """
 kind = "rate"

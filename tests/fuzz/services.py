@@ -20,6 +20,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click, round_to_json
 from segmeter.core.scenes import Header, Image, Volume
+from segmeter.models.service_protocols import monai_model
 from segmeter.models.services import ServiceModel
 
 from .mutations import Mutate, bytes_changed, json_changed, png_changed
@@ -167,6 +168,7 @@ def _request() -> list[bytes]:
 DESCRIPTION = {"protocol": 1, "model": "disc", "summary": "a", "takes": ["click"],
                "fingerprint": "0"}  # fmt: skip
 SENT = {"image": "a", "shape": [6, 8]}
+INFO = {"models": {"deepedit": {"type": "deepedit", "labels": {"spleen": 1}}}}
 COUNTS = {"mask": {"size": [6, 8], "counts": MASK.encoded()}, "score": 0.5, "state": "b"}
 SERVICES: dict[str, Reader] = {
     "service-description": Reader(
@@ -181,7 +183,13 @@ SERVICES: dict[str, Reader] = {
     "cvat": _answer("cvat", {"mask": MASK.dense().astype(int).tolist()}),
     "cvat-polygons": _answer("cvat", [[1, 1], [5, 1], [5, 4]]),
     "monai-label": _answer(
-        "monai-label", _label_map, bytes_changed, **{"session/": {"session_id": "a"}}
+        "monai-label", _label_map, bytes_changed, **{"session/": {"session_id": "a"}, "info/": INFO}
+    ),
+    "monai-label-models": Reader(
+        lambda: [json.dumps(INFO).encode()],
+        _answered("monai-label", monai_model),
+        "a.json",
+        json_changed,
     ),
     "nninteractive-server": _answer(
         "nninteractive", _bits, bytes_changed, upload_image={"status": "ok"}

@@ -122,7 +122,8 @@ def targets_of(study: RunningStudy) -> list[dict[str, Any]]:
         y, x = next(zip(*mask.bits.nonzero(), strict=True))
         point = (int(x) + mask.low[1], int(y) + mask.low[0])
         size = study.stimuli.shown(row["scene"]).size
-        found.append({"scene": row["scene"], "point": point, "size": (size[1], size[0])})
+        named = {"scene": row["scene"], "target": row["target"]}
+        found.append({**named, "point": point, "size": (size[1], size[0])})
     return found
 
 
@@ -378,7 +379,7 @@ def test_a_person_segments_with_a_model_until_content(
     with study.database.snapshot() as connection:
         (found,) = interactions(connection, study.plan)
     rows, columns = study.stimuli.shown("coffee").size
-    places = [(step["y"], step["x"], step["positive"]) for step in found.steps]
+    places = [(*step["point"], step["positive"]) for step in found.steps]
     assert places == [
         (rows // 2, columns // 2, True),
         (rows // 4, columns // 4, False),
@@ -420,17 +421,18 @@ def test_without_a_connection_nobody_begins_and_nothing_is_lost(
     chromium.complaints.clear()
 
 
-def covered_points(tab: Any) -> list[str]:
-    """Scores whose buttons are covered at one of 81 points."""
+def covered(tab: Any, buttons: str) -> list[str]:
+    """Names of visible buttons that are covered at one of 81 points."""
     return list(
-        tab.run("""(() => [...document.querySelectorAll('[data-score]')].filter((button) => {
+        tab.run(f"""(() => [...document.querySelectorAll('{buttons}')].filter((button) => {{
+            if (!button.offsetParent) return false;
             const box = button.getBoundingClientRect();
-            for (let i = 1; i < 10; i += 1) for (let j = 1; j < 10; j += 1) {
+            for (let i = 1; i < 10; i += 1) for (let j = 1; j < 10; j += 1) {{
                 const x = box.left + box.width * i / 10, y = box.top + box.height * j / 10;
                 if (document.elementFromPoint(x, y) !== button) return true;
-            }
+            }}
             return false;
-        }).map((button) => button.textContent))()""")
+        }}).map((button) => button.textContent || button.id))()""")
     )
 
 
@@ -451,7 +453,7 @@ def test_score_buttons_are_never_covered_and_the_scale_is_visible(
         hands.until("!document.querySelector('[data-score]').disabled")
         for scroll in (0, 200, 100_000):
             chromium.run(f"(scrollTo(0, {scroll}), 1)")
-            assert covered_points(chromium) == []
+            assert covered(chromium, "[data-score]") == []
         seen = "[...document.querySelectorAll('#ends, .scale')].some((e) => e.offsetHeight > 0)"
         assert chromium.run(seen)
         assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
@@ -520,9 +522,63 @@ def test_clicks_can_be_undone_and_made_while_zoomed_in(
         steps = list(step_rows(connection, study.plan))
     (step,) = found.steps
     assert step["zoom"] == pytest.approx(2.0, abs=0.01)
-    assert step["x"] == pytest.approx(size[0] / 8, abs=2)
-    assert step["y"] == pytest.approx(size[1] / 8, abs=2)
+    assert step["point"] == pytest.approx([size[1] / 8, size[0] / 8], abs=2)
     assert [row["undone"] for row in steps] == [True, False]
+    assert chromium.complaints == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 860), (412, 915)])
+def test_a_volume_is_segmented_slice_by_slice(
+    begin: Callable[..., RunningStudy],
+    listening: Callable[[Any], Any],
+    chromium: Any,
+    width: int,
+    height: int,
+) -> None:
+    """The wheel or the slider changes the slice; the click is the voxel that was clicked."""
+    text = INTERACT.replace('scenes = ["coffee"]', 'dataset = "mini-volumes"')
+    study = begin(text)
+    hands = Hands(chromium, touch=width < 1000)
+    chromium.complaints.clear()
+    ready = "document.getElementById('ask').className === 'now'"
+    with listening(study_app(study)) as address:
+        hands.size(width, height, 1.0, 1.0)
+        hands.enter(f"{address}/", "mobile" if hands.touch else "pc")
+        hands.start()
+        hands.until(f"document.getElementById('place').classList.contains('open') && {ready}")
+        first = int(chromium.run("document.getElementById('slice').value"))
+        shown = study.stimuli.shown(targets_of(study)[0]["scene"])
+        assert first == shown.slices[targets_of(study)[0]["target"]]
+        if hands.touch:
+            chromium.run(
+                "(() => { const s = document.getElementById('slice');"
+                " s.value = Number(s.value) + 1;"
+                " s.dispatchEvent(new Event('input')); return 1; })()"
+            )
+        else:
+            box = chromium.run(
+                "(() => { const b = document.getElementById('canvas').getBoundingClientRect();"
+                " return [b.left + b.width / 2, b.top + b.height / 2]; })()"
+            )
+            wheel = {"x": box[0], "y": box[1], "deltaX": 0, "deltaY": -100}
+            chromium.call("Input.dispatchMouseEvent", type="mouseWheel", **wheel)
+        hands.until(f"document.getElementById('slice').value === '{first + 1}'")
+        rows, columns = shown.size
+        hands.press_pixel(columns // 3, rows // 4, (columns, rows))
+        hands.until(f"!document.getElementById('done').disabled && {ready}")
+        assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+        assert covered(chromium, "#tools button:enabled, #slice") == []
+        chromium.run("document.getElementById('done').click()")
+        hands.until("!document.getElementById('after').hidden")
+    with study.database.snapshot() as connection:
+        (found,) = interactions(connection, study.plan)
+        (row,) = step_rows(connection, study.plan)
+    (step,) = found.steps
+    point = [first + 1, rows - 1 - rows // 4, columns - 1 - columns // 3]
+    assert step["point"] == point
+    assert [row["z"], row["y"], row["x"]] == point
+    assert 0 <= row["iou"] <= row["dice"] <= 1
+    assert row["user_ms"] > 0
     assert chromium.complaints == []
 
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan as RunPlan
@@ -26,10 +27,14 @@ from segmeter.engine import run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import database as db
-from segmeter.study.exports import step_rows
+from segmeter.study.analyses import study_page
+from segmeter.study.exports import export, step_rows
+from segmeter.study.interactions import interactions, simulate_users, write_run
+from segmeter.study.people import fill_with_people
+from segmeter.study.preview import preview_page
 from segmeter.study.records import steps_of
 from segmeter.study.running import RunningStudy
-from segmeter.study.segmenting import MEASURES
+from segmeter.study.segmenting import MEASURES, judge_of, model_for
 from segmeter.study.server import study_app
 
 PLAN = """
@@ -64,17 +69,18 @@ def content(person: Any, trial: dict[str, Any]) -> Any:
 
 
 def drawn(answer: dict[str, Any], shape: tuple[int, ...]) -> Mask:
-    """The mask as the browser would draw it."""
-    bits = np.zeros(answer["height"] * answer["width"], dtype=bool)
-    place = 0
-    for k, length in enumerate(answer["runs"]):
-        bits[place : place + length] = bool(k % 2)
-        place += length
-    whole = np.zeros(shape, dtype=bool)
-    top, left = answer["top"], answer["left"]
-    inside = bits.reshape(answer["height"], answer["width"])
-    whole[top : top + answer["height"], left : left + answer["width"]] = inside
-    return Mask.of(whole)
+    """The mask as the browser would draw it: an image, or upright slices."""
+    whole = np.zeros(shape if len(shape) == 3 else (1, *shape), dtype=bool)
+    for z, mask in answer["masks"].items():
+        bits = np.zeros(mask["height"] * mask["width"], dtype=bool)
+        place = 0
+        for k, length in enumerate(mask["runs"]):
+            bits[place : place + length] = bool(k % 2)
+            place += length
+        rows = slice(mask["top"], mask["top"] + mask["height"])
+        columns = slice(mask["left"], mask["left"] + mask["width"])
+        whole[int(z), rows, columns] = bits.reshape(mask["height"], mask["width"])
+    return Mask.of(np.ascontiguousarray(whole[:, ::-1, ::-1]) if len(shape) == 3 else whole[0])
 
 
 def restarted(begin: Callable[..., RunningStudy], visit: Any, person: Any) -> Any:
@@ -119,11 +125,75 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
             answer = step(person, trial, made.number, y + 0.5, x + 0.5, positive=click.positive)
             assert answer.status_code == 200, answer.text
             assert drawn(answer.json(), scene.shape) == made.mask
-            assert set(answer.json()) == {"number", "top", "left", "height", "width", "runs"}
+            assert set(answer.json()) == {"number", "masks"}  # no score leaves the server
             with study.database.snapshot() as connection:
                 kept = steps_of(connection, trial["id"])[made.number - 1]
             assert kept["scores"] == made.scores
         assert content(person, trial).status_code == 200
+
+
+VOLUMES = PLAN.replace('scenes = ["coffee", "rocket"]', 'dataset = "mini-volumes"')
+
+
+def test_a_volume_is_segmented_slice_by_slice_as_a_simulated_user_does(
+    begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
+) -> None:
+    """Clicks in upright slices are voxels; masks, scores and seconds are exported as for images."""
+    study = begin(VOLUMES.replace("batch = 2", "batch = 1"))
+    person = visit(study).join()
+    (trial,) = person.batch()["trials"]
+    task = task_of(study, trial)
+    scene = study.stimuli.dataset.load(task["scene"])
+    depth, height, width = scene.shape
+    assert (trial["depth"], trial["height"], trial["width"]) == (depth, height, width)
+    target = next(each for each in scene.targets if each.id == task["target"])
+    areas = [target.mask.slice(z).area for z in range(depth)]
+    assert areas[trial["first"]] == max(areas)
+    mosaic = person.http.get(f"/images/{trial['id']}/volume")
+    assert mosaic.status_code == 200
+    person.see(trial)
+    model = model_for(study.stimuli, "disc")
+    user = catalogue.users.make("centre-click")
+    simulated = SimulatedSession(target, user, "corrected")
+    (record,) = simulate(scene, model.encode(scene), [simulated], 4, judge_of(scene))
+    assert len({made.prompts[0].point[0] for made in record.rounds}) > 1  # several slices
+    for made in record.rounds:
+        (click,) = made.prompts
+        z, y, x = click.point
+        shown = (height - 1 - y + 0.5, width - 1 - x + 0.5)
+        more = {"slice": int(z), "positive": click.positive}
+        answer = step(person, trial, made.number, *shown, **more)
+        assert answer.status_code == 200, answer.text
+        assert drawn(answer.json(), scene.shape) == made.mask
+    assert step(person, trial, 4, *shown, slice=depth).status_code == 422
+    assert content(person, trial).status_code == 200
+    with study.database.snapshot() as connection:
+        rows = list(step_rows(connection, study.plan))
+        export(connection, study.plan, study.stimuli, tmp_path / "out")
+    points = [(row["z"], row["y"], row["x"]) for row in rows]
+    assert points == [made.prompts[0].point for made in record.rounds]
+    assert [{"iou": row["iou"], "dice": row["dice"]} for row in rows] == [
+        made.scores for made in record.rounds
+    ]
+    assert all(row["user_ms"] == 900.0 and row["server_ms"] > 0 for row in rows)
+    kept = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
+    assert [(row["z"], row["y"], row["x"]) for row in kept] == points
+
+
+def test_people_and_a_simulated_user_are_compared_on_volumes(
+    begin: Callable[..., RunningStudy], tmp_path: Path
+) -> None:
+    study = begin(f'{VOLUMES}\n[validity]\nexclude = ["no_click"]')
+    fill_with_people(study)
+    with study.database.snapshot() as connection:
+        found = interactions(connection, study.plan)
+        others = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
+        page = study_page(connection, study.plan, study.stimuli, others)
+    assert "Participants and simulated users on the same objects" in page
+    assert "(slice " in page
+    assert "until the answer" in preview_page(study.plan, study.stimuli)
+    with pytest.raises(BadInput, match="compared in its report"):
+        write_run(found, others, study.plan, study.stimuli, tmp_path / "run")
 
 
 def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
@@ -209,8 +279,8 @@ def test_a_session_goes_on_after_the_server_was_restarted(
     second = step(person, trial, 2, 40.5, 60.5).json()
     again = restarted(begin, visit, person)
     assert again.batch()["trials"][0]["clicks"] == [
-        {"x": 100.5, "y": 100.5, "positive": True},
-        {"x": 60.5, "y": 40.5, "positive": True},
+        {"x": 100.5, "y": 100.5, "slice": 0, "positive": True},
+        {"x": 60.5, "y": 40.5, "slice": 0, "positive": True},
     ]
     assert step(again, trial, 2, 40.5, 60.5).json() == second
     assert step(again, trial, 1, 100.5, 100.5).json() == first

@@ -92,8 +92,8 @@ def test_mixed_modes_are_not_announced_as_one(
     modes = ["Object_CutOut", "Silhouette_Mask"]
     """
     page = visit(begin(plan)).join().http.get("/work").text
-    assert "in different ways" in page
-    assert "The object on grey" not in page
+    assert "in different ways</li>" in page
+    assert "<li>The object on grey" not in page
 
 
 def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: Any) -> None:
@@ -116,7 +116,7 @@ def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: A
         ('[data]\nscenes = ["cofee"]', "no scene 'cofee'; did you mean 'coffee'?"),
         ('[data]\ntargets = ["coffee/cap"]', "did you mean 'coffee/cup'?"),
         ('[descriptions]\n"coffee/cap" = "the cup"', "[descriptions]: no scene that is shown"),
-        ('[data]\ndataset = "mini-volumes"', "is a volume; studies show images only"),
+        ('[data]\ndataset = "mini-volumes"', "is a volume; studies show images, and"),
         (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "ground_truth"', "has no target 'tea/'"),
         (f'{RATED}[[masks]]\nname = "a"\nsource = "run"\nrun = "none"\nmodel = "a"', "none"),
     ],
@@ -135,3 +135,12 @@ def test_a_model_that_is_not_there_is_named_before_anybody_comes(
 ) -> None:
     with pytest.raises(SegmeterError, match="no model 'dics'; did you mean 'disc'"):
         begin('kind = "interact"\n[design]\nmodels = ["dics"]')
+
+
+def test_people_with_a_phone_are_told_to_tap(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin()
+    for device, shown in (("pc", [True, False]), ("mobile", [False, True])):
+        page = visit(study).join(device=device).http.get("/work").text
+        assert [f"now one {verb}</li>" in page for verb in ("click", "tap")] == shown

@@ -16,12 +16,11 @@ import pytest
 import sqlalchemy as sa
 
 from segmeter.study import database as db
-from segmeter.study.archives import write_archive
 from segmeter.study.assignment import latin_square
-from segmeter.study.codebook import MEANINGS
-from segmeter.study.exports import export, participant_rows, trial_rows
-from segmeter.study.preregistration import preregistration
-from segmeter.study.preview import plan_warnings
+from segmeter.study.exports import export, meanings, participant_rows, trial_rows, write_archive
+from segmeter.study.joining_routes import platform_ids, return_link
+from segmeter.study.plan import Recruiting
+from segmeter.study.preview import plan_warnings, preregistration
 from segmeter.study.running import RunningStudy
 
 QUICK = """
@@ -206,6 +205,38 @@ def test_the_end_has_questions_a_completion_code_and_the_debriefing(
     assert again.http.post("/join/open?PROLIFIC_PID=5f00", data=fields).status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("platform", "query", "address"),
+    [
+        ("prolific", {"PROLIFIC_PID": "5f"}, "https://app.prolific.com/submissions/complete?cc="),
+        ("mturk", {"workerId": "A1", "assignmentId": "3X"}, ""),
+        ("sona", {"survey_code": "98"}, "https://x.sona.example/?credit=98&c="),
+        ("other", {"panel": "7"}, "https://panel.example/7?c="),
+    ],
+)
+def test_every_platform_gets_its_codes_and_its_way_back(
+    platform: str, query: dict[str, str], address: str
+) -> None:
+    """Identifiers are kept; completion, screen-out and full quota have codes of their own."""
+    urls = {
+        "sona": "https://x.sona.example/?credit={survey_code}&c={code}",
+        "other": "https://panel.example/{panel}?c={code}",
+    }
+    recruiting = Recruiting(
+        platform=platform,  # type: ignore[arg-type]  # one of the four
+        id_parameter="panel" if platform == "other" else "",
+        return_url=urls.get(platform, ""),
+        completion_code="DONE",
+        screen_out_code="OUT",
+        quota_full_code="FULL",
+    )
+    ids = platform_ids(recruiting, {**query, "unknown": "x"})
+    assert ids == query
+    for outcome, code in (("completed", "DONE"), ("screened_out", "OUT"), ("quota_full", "FULL")):
+        wanted = (code, address + code if address else "")
+        assert return_link(recruiting, outcome, json.dumps(ids)) == wanted
+
+
 def test_identifiers_leave_the_study_only_where_asked_for(
     begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
 ) -> None:
@@ -224,7 +255,7 @@ def test_identifiers_leave_the_study_only_where_asked_for(
         assert json.loads(packed.read("software.json"))["versions"]["segmeter"]
     assert found == {"plain": False, "named": True}
     book = zipfile.ZipFile(tmp_path / "plain.zip").read("data/codebook.csv").decode()
-    assert {row["column"] for row in csv.DictReader(io.StringIO(book))} <= MEANINGS.keys()
+    assert {row["column"] for row in csv.DictReader(io.StringIO(book))} <= meanings().keys()
 
 
 # Practice, checks

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from scipy import stats
 
 from segmeter.clickability.click_similarity import display_modes
 from segmeter.clickability.fitting.first_clicks import cases_of
+from segmeter.core.error_regions import deepest
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 from segmeter.datasets.mini import Mini
 from segmeter.datasets.recorded_clicks import read_clicks
 from segmeter.stats.effort import CostModel
+from segmeter.stats.intervals import Resampling
 from segmeter.store import Run
 from segmeter.study import database as db
 from segmeter.study.analyses import study_page
+from segmeter.study.analyses.clicking import centre_distances
+from segmeter.study.analyses.interacting import paired_differences, wilcoxon_p
 from segmeter.study.analyses.rating import compare_models
 from segmeter.study.exports import export, rating_rows, step_rows
-from segmeter.study.interactions import fit_costs, interactions, simulate_users, write_run
+from segmeter.study.interactions import (
+    Interaction,
+    Simulated,
+    fit_costs,
+    interactions,
+    simulate_users,
+    write_run,
+)
 from segmeter.study.people import draw_clicks, fill_with_people
 from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
@@ -157,10 +170,10 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
         assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
     with study.database.snapshot() as connection:
         found = interactions(connection, study.plan)
-        page = study_page(connection, study.plan, study.stimuli, simulated=["centre-click"])
+        beside = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
+        page = study_page(connection, study.plan, study.stimuli, beside)
         steps = list(step_rows(connection, study.plan))
     costs = fit_costs(found)
-    beside = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
     write_run(found, beside, study.plan, study.stimuli, tmp_path / "run")
     assert "Participants and simulated users on the same objects" in page
     codes = {each.person for each in found}
@@ -198,3 +211,79 @@ def test_two_modes_are_compared_without_a_text_description(
     assert "Computer against phone" not in page
     assert "no mode can come closer" not in page
     assert "object diagonals" in page
+
+
+def simulated_sessions(seed: int, gap: float) -> tuple[list[Interaction], list[Simulated]]:
+    """30 images with one object each, segmented by three of nine people and by one robot."""
+    rng = np.random.default_rng(seed)
+    people, robots = [], []
+    for scene in range(30):
+        own, shift = rng.normal(0.8, 0.05), rng.normal(gap, 0.04)
+        rounds = [SimpleNamespace(scores={"iou": own})]
+        robots.append(Simulated("robot", f"s{scene}", "t", "m", SimpleNamespace(rounds=rounds), 0))  # type: ignore[arg-type]  # of a trajectory only scores are read
+        for person in rng.permutation(9)[:3]:
+            value = own + shift + rng.normal(0, 0.03)
+            step = {"scores": {"iou": value}, "user_ms": 900.0, "model_ms": 30.0}
+            named = (f"p{person}", "pc", f"s{scene}", "t", "m")
+            people.append(Interaction(*named, True, 500.0, (step,)))
+    return people, robots
+
+
+def test_a_known_difference_to_a_simulated_user_is_found_with_an_honest_interval() -> None:
+    """Means and p are numpy's and scipy's; 95 % intervals cover the truth in 200 studies."""
+    covered = []
+    for seed in range(200):
+        people, robots = simulated_sessions(seed, -0.03)
+        scenes, ours, theirs = paired_differences(people, robots, "robot", 1)
+        gaps = np.subtract(ours, theirs)
+        interval = Resampling(scenes, seed=seed, resamples=500).interval(gaps.tolist())
+        assert interval.value == pytest.approx(gaps.mean())
+        covered.append(interval.low <= -0.03 <= interval.high)
+    assert 0.90 <= np.mean(covered) <= 0.98
+    by_hand = [
+        np.mean([e.iou_after(1) for e in people if e.scene == r.scene]) - r.iou_after(1)
+        for r in sorted(robots, key=lambda each: each.scene)
+    ]
+    assert gaps == pytest.approx(by_hand)
+    p = float(stats.wilcoxon(by_hand).pvalue)
+    assert wilcoxon_p(ours, theirs) == (f"{p:.1e}" if p < 0.001 else f"{p:.3f}")
+
+
+def test_the_distance_of_clicks_is_that_of_known_clicks(filled: RunningStudy) -> None:
+    """Clicks at a known share of the diagonal from the centre are reported at that share."""
+    mask = filled.stimuli.shown("coffee").targets["cup"].mask
+    centre = deepest(mask).point
+    assert centre is not None
+    diagonal = np.hypot(*mask.bits.shape)
+    rng = np.random.default_rng(0)
+    angles, away = rng.uniform(0, 2 * np.pi, 50), rng.uniform(0, 0.3, 50)
+    named = {"scene": "coffee", "target": "cup", "part": "first", "source": ""}
+    rows = [
+        {
+            **named,
+            "y": centre[0] + 0.5 + r * diagonal * np.sin(a),
+            "x": centre[1] + 0.5 + r * diagonal * np.cos(a),
+        }
+        for a, r in zip(angles, away, strict=True)
+    ]
+    assert centre_distances(rows, filled.stimuli) == pytest.approx(away.tolist())
+
+
+def test_simulated_people_use_the_weights_that_are_given(
+    begin: Callable[..., RunningStudy], real_weights: Path
+) -> None:
+    """The study server of `study demo --weights` opens MobileSAM there, and so does the report."""
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    study = begin(
+        'kind = "interact"\n[data]\nscenes = ["astronaut"]\n[design]\nmodels = ["mobile-sam"]\n'
+        'rounds = 2\nbatch = 1\ndevices = ["pc"]\nopen_to_all = true\n'
+        '[validity]\nexclude = ["no_click"]'
+    )
+    fill_with_people(study, weights=real_weights)
+    with study.database.snapshot() as connection:
+        found = interactions(connection, study.plan)
+        others = simulate_users(found, study.plan, study.stimuli, ["centre-click"], real_weights)
+        page = study_page(connection, study.plan, study.stimuli, others)
+    assert {each.model for each in (*found, *others)} == {"mobile-sam"}
+    assert max(each.iou_after(1) for each in (*found, *others)) > 0.3
+    assert "After 3 clicks the IoU of participants is" in page

@@ -5,17 +5,22 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from segmeter.core.errors import BadInput
 from segmeter.study import database as db
-from segmeter.study.exports import click_rows, csv_text, rating_rows, trial_rows
+from segmeter.study import server
+from segmeter.study.analyses import study_page
+from segmeter.study.exports import click_rows, csv_text, participant_rows, rating_rows, trial_rows
 from segmeter.study.interactions import interactions
+from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
-from segmeter.study.server import study_app
+from segmeter.study.server import default_url, open_study, study_app
 
 SLOW = """
 kind = "clicks"
@@ -87,9 +92,9 @@ def test_opening_the_page_reserves_nothing(begin: Callable[..., RunningStudy], v
 
 
 def test_a_flooding_visitor_changes_nothing_for_the_others(
-    begin: Callable[..., RunningStudy], visit: Any
+    begin: Callable[..., RunningStudy], visit: Any, still: None
 ) -> None:
-    """One address takes every place without answering; somebody elsewhere still gets work."""
+    """One address takes every place and all its requests; people elsewhere work as before."""
     study = begin()
     app = study_app(study, "password")
     taken = 0
@@ -98,10 +103,15 @@ def test_a_flooding_visitor_changes_nothing_for_the_others(
         flooder.http = TestClient(app, client=("6.6.6.6", 1))
         taken += flooder.join().batch() is not None
     assert taken > 3
+    while app.state.site.limits.addresses.allows("6.6.6.6"):
+        pass  # as if it had sent requests until it is slowed down
+    assert flooder.http.get("/").status_code == 429
     person = visit(study)
     person.http = TestClient(app, client=("1.2.3.4", 1))
     assert person.join().post("/api/offer").json()["state"] == "work"
-    assert len(person.batch()["trials"]) == 10
+    trials = person.batch()["trials"]
+    assert len(trials) == 10
+    assert [person.answer(trial).status_code for trial in trials] == [200] * 10
 
 
 def test_full_at_the_moment_differs_from_done(
@@ -354,3 +364,79 @@ def test_exported_devices_are_those_of_the_batch(
     assert {row["device"] for row in rows_of(study)} == {"pc"}
     with study.database.snapshot() as connection:
         assert list(click_rows(connection, study.plan, study.stimuli)) is not None
+
+
+def test_a_nul_in_a_form_is_refused_before_the_database(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin()
+    http = visit(study).http
+    form = http.get("/withdraw").text.split('name="form" value="')[1].split('"')[0]
+    assert http.post("/withdraw", data={"form": form, "code": "x\0y"}).status_code == 422
+    assert http.post("/conduct/login", data={"password": "password"}).status_code == 200
+    form = http.get("/conduct").text.split('name="form" value="')[1].split('"')[0]
+    made = http.post("/conduct/invite", data={"form": form, "count": 1, "label": "a\0"})
+    assert made.status_code == 422
+    assert http.get("/conduct/heat?scene=a%00&target=b").status_code in (400, 422)
+
+
+def test_a_command_with_another_plan_writes_nothing_beside_the_database(
+    begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
+) -> None:
+    """The same database under another plan: refused, and answers stay in one place."""
+    study = begin()
+    person = visit(study).join()
+    person.answer(person.batch()["trials"][0])
+    before = {path.name for path in tmp_path.iterdir()}
+    other = tmp_path / "other.toml"
+    other.write_text(study.plan.text.replace("seed = 3", "seed = 4"))
+    with pytest.raises(BadInput, match="design differs"):
+        open_study(read_plan(other), default_url(tmp_path / "plan.toml"))
+    assert {path.name for path in tmp_path.iterdir()} - before == {"other.toml"}
+
+
+def test_a_second_tab_reads_that_the_round_is_open_elsewhere(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    """409 for a trial that another tab answered; 410 once the round was given back."""
+    study = begin()
+    person = visit(study).join()
+    first, second, *_ = person.batch()["trials"]
+    assert person.answer(first).status_code == 200
+    assert person.answer(first).status_code == 409
+    with study.database.writing() as connection:
+        connection.execute(sa.update(db.batches).values(deadline=1.0))
+    assert person.answer(second).status_code == 410
+    rounds = (Path(server.__file__).parent / "static" / "rounds.js").read_text()
+    assert '409: "elsewhere", 410: "over"' in rounds
+
+
+def test_giving_up_is_no_accepted_mask(begin: Callable[..., RunningStudy], visit: Any) -> None:
+    """The mean of clicks is that of accepted masks only."""
+    study = begin(INTERACT)
+    for clicks, accepted in ((1, True), (3, False)):
+        person = visit(study).join()
+        (trial,) = person.batch()["trials"]
+        person.see(trial)
+        for number in range(1, clicks + 1):
+            step = {"number": number, "x": 50.5, "y": 50.5, "user_ms": 5.0, "pointer": "mouse"}
+            assert person.post(f"/api/trials/{trial['id']}/steps", step).status_code == 200
+        body = {"nonce": secrets.token_hex(8), "accepted": accepted, "review_ms": 10.0}
+        body |= {"focus_lost": False, "screens": [{"planned_ms": 100.0, "true_ms": 100.0}]}
+        assert person.post(f"/api/trials/{trial['id']}", body).status_code == 200
+    with study.database.snapshot() as connection:
+        page = study_page(connection, study.plan, study.stimuli)
+    assert "after <b>1.0</b> clicks" in page.replace("strong>", "b>")
+    assert "(1 of 2 sessions)" in page
+
+
+def test_the_note_of_an_invitation_is_listed_and_a_round_of_one_is_announced_as_one(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin(INTERACT.replace("open_to_all = true", ""))
+    (token,) = study.invite(1, label="first wave")
+    person = visit(study).join(token)
+    assert "10 images" not in person.http.get("/work").text
+    with study.database.snapshot() as connection:
+        (row,) = participant_rows(connection, study.plan, study.stimuli)
+    assert (row["label"], row["person"]) == ("first wave", person.person())

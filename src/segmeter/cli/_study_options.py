@@ -24,6 +24,18 @@ People = Annotated[int, Option("--people", min=4, max=10_000, help="Participants
 Targets = Annotated[
     int, Option("--targets", min=0, max=10_000, help="Targets; those of the plan by default.")
 ]
+Spreads = Annotated[
+    list[str] | None,
+    Option(
+        "--spread",
+        help="Standard deviation of person, target, person_condition, target_condition or rest, "
+        "such as person=0.5; can be repeated.",
+    ),
+]
+Like = Annotated[
+    Path | None,
+    Option("--like", help="Plan of an earlier study of this kind to take the spreads from."),
+]
 Studies = Annotated[int, Option("--studies", min=10, max=100_000, help="Simulated studies.")]
 Alpha = Annotated[float, Option("--alpha", min=0.0001, max=0.5, help="Level of significance.")]
 Host = Annotated[str, Option("--host", help="Address to listen on.")]

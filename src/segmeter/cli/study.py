@@ -80,7 +80,7 @@ def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data
     Example: `segmeter study preregister study.toml`
     """
     from segmeter.study.plan import read_plan
-    from segmeter.study.preregistration import preregistration
+    from segmeter.study.preview import preregistration
     from segmeter.study.stimuli import Stimuli
 
     read = read_plan(plan)
@@ -98,29 +98,46 @@ def power(
     targets: options.Targets = 0,
     studies: options.Studies = 200,
     alpha: options.Alpha = 0.05,
+    spread: options.Spreads = None,
+    like: options.Like = None,
+    db: options.Db = None,
     data: Data = None,
 ) -> int:
     """Estimate the power of a design by simulating studies and analysing each.
 
     The effect is in units of the outcome: points of 1 to 10 for ratings, diagonals of the target
-    for clicks, log seconds for `interact`.
+    for clicks, log seconds for `interact`. Standard deviations are built-in assumptions, those of
+    an earlier study (`--like`, with `--db` where its database is elsewhere), or given one by one.
 
     Example: `segmeter study power study.toml --effect 0.5 --people 40`
     """
     from segmeter.study.plan import read_plan
-    from segmeter.study.power import ASSUMED, power_of
+    from segmeter.study.power import ASSUMED, measured_spread, power_of
     from segmeter.study.stimuli import Stimuli
 
     read = read_plan(plan)
+    spreads, source = ASSUMED[read.kind], "assumed"
+    if like is not None:
+        earlier, source = _open(like, db, data, None), f"as in {like}"
+        if earlier.plan.kind != read.kind:
+            raise segmeter.BadInput(
+                f"--like {like}: of kind '{earlier.plan.kind}', not '{read.kind}'"
+            )
+        with earlier.database.snapshot() as connection:
+            spreads = measured_spread(connection, earlier.plan, earlier.stimuli)
+    spreads = spreads.with_values(spread or [])
     many = targets or len(Stimuli(read, roots_of(data)).targets())
     pairs = max(1, len(read.conditions) * (len(read.conditions) - 1) // 2)
-    found = power_of(read, people, many, effect, alpha=alpha, studies=studies, comparisons=pairs)
+    found = power_of(
+        read, people, many, effect, spreads, alpha=alpha, studies=studies, comparisons=pairs
+    )
     typer.echo(
         f"power {found.share:.2f} ({found.low:.2f} to {found.high:.2f}, {studies} simulated "
         f"studies): {people} participants, {many} targets, {found.answers} answers, effect "
         f"{effect:g}, alpha {alpha:g}" + (f" divided by {pairs} comparisons" if pairs > 1 else "")
     )
-    typer.echo(f"assumed standard deviations: {ASSUMED[read.kind]}")
+    given = f", with {' '.join(spread)}" if spread else ""
+    typer.echo(f"standard deviations ({source}{given}): {spreads}")
     return Exit.DONE
 
 
@@ -233,7 +250,7 @@ def archive(
 
     Example: `segmeter study archive study.toml --out study.zip`
     """
-    from segmeter.study.archives import write_archive
+    from segmeter.study.exports import write_archive
 
     path = out or plan.with_suffix(".zip")
     write_archive(_open(plan, db, data, None), path, identifiers=identifiers)
@@ -304,10 +321,9 @@ def report(
     """
     study = _open(plan, db, data, None)
     path = out or plan.with_suffix(".report.html")
-    _write_page(study, path, simulate or [], weights)
+    _write_results(study, path, run, simulate or [], weights)
     typer.echo(f"report: {path}")
     if run is not None:
-        _write_run(study, run, simulate or [], weights)
         typer.echo(f"run: {run}; next: segmeter report {run}")
     return Exit.DONE
 
@@ -345,8 +361,8 @@ def deploy(
 
     Example: `segmeter study deploy study.toml --domain study.example.org`
     """
-    from segmeter.study.deploying import write_files
     from segmeter.study.plan import read_plan
+    from segmeter.study.server import write_files
 
     read_plan(plan)
     for path in write_files(plan, domain, out):
@@ -374,20 +390,23 @@ def demo(
     import webbrowser
 
     from segmeter.api.demo import available_model
-    from segmeter.study.demo import CLICKS, INTERACT, run_demo
     from segmeter.study.exports import export as write
+    from segmeter.study.people import run_demo
 
     model = available_model(weights)
-    study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)
+    if out.exists() and any(out.iterdir()):
+        raise segmeter.BadInput(f"'{out}' is not empty; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    study = run_demo(out, "clicks", typer.echo, per_cell=per_cell)
     with study.database.snapshot() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
-    _write_page(study, out / "clicks.html", [], None)
-    text = INTERACT.format(model=model, per_cell=max(1, per_cell // 2))
-    sessions = run_demo(out, "interact", text, typer.echo)
+    _write_results(study, out / "clicks.html", None, [], None)
+    fewer = max(1, per_cell // 2)
+    sessions = run_demo(out, "interact", typer.echo, weights, models=[model], per_cell=fewer)
     page = out / "interact.html"
-    _write_page(sessions, page, ["centre-click"], weights)
-    _write_run(sessions, out / "people", ["centre-click"], weights)
-    typer.echo(f"clicks: {out / 'export'}; reports: {out / 'clicks.html'}, {page}")
+    _write_results(sessions, page, out / "people", ["centre-click"], weights)
+    typer.echo(f"clicks: {out / 'export'}, report {out / 'clicks.html'}")
+    typer.echo(f"people and a simulated user on the same objects: {page}, run {out / 'people'}")
     if not only:
         _read_again(out, model, weights)
     if open_page and sys.stdout.isatty():
@@ -411,31 +430,22 @@ def _read_again(out: Path, model: str, weights: Path | None) -> None:
         out=str(out / "rclicks"), clicks=clicks)  # fmt: skip
 
 
-def _write_page(
-    study: RunningStudy, path: Path, simulated: list[str], weights: Path | None
+def _write_results(
+    study: RunningStudy, page: Path, run: Path | None, users: list[str], weights: Path | None
 ) -> None:
+    """The report, with simulated users where asked for, and a run of all sessions."""
     from segmeter.study.analyses import study_page
-
-    if simulated and study.plan.kind != "interact":
-        raise segmeter.BadInput("--simulate is for studies of kind 'interact'")
-    with study.database.snapshot() as connection:
-        page = study_page(
-            connection, study.plan, study.stimuli, simulated=simulated, weights=weights
-        )
-    path.write_text(page, encoding="utf-8")
-
-
-def _write_run(
-    study: RunningStudy, folder: Path, simulated: list[str], weights: Path | None
-) -> None:
     from segmeter.study.interactions import interactions, simulate_users, write_run
 
-    if study.plan.kind != "interact":
-        raise segmeter.BadInput("--run is for studies of kind 'interact'")
+    if (users or run) and study.plan.kind != "interact":
+        raise segmeter.BadInput("--simulate and --run are for studies of kind 'interact'")
     with study.database.snapshot() as connection:
-        found = interactions(connection, study.plan)
-    others = simulate_users(found, study.plan, study.stimuli, simulated, weights)
-    write_run(found, others, study.plan, study.stimuli, folder)
+        found = interactions(connection, study.plan) if users or run else []
+        others = simulate_users(found, study.plan, study.stimuli, users, weights)
+        text = study_page(connection, study.plan, study.stimuli, others)
+    page.write_text(text, encoding="utf-8")
+    if run is not None:
+        write_run(found, others, study.plan, study.stimuli, run)
 
 
 def _check_begun(url: str) -> None:

@@ -18,7 +18,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import ByHand, Page, offer
-from segmeter.models.onnx_graphs import open_graph, run_graph
+from segmeter.models.onnx_models import open_graph, run_graph
 
 __all__ = ["COCO_CATEGORIES", "Detector"]
 

@@ -1,4 +1,4 @@
-"""ONNX models: a SAM encoder and decoder, or a single click network with named inputs.
+"""ONNX models: a SAM encoder and decoder, or a single click network, run by onnxruntime.
 
 segmeter run noc --model exports/mobile-sam/ --dataset mini
 segmeter run noc --model "onnx?encoder=enc.onnx&decoder=dec.onnx" --dataset mini
@@ -7,7 +7,7 @@ segmeter run noc --model "clicks.onnx?image=image&points=points&side=448" --data
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
-from segmeter.models.onnx_graphs import open_graph, run_graph
+from segmeter.models.weights import DAMAGED
 
 if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
@@ -272,3 +272,52 @@ class _ClicksEncodedScene:
 def _image(scene: Scene, name: str) -> None:
     if scene.header.kind != "image":
         raise BadInput(f"{scene.name} is a volume, and '{name}' takes images")
+
+
+def open_graph(path: Path, device: str = "cpu", threads: int = 1) -> Any:
+    """The graph of a file as onnxruntime's session."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise NotFound(
+            f"'{path.name}' needs 'onnxruntime': pip install 'segmeter[detectors]'"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    known = onnxruntime.get_available_providers()
+    if device.startswith("cuda") and "CUDAExecutionProvider" not in known:
+        raise NotFound(f"device '{device}' needs the package 'onnxruntime-gpu'")
+    wanted = ("CUDAExecutionProvider", "CPUExecutionProvider")[device == "cpu" :]
+    chosen = [provider for provider in wanted if provider in known]
+    try:
+        return onnxruntime.InferenceSession(str(path), options, chosen)
+    except _own_errors(onnxruntime) + DAMAGED as error:
+        raise BadWeights(
+            f"'{path}' cannot be opened as an ONNX graph, it is damaged or cut short "
+            f"({_reason(error)})"
+        ) from error
+
+
+def run_graph(
+    session: Any, outputs: Sequence[str] | None, feeds: Mapping[str, npt.NDArray[Any]], name: str
+) -> list[npt.NDArray[Any]]:
+    """The outputs of a graph for its inputs, all of them where none is named."""
+    import onnxruntime
+
+    try:
+        made: list[npt.NDArray[Any]] = session.run(outputs, dict(feeds))
+    except _own_errors(onnxruntime) as error:
+        raise BadWeights(f"the ONNX graph '{name}' cannot be run ({_reason(error)})") from error
+    return made
+
+
+def _own_errors(onnxruntime: Any) -> tuple[type[Exception], ...]:
+    """The exceptions of onnxruntime, which have no class in common, and those of its fallback."""
+    held = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
+    own = [kind for kind in held if isinstance(kind, type) and issubclass(kind, Exception)]
+    return (*own, ValueError)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n")[0][:120]

@@ -449,9 +449,9 @@ class NnInteractiveServer(_Holder):
 
 def _on_server(model: ServiceModel, scene: Scene) -> NnInteractiveScene:
     assert isinstance(scene, Volume)
-    status, _ = model.line.fetch("GET", "/healthz", None, "application/json")
-    kind = NnInteractiveClient if status == 200 else NnInteractiveServer
-    return NnInteractiveScene(kind(model), scene)
+    status, answer = model.line.fetch("GET", "/healthz", None, "application/json")
+    own = status == 200 and b"".join(answer.split()) == b'{"ok":true}'
+    return NnInteractiveScene((NnInteractiveClient if own else NnInteractiveServer)(model), scene)
 
 
 def _unzipped(packed: bytes, most: int) -> bytes:

@@ -11,8 +11,7 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 
 from segmeter.core.errors import BadInput
-from segmeter.study.archives import write_archive
-from segmeter.study.exports import csv_text, participant_columns, participant_rows
+from segmeter.study.exports import csv_text, participant_columns, participant_rows, write_archive
 from segmeter.study.progress import heat_image, heat_targets, is_shown, progress
 from segmeter.study.records import Refused
 from segmeter.study.site import Here, Site, image_response

@@ -1,4 +1,4 @@
-"""Exports: a study's answers as CSV and parquet files, with a codebook of every column."""
+"""Exports: a study's answers as CSV and parquet files with a codebook, and as one archive."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import csv
 import io
 import json
 import math
+import platform
+import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.report.exports import harmless
 from segmeter.study import database as db
-from segmeter.study.codebook import codebook_rows
 from segmeter.study.plan import Plan
+from segmeter.study.preview import preregistration
 from segmeter.study.records import steps_of
-from segmeter.study.screening import excluded_people, screen_people
+from segmeter.study.running import RunningStudy
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import excluded_people, screen_people
+from segmeter.study.wording import questions_of, text_page
 
-__all__ = ["csv_text", "export", "participant_columns", "participant_rows"]
+__all__ = ["csv_text", "export", "participant_columns", "participant_rows", "write_archive"]
+
 
 Rows = list[dict[str, Any]]
 RATING_COLUMNS = (
@@ -79,6 +88,28 @@ def export(
     return written
 
 
+@cache
+def meanings() -> dict[str, dict[str, str]]:
+    """Unit and meaning of every column that an export may have."""
+    text = (files("segmeter.study") / "codebook.csv").read_text("utf-8")
+    return {row["column"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+def codebook_rows(tables: Mapping[str, Sequence[str]], plan: Plan) -> Rows:
+    """One row per column of every file, and one per question of the plan."""
+    lacking = {name for names in tables.values() for name in names} - meanings().keys()
+    if lacking:
+        raise SegmeterError(f"the codebook lacks the column '{min(lacking)}'")
+    rows = [{"file": file, **meanings()[name]} for file, names in tables.items() for name in names]
+    for question in (*questions_of(plan, "before"), *questions_of(plan, "after")):
+        text = next(iter(question.text.values()))
+        choices = "; ".join(f"{k}: {next(iter(v.values()))}" for k, v in question.answers.items())
+        unit = "0 to 100" if question.kind == "scale" else question.kind
+        row = {"file": "questionnaire", "column": f"question={question.name}", "unit": unit}
+        rows.append({**row, "meaning": f"{text} ({choices})" if choices else text})
+    return rows
+
+
 def full_stem(image: str, object: str, source: str, part: str) -> str:
     """The unique key of what was clicked, as RClicks writes it.
 
@@ -96,11 +127,7 @@ def click_rows(
     from segmeter.users.replay import NAMES
 
     name = NAMES.get(stimuli.dataset.card.name, stimuli.dataset.card.name)
-    rows = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, rows)
-    for row in rows:
-        if not row["counts"] or row["person"] in excluded:
-            continue
+    for row in counted_rows(connection, plan):
         several = len(stimuli.shown(row["scene"]).targets) > 1
         object = row["target"] if several else ""
         yield {
@@ -221,6 +248,13 @@ def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]
         }
 
 
+def counted_rows(connection: sa.Connection, plan: Plan) -> Rows:
+    """The trials that count, of participants who are not excluded."""
+    rows = list(trial_rows(connection, plan))
+    excluded = excluded_people(plan, rows)
+    return [row for row in rows if row["counts"] and row["person"] not in excluded]
+
+
 def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
     """Every click of every session with a model, those that were taken back included."""
     for trial in trial_rows(connection, plan):
@@ -241,7 +275,8 @@ def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]
                 "step": number + 1,
                 "undone": number in undone,
                 "answered": event["at"],
-                **{name: event[name] for name in ("y", "x", "positive", "user_ms", "server_ms")},
+                **dict(zip("xyz", reversed(event["point"]), strict=False)),
+                **{name: event[name] for name in ("positive", "user_ms", "server_ms")},
                 **{name: event[name] for name in ("model_ms", "pointer", "zoom", "model_score")},
                 **event["scores"],
             }
@@ -344,3 +379,36 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> Path:
     pq.write_table(table, part)
     part.replace(path)
     return path
+
+
+_PACKAGES = ("segmeter", "numpy", "scipy", "fastapi", "pydantic", "sqlalchemy")
+
+
+def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False) -> Path:
+    """Write the archive; identifiers of the recruiting platform only where asked for."""
+    part = path.with_name(f"{path.name}.part")
+    with tempfile.TemporaryDirectory() as folder, study.database.snapshot() as connection:
+        files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)
+        asked = sa.select(db.plans).order_by(db.plans.c.since)
+        plans = connection.execute(asked).mappings().all()
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            names = sorted(file.name for file in files)
+            archive.writestr("README.md", text_page("archive.md", plan=study.plan, files=names))
+            archive.writestr("plan.toml", study.plan.text)
+            archive.writestr("preregistration.md", preregistration(study.plan, study.stimuli))
+            archive.writestr("software.json", _software(study))
+            for row in plans:
+                if row["hash"] != study.plan.hash:
+                    archive.writestr(f"earlier-plans/{row['hash']}.toml", row["text"])
+            for file in files:
+                archive.write(file, f"data/{file.name}")
+    part.replace(path)
+    return path
+
+
+def _software(study: RunningStudy) -> str:
+    versions = {name: metadata.version(name) for name in _PACKAGES}
+    found = {"versions": versions, "python": platform.python_version(), "plan": study.plan.hash}
+    found["database"] = study.database.engine.dialect.name
+    found["written"] = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps(found, indent=1)

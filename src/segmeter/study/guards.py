@@ -134,7 +134,7 @@ class Shield:
     def _refusal(self, request: Request) -> PlainTextResponse | None:
         length = request.headers.get("content-length", "0")
         if len(length) > 20 or not length.isdecimal() or int(length) > _LARGEST_BODY:
-            return _too_large()
+            return PlainTextResponse("the request is too large", 413)
         if "\0" in request.url.path or b"%00" in request.scope.get("query_string", b""):
             return PlainTextResponse("the address contains a NUL character", 400)
         if request.method in _UNSAFE and not same_site(request):
@@ -213,10 +213,6 @@ class Gate:
     def _knows(self, device: str) -> bool:
         name, _, signature = device[:200].partition(".")
         return bool(name) and signed_by(self._secret, signature, "device", name)
-
-
-def _too_large() -> PlainTextResponse:
-    return PlainTextResponse("the request is too large", 413)
 
 
 def _bounded(receive: Receive) -> Callable[[], Awaitable[Message]]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.sessions import rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.annotation_events import Timing
@@ -25,7 +24,7 @@ from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
 from segmeter.core.plans import Plan as RunPlan
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Prompt
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round
@@ -33,11 +32,10 @@ from segmeter.core.users import Observation
 from segmeter.stats.costs import FittedCosts
 from segmeter.stats.costs import fit_costs as fit
 from segmeter.store.folder import RunFolder
-from segmeter.study.exports import trial_rows
+from segmeter.study.exports import counted_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
-from segmeter.study.screening import excluded_people
-from segmeter.study.segmenting import MEASURES
+from segmeter.study.segmenting import MEASURES, click_of, judge_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
 __all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
@@ -85,11 +83,10 @@ class Simulated:
 
 def interactions(connection: sa.Connection, plan: Plan) -> list[Interaction]:
     """All sessions that count, in the order in which they ended."""
-    rows = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, rows)
-    rows = [row for row in rows if row["counts"] and row["person"] not in excluded]
     found = []
-    for row in sorted(rows, key=lambda row: (row["answered"], row["trial"])):
+    for row in sorted(
+        counted_rows(connection, plan), key=lambda row: (row["answered"], row["trial"])
+    ):
         named = (row["person"], row["device"], row["scene"], row["target"], row["source"])
         steps = tuple(steps_of(connection, row["trial"]))
         found.append(Interaction(*named, row["accepted"], row["review_ms"], steps))
@@ -119,10 +116,12 @@ def simulate_users(
     weights: Path | None = None,
 ) -> list[Simulated]:
     """Let simulated users segment the objects that participants segmented."""
+    if not users:
+        return []
     wanted: dict[tuple[str, str], set[str]] = {}
     for each in found:
         wanted.setdefault((each.model, each.scene), set()).add(each.target)
-    models = {name: catalogue.models.make(name, weights=weights) for name in plan.design.models}
+    models = {name: model_for(stimuli, name, weights) for name in plan.design.models}
     made = []
     for (model, scene), targets in sorted(wanted.items()):
         shown = stimuli.shown(scene).scene
@@ -133,7 +132,7 @@ def simulate_users(
             for target in shown.targets
             if target.id in targets
         ]
-        judge, rounds = judge_by(MEASURES), plan.design.rounds
+        judge, rounds = judge_of(shown), plan.design.rounds
         for record in simulate(shown, encoded, sessions, rounds, judge, seed=plan.seed):
             own = record.simulated
             named = (own.user.name, scene, own.target.id, model)
@@ -151,6 +150,8 @@ def write_run(
     """A run of `noc` with participants and simulated users, for `segmeter report`."""
     if not found:
         raise BadInput("no participant has finished yet; there is nothing to write")
+    if stimuli.volumes:
+        raise BadInput("runs of 'noc' hold images; a study of volumes is compared in its report")
     people = sorted({each.person for each in found})
     robots = list(dict.fromkeys(each.user for each in simulated))
     dataset = dataset_spec(plan)
@@ -201,10 +202,10 @@ def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[
     """The steps, and then the last mask until the rounds are over."""
     last = None
     for number, step in enumerate(each.steps, 1):
-        mask = Mask.from_coco({"size": list(shape), "counts": step["mask"]})
+        mask = Mask.decoded(step["mask"], shape)
         last = Round(
             number,
-            (Click((step["y"], step["x"]), step["positive"]),),
+            (click_of(step),),
             mask,
             step["scores"],
             step["model_score"],

@@ -1,9 +1,11 @@
-"""Routes for joining and leaving a study: the link, consent, withdrawal, health."""
+"""Routes for joining and leaving: the link, recruiting platforms, consent, withdrawal, health."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Annotated
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Form, Path, Request
@@ -11,8 +13,8 @@ from fastapi.responses import JSONResponse, Response
 
 from segmeter.study import database as db
 from segmeter.study.guards import signed, signed_by
+from segmeter.study.plan import Recruiting
 from segmeter.study.records import Refused
-from segmeter.study.recruiting import platform_ids, return_link
 from segmeter.study.running import OPEN
 from segmeter.study.site import Here, Site
 
@@ -114,3 +116,55 @@ def _closed(site: Site, request: Request, token: str) -> Response | None:
         return None
     back = return_link(site.study.plan.recruiting, "quota_full", "")
     return site.message(request, "closed", status=423, back=back)
+
+
+_PARAMETERS = {
+    "none": (),
+    "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
+    "mturk": ("workerId", "assignmentId", "hitId"),
+    "sona": ("survey_code", "id"),
+    "other": (),
+}
+_LONGEST = 200
+_PROLIFIC = "https://app.prolific.com/submissions/complete?cc={code}"
+
+
+def platform_ids(recruiting: Recruiting, query: Mapping[str, str]) -> dict[str, str]:
+    """The platform's parameters of a link; the first one identifies the participant.
+
+    >>> platform_ids(Recruiting(platform="prolific"), {"PROLIFIC_PID": "5f", "x": "y"})
+    {'PROLIFIC_PID': '5f'}
+    """
+    own = (recruiting.id_parameter,) if recruiting.id_parameter else ()
+    names = (*own, *_PARAMETERS[recruiting.platform])
+    found = {name: query[name] for name in names if query.get(name)}
+    return {
+        name: value
+        for name, value in found.items()
+        if len(value) <= _LONGEST and value.isprintable()
+    }
+
+
+def return_link(recruiting: Recruiting, outcome: str, stored: str) -> tuple[str, str]:
+    """`(code, address)` for an outcome: `completed`, `screened_out` or `quota_full`.
+
+    `{code}` and the platform's parameters are filled into `return_url`; Prolific's address is
+    built in. Either may be empty.
+
+    >>> return_link(Recruiting(platform="prolific", completion_code="C1"), "completed", "{}")[1]
+    'https://app.prolific.com/submissions/complete?cc=C1'
+    """
+    code = {
+        "completed": recruiting.completion_code,
+        "screened_out": recruiting.screen_out_code,
+        "quota_full": recruiting.quota_full_code,
+    }[outcome]
+    template = recruiting.return_url
+    if not template and recruiting.platform == "prolific":
+        template = _PROLIFIC
+    if not template or ("{code}" in template and not code):
+        return code, ""
+    address = template.replace("{code}", quote(code, safe=""))
+    for name, value in json.loads(stored or "{}").items():
+        address = address.replace(f"{{{name}}}", quote(value, safe=""))
+    return code, address if address.startswith(("https://", "http://")) else ""

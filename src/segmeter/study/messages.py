@@ -64,6 +64,7 @@ class Step(_Message):
     undo: bool = False
     x: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = 0.0
     y: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = 0.0
+    slice: Annotated[int, Field(ge=0, le=100_000)] = 0
     positive: bool = True
     user_ms: Milliseconds
     pointer: Pointer

@@ -6,13 +6,16 @@ click model; scores follow the IoU of a mask with a strictness of each rater.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,8 +27,12 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 from segmeter.study import database as db
+from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
-from segmeter.study.server import listening, study_app
+from segmeter.study.server import default_url, listening, open_study, study_app
+
+__all__ = ["run_demo"]
+
 
 Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 """From what a browser learns about a trial to the fields of an answer."""
@@ -111,8 +118,8 @@ class SimulatedPerson:
         assert self.clicking is not None
         masks: list[Any] = []
         while (click := self.clicking(trial, masks, self.rng)) is not None:
-            y, x, positive = click
-            step = {"number": len(masks) + 1, "x": x, "y": y, "positive": positive}
+            y, x, positive, z = click
+            step = {"number": len(masks) + 1, "x": x, "y": y, "slice": z, "positive": positive}
             step |= {"user_ms": float(self.rng.lognormal(7.2, 0.4)), "pointer": "mouse"}
             masks.append(self.post(f"/api/trials/{trial['id']}/steps", step))
 
@@ -170,10 +177,11 @@ def _screens(trial: dict[str, Any], rng: np.random.Generator) -> list[dict[str, 
 def _clicking(study: RunningStudy, careless: float) -> Answering:
     def answer(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         width, height = trial["width"], trial["height"]
-        y, x = draw_clicks(_mask(study, trial["id"]), 1, rng)[0]
+        row = _task(study, trial["id"])
+        mask = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
+        y, x = draw_clicks(mask, 1, rng)[0]
         if rng.random() < careless:
             y, x = rng.random() * height, rng.random() * width
-        device = _device(study, trial["id"])
         return {
             "x": float(np.clip(x, 0, width - 1e-6)),
             "y": float(np.clip(y, 0, height - 1e-6)),
@@ -182,7 +190,7 @@ def _clicking(study: RunningStudy, careless: float) -> Answering:
             "shown_width": float(width),
             "shown_height": float(height),
             "pixel_ratio": 1.0,
-            "pointer": "touch" if device == "mobile" else "mouse",
+            "pointer": "touch" if row["device"] == "mobile" else "mouse",
             "latency_ms": float(rng.lognormal(6.8, 0.4)),
             "screens": _screens(trial, rng),
             "focus_lost": bool(rng.random() < 0.01),
@@ -220,18 +228,24 @@ def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
 
     def click(trial: dict[str, Any], masks: list[Any], rng: np.random.Generator) -> Any:
         row = _task(study, trial["id"])
-        ground_truth = study.stimuli.shown(row["scene"]).targets[row["target"]].mask
-        shown = (
-            Mask.empty(ground_truth.shape) if not masks else _decoded(masks[-1], ground_truth.shape)
-        )
-        union = (ground_truth | shown).area
-        if len(masks) >= study.plan.design.rounds or ground_truth.overlap(shown) >= good * union:
+        shown = study.stimuli.shown(row["scene"])
+        target = next(each for each in shown.scene.targets if each.id == row["target"])
+        seen = masks[-1]["masks"] if masks else {}
+        empty = Mask.empty(shown.size)
+        pairs = {z: (mask, empty) for z, mask in shown.fitted(target.mask).items()}
+        for z, given in seen.items():
+            pairs[int(z)] = (pairs.get(int(z), (empty, empty))[0], _decoded(given, shown.size))
+        union = sum((a | b).area for a, b in pairs.values())
+        common = sum(a.overlap(b) for a, b in pairs.values())
+        if len(masks) >= study.plan.design.rounds or common >= good * union:
             return None
-        missing, extra = ground_truth - shown, shown - ground_truth
-        positive = missing.area >= extra.area
-        y, x = draw_clicks(missing if positive else extra, 1, rng)[0]
-        height, width = ground_truth.shape
-        return min(max(y, 0.0), height - 1e-6), min(max(x, 0.0), width - 1e-6), positive
+        errors = [
+            (z, p, e) for z, (a, b) in pairs.items() for p, e in ((True, a - b), (False, b - a))
+        ]
+        z, positive, error = max(errors, key=lambda each: each[2].area)
+        y, x = draw_clicks(error, 1, rng)[0]
+        height, width = shown.size
+        return min(max(y, 0.0), height - 1e-6), min(max(x, 0.0), width - 1e-6), positive, z
 
     return click
 
@@ -250,30 +264,17 @@ def _decoded(given: dict[str, Any], shape: tuple[int, ...]) -> Mask:
     return Mask.of(whole)
 
 
-def _mask(study: RunningStudy, trial: str) -> Mask:
-    row = _task(study, trial)
-    return study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
-
-
 def _task(study: RunningStudy, trial: str) -> Any:
+    """The task of a trial, and the device of its participant."""
     asked = (
-        sa.select(db.tasks)
+        sa.select(db.tasks, db.people.c.device)
         .join(db.trials, db.trials.c.task == db.tasks.c.id)
+        .join(db.batches, db.batches.c.id == db.trials.c.batch)
+        .join(db.people, db.people.c.id == db.batches.c.person)
         .where(db.trials.c.id == trial)
     )
     with study.database.snapshot() as connection:
         return connection.execute(asked).mappings().one()
-
-
-def _device(study: RunningStudy, trial: str) -> str:
-    asked = (
-        sa.select(db.people.c.device)
-        .join(db.batches, db.batches.c.person == db.people.c.id)
-        .join(db.trials, db.trials.c.batch == db.batches.c.id)
-        .where(db.trials.c.id == trial)
-    )
-    with study.database.snapshot() as connection:
-        return str(connection.execute(asked).scalar_one())
 
 
 def crowd(address: str, study: RunningStudy, seed: int = 0) -> Iterator[SimulatedPerson]:
@@ -287,14 +288,16 @@ def crowd(address: str, study: RunningStudy, seed: int = 0) -> Iterator[Simulate
         yield SimulatedPerson(address, answering, rng, device=device, clicking=clicking)
 
 
-def fill_with_people(study: RunningStudy, seed: int = 0, batches: int = 3) -> tuple[int, int]:
+def fill_with_people(
+    study: RunningStudy, seed: int = 0, batches: int = 3, weights: Path | None = None
+) -> tuple[int, int]:
     """Send people until every cell is full; returns people and answers.
 
     Simulated people do not wait for screens to pass: a plan for them leaves the flags `clock` and
     `too_fast` out of `validity.exclude`.
     """
     people = answers = 0
-    with listening(study_app(study, limited=False)) as address:
+    with listening(study_app(study, weights=weights, limited=False)) as address:
         coming = crowd(address, study, seed)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             while not _full(study):
@@ -318,3 +321,27 @@ def _inside(text: str, pattern: str) -> str:
     if found is None:
         raise SegmeterError(f"the page is not what was expected: {text[:200]}")
     return found[1]
+
+
+def run_demo(
+    folder: Path,
+    name: str,
+    say: Callable[[str], None],
+    weights: Path | None = None,
+    **values: object,
+) -> RunningStudy:
+    """Begin a demonstration in a folder and fill it with simulated people through a real server.
+
+    `values` replace those of the plan `demo-NAME.toml`.
+    """
+    path = folder / f"{name}.toml"
+    text = (files("segmeter.study") / "plans" / f"demo-{name}.toml").read_text("utf-8")
+    for key, value in values.items():
+        text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {json.dumps(value)}", text)
+    path.write_text(text, encoding="utf-8")
+    study = open_study(read_plan(path), default_url(path))
+    start = time.perf_counter()
+    people, answers = fill_with_people(study, weights=weights)
+    seconds = time.perf_counter() - start
+    say(f"{name}: {people} simulated people gave {answers} answers in {seconds:.0f} s")
+    return study

@@ -166,7 +166,7 @@ class Validity(_Table):
     exclude_people
         Flags for which a participant's answers are left out of analyses.
     flagged_share, straight_share, least_agreement, speed_share
-        Limits of the flags of a person: see `segmeter.study.screening`.
+        Limits of the flags of a person: see `segmeter.study.validity`.
     """
 
     radius: Share = 0.01

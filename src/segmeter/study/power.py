@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
+import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.ratings import Ratings, fit_ratings
+from segmeter.study.analyses.clicking import centre_distances
+from segmeter.study.exports import counted_rows
+from segmeter.study.interactions import interactions
 from segmeter.study.plan import Plan
+from segmeter.study.stimuli import Stimuli
 
-__all__ = ["ASSUMED", "power_of"]
+__all__ = ["ASSUMED", "measured_spread", "power_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,28 @@ class Spread:
     target_condition: float
     rest: float
 
+    def with_values(self, given: Sequence[str]) -> Spread:
+        """Some of them replaced: `person=0.5`.
+
+        >>> ASSUMED["rate"].with_values(["rest=2"]).rest
+        2.0
+        """
+        values = asdict(self)
+        for text in given:
+            name, _, value = text.partition("=")
+            if name not in values:
+                raise BadInput(f"--spread {text}: one of {', '.join(values)}, such as person=0.5")
+            try:
+                values[name] = float(value)
+            except ValueError:
+                values[name] = math.nan
+            if not 0 <= values[name] < math.inf:
+                raise BadInput(f"--spread {text}: '{value}' is not a standard deviation")
+        return Spread(**values)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value:.3g}" for name, value in asdict(self).items())
+
 
 ASSUMED = {
     "rate": Spread(0.7, 1.2, 0.2, 0.8, 0.9),
@@ -33,20 +62,41 @@ ASSUMED = {
     "interact": Spread(0.30, 0.40, 0.05, 0.20, 0.35),
 }
 """Assumptions by kind: scores of 1 to 10, distance in diagonals of the target, log seconds."""
+_FACTORS = {
+    "person": "rater",
+    "target": "target",
+    "person_condition": "rater:model",
+    "target_condition": "target:model",
+}
+
+
+def measured_spread(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> Spread:
+    """The standard deviations in a study that has answers, by the mixed-effects model."""
+    rows = counted_rows(connection, plan)
+    if plan.clicks:
+        values = centre_distances(rows, stimuli)
+    elif plan.kind == "rate":
+        rows = [row for row in rows if row["role"] == "person"]
+        values = [float(row["score"]) for row in rows]
+    else:
+        found = [each for each in interactions(connection, plan) if each.steps]
+        rows = [{**asdict(each), "condition": each.model} for each in found]
+        values = [math.log(max(each.seconds, 0.001)) for each in found]
+    targets = [f"{row['scene']}/{row['target']}" for row in rows]
+    names = [[row[key] for row in rows] for key in ("condition", "scene", "person")]
+    fitted = fit_ratings(Ratings(names[0], targets, names[1], names[2], values)).fitted
+    variances = {name: fitted.variances.get(key, 0.0) for name, key in _FACTORS.items()}
+    return Spread(**{n: math.sqrt(v) for n, v in variances.items()}, rest=fitted.residual**0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """The share of simulated studies with p < `alpha`, its 95 % interval, and the mean estimate."""
+    """The share of simulated studies with p < `alpha`, its 95 % interval, and answers in each."""
 
-    people: int
-    targets: int
     answers: int
-    effect: float
     share: float
     low: float
     high: float
-    mean_estimate: float
 
 
 def simulated_answers(
@@ -81,8 +131,8 @@ def power_of(
     people: int,
     targets: int,
     effect: float,
+    spread: Spread,
     *,
-    spread: Spread | None = None,
     alpha: float = 0.05,
     studies: int = 200,
     comparisons: int = 1,
@@ -91,24 +141,16 @@ def power_of(
 
     `comparisons` divides `alpha`, for as many pairs of conditions as are tested.
     """
+    from scipy import stats
+
     if people < 4 or targets < 2:
         raise BadInput("a simulated study needs at least 4 participants and 2 targets")
-    assumed = spread or ASSUMED[plan.kind]
     found: list[bool] = []
-    estimates: list[float] = []
     answers = 0
     for number in range(studies):
-        drawn = simulated_answers(plan, people, targets, effect, assumed, number)
+        drawn = simulated_answers(plan, people, targets, effect, spread, number)
         contrast = fit_ratings(drawn).contrast("c1", "c0")
-        found.append(contrast.p < alpha / comparisons)
-        estimates.append(contrast.value)
+        found.append(bool(contrast.p < alpha / comparisons))
         answers = len(drawn.scores)
-    share = float(np.mean(found))
-    low, high = _wilson(share, studies)
-    return Power(people, targets, answers, effect, share, low, high, float(np.mean(estimates)))
-
-
-def _wilson(share: float, many: int, z: float = 1.959964) -> tuple[float, float]:
-    middle = (share + z * z / (2 * many)) / (1 + z * z / many)
-    reach = z / (1 + z * z / many) * np.sqrt(share * (1 - share) / many + (z / (2 * many)) ** 2)
-    return float(max(0.0, middle - reach)), float(min(1.0, middle + reach))
+    interval = stats.binomtest(sum(found), studies).proportion_ci(method="wilson")
+    return Power(answers, sum(found) / studies, float(interval.low), float(interval.high))

@@ -1,4 +1,4 @@
-"""Preview of a plan: the screens that participants will see, and what the plan lacks."""
+"""Preview of a plan: the screens of participants, what it lacks, a preregistration."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
+import segmeter
 from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
 from segmeter.study.drawing import VIEWS, text_screen
@@ -14,8 +15,10 @@ from segmeter.study.modes import Mode
 from segmeter.study.plan import CONSENT_SECTIONS, Plan
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.tasks import Task, cells_of, tasks_of
+from segmeter.study.wording import text_page
 
-__all__ = ["plan_warnings", "preview_page"]
+__all__ = ["plan_warnings", "preregistration", "preview_page"]
+
 
 _EXAMPLES = 3
 
@@ -102,3 +105,17 @@ def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:
 def _image(raw: bytes, caption: str) -> Illustration:
     pixels = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)
     return Illustration(np.asarray(pixels, dtype=np.uint8)[..., ::-1], caption)
+
+
+def preregistration(plan: Plan, stimuli: Stimuli) -> str:
+    """Design, sample size, exclusion rules and tests in Markdown; hypotheses are the authors'."""
+    tasks = tasks_of(plan, stimuli)
+    main = [task for task in tasks if task.role == "main"]
+    return text_page(
+        "preregistration.md",
+        plan=plan,
+        version=segmeter.__version__,
+        tasks=len(main),
+        targets=len({(task.scene, task.target) for task in main}),
+        wanted=sum(count for _, _, count in cells_of(plan, tasks)),
+    )

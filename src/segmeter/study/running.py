@@ -17,10 +17,10 @@ from segmeter.study import records
 from segmeter.study.assignment import assign, choose_condition, offer, unproven_batches
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
 from segmeter.study.plan import Plan, Validity
-from segmeter.study.questionnaires import questions_of
 from segmeter.study.records import Refused, Row, hashed
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import answer_flags
+from segmeter.study.wording import questions_of
 
 __all__ = ["RunningStudy"]
 
@@ -221,6 +221,8 @@ class RunningStudy:
                 batch = assign(connection, self.plan, person, ignored)
                 if batch is not None:
                     with self._lock:
+                        if len(self._holders) > _MOST_REMEMBERED:
+                            self._holders.clear()
                         self._holders[batch] = address
         if batch is None:
             return None
@@ -324,7 +326,8 @@ class RunningStudy:
         return {"batch": batch, "training": training, "trials": trials}
 
     def _trial_view(self, connection: sa.Connection, row: Row, language: str) -> dict[str, Any]:
-        height, width = self.stimuli.shown(row["scene"]).size
+        scene = self.stimuli.shown(row["scene"])
+        height, width = scene.size
         view: dict[str, Any] = {
             "id": row["id"],
             "answered": row["answered"] is not None,
@@ -338,18 +341,34 @@ class RunningStudy:
             view["score"] = None if kept is None else kept["given"]["score"]
             return view
         if self.plan.kind == "interact":
+            names = {"x": "shown_x", "y": "shown_y", "slice": "slice", "positive": "positive"}
             view["clicks"] = [
-                {"x": s["shown_x"], "y": s["shown_y"], "positive": s["positive"]}
+                {name: s[key] for name, key in names.items()}
                 for s in records.steps_of(connection, row["id"])
             ]
-        for number, screen in enumerate(self.plan.mode_of(row["condition"]).screens):
+        if scene.depth:
+            first = scene.slices[row["target"]]
+            view |= {"depth": scene.depth, "columns": scene.columns, "first": first}
+        screens = self.plan.mode_of(row["condition"]).screens
+        for screen, name in zip(screens, self.image_names(row), strict=True):
             shown: dict[str, Any] = {"seconds": screen.seconds, "blocked": screen.blocked}
-            if screen.show == "text":
+            if name is None:
                 shown["text"] = self.stimuli.label(row["scene"], row["target"], language)
             else:
-                shown["image"] = "image" if screen.show == "image" else str(number)
+                shown["image"] = name
             view["screens"].append(shown)
         return view
+
+    def image_names(self, task: Row) -> list[str | None]:
+        """Names of the images of a trial's screens, None for texts; a volume waits for clicks."""
+        screens = self.plan.mode_of(task["condition"]).screens
+        names: list[str | None] = [
+            {"image": "image", "text": None}.get(screen.show, str(number))
+            for number, screen in enumerate(screens)
+        ]
+        if self.stimuli.shown(task["scene"]).depth:
+            names[-1] = "volume"
+        return names
 
     def _check_answer(self, task: Row, given: Answer) -> None:
         """Refuse what no page of this study would send."""
@@ -396,7 +415,8 @@ class RunningStudy:
         last = max([since, *(step["at"] for step in steps)])
         with self._lock:
             fetched = self._fetched.get(task["id"], set())
-        wanted = self._images_of(task)
+        rating = self.plan.kind == "rate"
+        wanted = {_VIEWS_TO_SEE} if rating else {*self.image_names(task)} - {None}
         unseen = task["opened"] > self._started and not wanted <= fetched
         return {
             "ms": round(1000 * (now - last), 1),
@@ -407,14 +427,6 @@ class RunningStudy:
             "shown_again": task["shown_again"],
             "device": person["device"],
         }
-
-    def _images_of(self, task: Row) -> set[str]:
-        if self.plan.kind == "rate":
-            return {_VIEWS_TO_SEE}
-        screens = self.plan.mode_of(task["condition"]).screens
-        shown = [(str(k), screen.show) for k, screen in enumerate(screens)]
-        names = {"image" if show == "image" else k for k, show in shown if show != "text"}
-        return names
 
     def _feedback(self, task: Row, flags: Mapping[str, Any]) -> dict[str, Any]:
         """After a practice trial: whether it was right, and for ratings the reference."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,19 +21,21 @@ import sqlalchemy as sa
 from segmeter.benchmarks.judging import judge_by
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Model
+from segmeter.core.models import EncodedScene, Model, Request
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene
-from segmeter.core.sessions import Round, Session
+from segmeter.core.scenes import Scene, Volume
+from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.runtime.processes import has_cuda
 from segmeter.study import database as db
+from segmeter.study.drawing import centre_of
 from segmeter.study.messages import Step
 from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store_step
 from segmeter.study.running import RunningStudy
+from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import CLOCK_SLACK_MS
 
-MEASURES = ("iou", "boundary-iou")
+MEASURES, VOLUME_MEASURES = ("iou", "boundary-iou"), ("iou", "dice")
 _KEPT_SCENES_ENCODED, _KEPT_SESSIONS = 64, 200
 _AHEAD = 2
 
@@ -54,9 +57,9 @@ class Segmenting:
         # (105 instead of 485 ms per click, perf/study_interact.py).
         steady_arithmetic(threads=1)
         self._study = study
-        self._judge = judge_by(MEASURES)  # imports the measures before there are several threads
+        judge_by((*MEASURES, *VOLUME_MEASURES))  # imports them before there are several threads
         self._models: dict[str, Model] = {
-            name: catalogue.models.make(name, weights=weights) for name in study.plan.design.models
+            name: model_for(study.stimuli, name, weights) for name in study.plan.design.models
         }
         self._encoded_scenes: OrderedDict[tuple[str, str], EncodedScene] = OrderedDict()
         self._open: OrderedDict[str, _Open] = OrderedDict()
@@ -85,9 +88,8 @@ class Segmenting:
                 return self._repeat(session, task, request)
             if request.number != len(session.rounds) + 1:
                 raise Refused(409, "clicks are sent in their order")
-            click = Click(self._point(task, request), request.positive)
             with self._answering:
-                made = session.step(click, seconds_user=request.user_ms / 1000)
+                made = session.step(self._click(task, request), seconds_user=request.user_ms / 1000)
             try:
                 with self._study.database.writing() as connection:
                     ms = server_ms_since_last(connection, task, now)
@@ -114,32 +116,34 @@ class Segmenting:
             encoded = self._encoded(task["source"], task["scene"])
             open.session = self._replayed(task["id"], task, encoded)
         rounds = open.session.rounds
-        if rounds:
-            return self._encoded_of(task, rounds[-1])
-        return {"number": 0, "top": 0, "left": 0, "height": 0, "width": 0, "runs": []}
+        return self._encoded_of(task, rounds[-1]) if rounds else {"number": 0, "masks": {}}
 
     def _check(self, task: Row, request: Step) -> None:
         if task["state"] != "open" or task["answered"] is not None:
             raise Refused(410, "this object is finished")
         if request.number > self._study.plan.design.rounds:
             raise Refused(409, "there are no clicks left for this object")
-        height, width = self._study.stimuli.shown(task["scene"]).size
-        if not (0 <= request.x < width and 0 <= request.y < height):
+        shown = self._study.stimuli.shown(task["scene"])
+        height, width = shown.size
+        inside = 0 <= request.x < width and 0 <= request.y < height
+        if not inside or request.slice >= max(1, shown.depth):
             raise Refused(422, "the click lies outside the image")
 
-    def _point(self, task: Row, request: Step) -> tuple[float, float]:
+    def _click(self, task: Row, request: Step) -> Click:
         shown = self._study.stimuli.shown(task["scene"])
-        return scene_point(request.y, request.x, shown.size, shown.scene.shape)
+        point = shown.scene_point(request.y, request.x, request.slice)
+        return Click(point, request.positive)
 
     def _repeat(self, session: Session, task: Row, request: Step) -> dict[str, Any]:
         made = session.rounds[request.number - 1]
-        if made.prompts != (Click(self._point(task, request), request.positive),):
+        if made.prompts != (self._click(task, request),):
             raise Refused(409, "this click was made before at another place")
         return self._encoded_of(task, made)
 
     def _encoded_of(self, task: Row, made: Round) -> dict[str, Any]:
-        shown = self._study.stimuli.shown(task["scene"])
-        return {"number": made.number, **run_lengths(shown.fitted(made.mask))}
+        """The mask for a browser, by slices; an image is slice 0."""
+        masks = self._study.stimuli.shown(task["scene"]).fitted(made.mask)
+        return {"number": made.number, "masks": {z: run_lengths(m) for z, m in masks.items() if m}}
 
     def _open_at(self, trial: str, task: Row) -> _Open:
         """The participant's session with this object; one is kept per batch."""
@@ -168,13 +172,12 @@ class Segmenting:
         """The trial's session, brought to its stored clicks."""
         scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
-        session = Session(scene, encoded, target, judge=self._judge)
+        session = Session(scene, encoded, target, judge=judge_of(scene))
         with self._study.database.snapshot() as connection:
             steps = steps_of(connection, trial)
         for step in steps:
-            click = Click((step["y"], step["x"]), step["positive"])
             with self._answering:
-                session.step(click, seconds_user=step["user_ms"] / 1000)
+                session.step(click_of(step), seconds_user=step["user_ms"] / 1000)
         return session
 
     def _scene(self, scene: str) -> Scene:
@@ -182,7 +185,7 @@ class Segmenting:
 
     def _encode_ahead(self, batch: str, place: int) -> None:
         asked = (
-            sa.select(db.tasks.c.source, db.tasks.c.scene)
+            sa.select(db.tasks.c.source, db.tasks.c.scene, db.tasks.c.target)
             .join(db.trials, db.trials.c.task == db.tasks.c.id)
             .where(db.trials.c.batch == batch, db.trials.c.place >= place)
             .where(db.trials.c.answered.is_(None))
@@ -191,8 +194,13 @@ class Segmenting:
         )
         with self._study.database.snapshot() as connection:
             wanted = connection.execute(asked).all()
-        for model, scene in wanted:
-            self._encoded(model, scene)
+        for model, scene, target in wanted:
+            encoded, shown = self._encoded(model, scene), self._study.stimuli.shown(scene)
+            if shown.depth:  # a slice is encoded when it is first clicked; this is the likely one
+                y, x = centre_of(shown.targets[target].mask).point
+                point = shown.scene_point(y, x, shown.slices[target])
+                with self._answering:
+                    encoded.predict([Request((Click(point),))])
 
     def _encoded(self, model: str, scene: str) -> EncodedScene:
         key = (model, scene)
@@ -201,9 +209,9 @@ class Segmenting:
                 self._encoded_scenes.move_to_end(key)
                 return self._encoded_scenes[key]
         with self._looking:
-            encoded = self._encoded_scenes.get(key) or self._models[model].encode(
-                self._scene(scene)
-            )
+            encoded = self._encoded_scenes.get(key)
+            if encoded is None:
+                encoded = self._models[model].encode(self._scene(scene))
         with self._books:
             self._encoded_scenes[key] = encoded
             if len(self._encoded_scenes) > _KEPT_SCENES_ENCODED:
@@ -211,16 +219,23 @@ class Segmenting:
         return encoded
 
 
-def scene_point(
-    y: float, x: float, shown: tuple[int, int], scene: tuple[int, ...]
-) -> tuple[float, float]:
-    """The scene's pixel under a point of the shown image.
+def judge_of(scene: Scene) -> Judge:
+    """The measures that masks of a scene are scored by."""
+    measures = VOLUME_MEASURES if isinstance(scene, Volume) else MEASURES
+    return judge_by(measures, scene.spacing_mm)
 
-    >>> scene_point(10.7, 0.2, (100, 100), (200, 200))
-    (21.0, 0.0)
-    """
-    down, across = (int(v * s / n) for v, s, n in zip((y, x), scene, shown, strict=True))
-    return float(min(down, scene[0] - 1)), float(min(across, scene[1] - 1))
+
+def model_for(stimuli: Stimuli, name: str, weights: Path | None = None) -> Model:
+    """A model for a study's scenes: one for images takes volumes slice by slice."""
+    model: Model = catalogue.models.make(name, weights=weights)
+    if stimuli.volumes and "volume" not in model.card.abilities:
+        model = catalogue.models.make("slicewise", model=name, weights=weights)
+    return model
+
+
+def click_of(step: Mapping[str, Any]) -> Click:
+    """The click of a stored step, in coordinates of the scene."""
+    return Click(tuple(step["point"]), step["positive"])
 
 
 def run_lengths(mask: Mask) -> dict[str, Any]:
@@ -243,11 +258,11 @@ def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
     (click,) = made.prompts
     assert isinstance(click, Click)
     return {
-        "y": click.point[0],
-        "x": click.point[1],
+        "point": list(click.point),
         "positive": click.positive,
         "shown_y": request.y,
         "shown_x": request.x,
+        "slice": request.slice,
         "user_ms": request.user_ms,
         "server_ms": round(server_ms, 1),
         "clock": request.user_ms > server_ms + CLOCK_SLACK_MS,
@@ -258,5 +273,5 @@ def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
         "model_score": made.model_score,
         "mask_index": made.mask_index,
         "mask_fed_back": made.mask_fed_back,
-        "mask": made.mask.to_coco()["counts"],
+        "mask": made.mask.encoded(),
     }

@@ -1,13 +1,15 @@
-"""The server: a study as a web application, from a plan file to a listening socket."""
+"""The server: a study as a web application that listens, and files to deploy it."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +34,8 @@ from segmeter.study.stimuli import Stimuli
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["default_url", "open_study"]
+__all__ = ["default_url", "open_study", "write_files"]
+
 
 _STATIC = Path(__file__).parent / "static"
 # What participants read for a refusal; anything else is a fault.
@@ -171,10 +174,7 @@ def listening(app: FastAPI) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = uvicorn.Config(
-        app, port=port, log_level="warning", access_log=False, timeout_keep_alive=120
-    )
-    server = uvicorn.Server(settings)
+    server = uvicorn.Server(settings(app, "127.0.0.1", port))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -184,3 +184,26 @@ def listening(app: FastAPI) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+FILES = ("Dockerfile", "compose.yaml", "Caddyfile", "segmeter-study.service", "nginx.conf")
+_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", re.IGNORECASE)
+
+
+def write_files(plan: Path, domain: str, folder: Path) -> list[Path]:
+    """Write the files for a plan and a domain; existing ones are not overwritten."""
+    if not _DOMAIN.fullmatch(domain):
+        raise BadInput(f"--domain is a name such as study.example.org, not '{domain}'")
+    if not re.fullmatch(r"[\w.-]+", plan.name):
+        raise BadInput(f"rename the plan '{plan.name}': letters, digits, '.', '-' and '_' only")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in FILES:
+        path = folder / name
+        if path.exists():
+            raise BadInput(f"'{path}' exists already; choose another --out")
+        text = (files("segmeter.study") / "deploy" / name).read_text("utf-8")
+        filled = text.replace("{plan}", plan.name).replace("{domain}", domain)
+        path.write_text(filled, encoding="utf-8")
+        written.append(path)
+    return written

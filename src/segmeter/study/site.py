@@ -52,21 +52,6 @@ def _linked(text: str) -> str:
     return "".join([*found, str(escape(text[last:]))])
 
 
-SCRIPT_WORDS = frozenset(
-    {
-        "look", "ready", "go_on", "go_on_practice", "try_again", "round_done", "round_done_text",
-        "round_last_text", "all_done", "all_done_text", "full", "full_text", "paused",
-        "paused_text", "over", "over_text", "elsewhere", "elsewhere_text", "stale", "stale_text",
-        "fault", "fault_text", "progress", "click_now_first", "click_now_fn", "click_now_fp",
-        "tap_now_first", "tap_now_fn", "tap_now_fp", "training_passed", "training_failed",
-        "training_passed_text", "training_failed_text",
-        "screened_out", "screened_out_text", "feedback_right", "feedback_wrong",
-        "feedback_range", "interact_wait", "interact_correct",
-    }
-)  # fmt: skip
-"""Words that scripts show."""
-
-
 class Pages:
     """The pages of a plan, in the language that a participant reads."""
 
@@ -103,7 +88,6 @@ class Pages:
             language=language,
             languages={code: texts["language"] for code, texts in self.words.items()},
             w=words,
-            script_words={key: text for key, text in words.items() if key in SCRIPT_WORDS},
             base=request.scope["root_path"],
             text=lambda key: self.text(key, language),
             pick=lambda versions: _pick(versions, language),
@@ -115,16 +99,17 @@ class Pages:
         """A text of the plan; in another language if this one has none."""
         return _pick(self.plan.texts.get(name, {}), language)  # type: ignore[call-overload]  # any word
 
-    def steps(self, modes: Sequence[Mode], language: str) -> list[str]:
+    def steps(self, modes: Sequence[Mode], language: str, touch: bool) -> list[str]:
         """The course of a trial, screen by screen; in short if modes are mixed."""
         words = self.words[language]
+        ask = words["step_ask_touch" if touch else "step_ask"]
         if len(modes) > 1:
-            return [words["step_mixed"], words["step_ask"]]
+            return [words["step_mixed"], ask]
         steps = [
             words[self._step(screen)].format(seconds=_seconds(screen.seconds or 0, words))
             for screen in modes[0].screens[:-1]
         ]
-        return [*steps, words["step_ask"]]
+        return [*steps, ask]
 
     def _step(self, screen: Screen) -> str:
         """The word for a screen; a second round shows errors instead of objects."""

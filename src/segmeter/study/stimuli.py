@@ -6,50 +6,89 @@ refer to the shown size. File names of the data never leave the server.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Image, Scene, Target
+from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
+from segmeter.report.slices import mosaic
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Masks, Plan, near
 
 __all__ = ["Stimuli"]
 
-Made = TypeVar("Made")
 _KEPT_BYTES = 256 << 20
 _KEPT_SCENES = 32
+_MOST_VOXELS = 1 << 27
+_CT_WINDOW, _AIR = (-160.0, 240.0), -500
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A scene as shown: pixels `(H, W, 3)` and the masks of its targets, shrunk alike."""
+    """A scene as shown, and the masks of its targets, shrunk alike.
+
+    Pixels are `(H, W, 3)`. Those of a volume are grey `(Z, H, W)`, axial slices as radiologists
+    see them (front up, the patient's right on the left); a target's mask is then that of the slice
+    with most of it, named in `slices`.
+    """
 
     scene: Scene
     pixels: npt.NDArray[np.uint8]
     targets: dict[str, Target]
+    slices: Mapping[str, int]
+
+    @property
+    def depth(self) -> int:
+        """The number of slices; 0 for an image."""
+        return self.scene.shape[0] if isinstance(self.scene, Volume) else 0
 
     @property
     def size(self) -> tuple[int, int]:
-        return self.pixels.shape[0], self.pixels.shape[1]
+        height, width = self.pixels.shape[1:] if self.depth else self.pixels.shape[:2]
+        return height, width
 
-    def fitted(self, mask: Mask) -> Mask:
-        """A mask of the scene at the shown size."""
-        return drawing.shrunk_mask(mask, self.size)
+    @property
+    def columns(self) -> int:
+        """Slices in a row of the image that holds them all."""
+        return max(1, math.isqrt(self.depth))
+
+    def plane(self, target: str) -> npt.NDArray[np.uint8]:
+        """The image that shows a target: the image itself, or a slice."""
+        if not self.depth:
+            return self.pixels
+        return np.repeat(self.pixels[self.slices[target], :, :, None], 3, axis=2)
+
+    def fitted(self, mask: Mask) -> dict[int, Mask]:
+        """A mask of the scene at the shown size, slice by slice; an image is slice 0."""
+        if not self.depth:
+            return {0: drawing.shrunk_mask(mask, self.size)}
+        low, high = (mask.low[0], mask.high[0]) if mask else (0, 0)
+        return {z: drawing.upright(mask.slice(z)) for z in range(low, high) if mask.slice(z)}
+
+    def scene_point(self, y: float, x: float, z: int = 0) -> tuple[float, ...]:
+        """The scene's pixel or voxel under a point of the shown image or slice."""
+        sides = self.scene.shape[-2:]
+        scaled = (int(v * s / n) for v, s, n in zip((y, x), sides, self.size, strict=True))
+        down, across = (min(v, s - 1) for v, s in zip(scaled, sides, strict=True))
+        if not self.depth:
+            return float(down), float(across)
+        return float(z), float(sides[0] - 1 - down), float(sides[1] - 1 - across)
 
 
 class Stimuli:
@@ -59,14 +98,20 @@ class Stimuli:
         self.plan = plan
         self.roots = roots or Roots()
         self.dataset = _open(plan, self.roots)
-        self._shown = _Kept[Shown](_KEPT_SCENES)
-        self._images = _Kept[bytes](4096, _KEPT_BYTES)
+        self.shown = lru_cache(_KEPT_SCENES)(self._show)
+        self._images = _KeptImages()
         self._checked: set[str] = set()
 
     @cached_property
     def sources(self) -> dict[str, RunMasks | MaskFolder]:
         found = [masks for masks in self.plan.masks if masks.source != "ground_truth"]
         return {masks.name: _open_masks(masks, self.plan.folder) for masks in found}
+
+    @cached_property
+    def volumes(self) -> bool:
+        """Whether participants go through slices."""
+        first = (*self.plan.data.scenes, *self.dataset.scenes())[0]
+        return bool(self.dataset.load(first).header.kind == "volume")
 
     def targets(self) -> list[tuple[str, str]]:
         """All `(scene, target)` that the plan shows."""
@@ -79,8 +124,7 @@ class Stimuli:
         names: set[str] = set()
         for scene in self.plan.data.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
-            if not isinstance(loaded, Image):
-                raise BadInput(f"'{loaded.name}' is a volume; studies show images only")
+            self._check_kind(loaded)
             shrink = min(1.0, self.plan.data.largest_side / max(loaded.shape))
             for target in loaded.targets:
                 names |= {target.id, f"{scene}/{target.id}"}
@@ -91,9 +135,6 @@ class Stimuli:
         self._check_known(known)
         self._check_described([key for key, bare in found.items() if bare])
         return list(found)
-
-    def shown(self, scene: str) -> Shown:
-        return self._shown.get(scene, lambda: self._show(scene))
 
     def label(self, scene: str, target: str, language: str) -> str:
         """The description of a target in words: the plan's, or the data's label."""
@@ -118,7 +159,7 @@ class Stimuli:
         if source not in self.sources:
             return shown.targets[target].mask
         found = self.sources[source].mask(scene, target, shown.scene.shape)
-        return None if found is None else shown.fitted(found)
+        return None if found is None else shown.fitted(found)[0]
 
     def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
         """For a second round: `(part, source)` of the mask to show for each kind of error.
@@ -142,7 +183,8 @@ class Stimuli:
 
     def image(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         """One screen or view as a PNG or JPEG file."""
-        key = (scene,) if show == "image" else (scene, target, part, source, show)
+        whole = show == "volume" or (show == "image" and not self.shown(scene).depth)
+        key = (scene, show) if whole else (scene, target, part, source, show)
         return self._images.get(key, lambda: self._draw(scene, target, part, source, show))
 
     def prompt(self, scene: str, target: str) -> drawing.Prompted:
@@ -156,21 +198,27 @@ class Stimuli:
 
     def _draw(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         shown = self.shown(scene)
+        if show == "volume":
+            return mosaic(shown.pixels, shown.columns)
+        plane = shown.plane(target)
         if show == "image":
-            return drawing.encoded(shown.pixels, image=True)
+            return drawing.encoded(plane, image=True)
         mask = self.mask(scene, target, part, source)
         if show in drawing.SCREENS:
-            return drawing.encoded(drawing.SCREENS[show](shown.pixels, mask))
+            return drawing.encoded(drawing.SCREENS[show](plane, mask))
         if show in drawing.VIEWS:
             prompt = self.prompt(scene, target)
-            return drawing.encoded(drawing.VIEWS[show](shown.pixels, mask, prompt))
+            return drawing.encoded(drawing.VIEWS[show](plane, mask, prompt))
         raise NotFound(f"there is no image '{show}'")
 
     def _show(self, scene: str) -> Shown:
+        """The scene as participants see it; `shown` keeps the last ones."""
         loaded: Any = self.dataset.load(scene)
         if loaded.name not in self._checked:
             loaded.check()
             self._checked.add(loaded.name)
+        if isinstance(loaded, Volume):
+            return _shown_volume(loaded)
         pixels = drawing.shrunk(loaded.pixels, self.plan.data.largest_side)
         size = (pixels.shape[0], pixels.shape[1])
         targets = {}
@@ -178,7 +226,21 @@ class Stimuli:
             mask = drawing.shrunk_mask(target.mask, size)
             ignore = None if target.ignore is None else drawing.shrunk_mask(target.ignore, size)
             targets[target.id] = Target(target.id, mask, ignore, target.label, target.groups)
-        return Shown(loaded, pixels, targets)
+        return Shown(loaded, pixels, targets, {})
+
+    def _check_kind(self, scene: Scene) -> None:
+        """Refuse scenes that this kind of study cannot show."""
+        kind = scene.header.kind
+        if kind == "video" or (kind == "volume" and self.plan.kind != "interact"):
+            raise BadInput(
+                f"'{scene.name}' is a {kind}; studies show images, and those of kind 'interact' "
+                "volumes, too"
+            )
+        if kind == "volume" and math.prod(scene.shape) > _MOST_VOXELS:
+            raise BadInput(
+                f"'{scene.name}' has more than {_MOST_VOXELS >> 20} million voxels, too many for a "
+                "browser; crop it"
+            )
 
     def _described(self, scene: str, target: str, language: str) -> str:
         given = self.plan.descriptions.get(f"{scene}/{target}", {})
@@ -228,36 +290,57 @@ class Stimuli:
         )
 
 
-class _Kept(Generic[Made]):
-    """A cache of the most recently used values, limited in number and in bytes."""
+class _KeptImages:
+    """A cache of the most recently used images, limited in bytes."""
 
-    def __init__(self, many: int, most_bytes: int = 0) -> None:
-        self._many, self._most_bytes = many, most_bytes
-        self._values: OrderedDict[Hashable, Made] = OrderedDict()
+    def __init__(self) -> None:
+        self._images: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._bytes = 0
 
-    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def get(self, key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
         with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        made = make()  # outside the lock: two may make the same value, but none waits
+            if key in self._images:
+                self._images.move_to_end(key)
+                return self._images[key]
+        made = make()  # outside the lock: two may make the same image, but none waits
         with self._lock:
-            if key not in self._values:
-                self._values[key] = made
-                self._bytes += self._size(made)
-            while len(self._values) > self._many or self._too_heavy():
-                _, dropped = self._values.popitem(last=False)
-                self._bytes -= self._size(dropped)
+            if key not in self._images:
+                self._images[key] = made
+                self._bytes += len(made)
+            while self._bytes > _KEPT_BYTES and len(self._images) > 1:
+                self._bytes -= len(self._images.popitem(last=False)[1])
         return made
 
-    def _too_heavy(self) -> bool:
-        return bool(self._most_bytes) and self._bytes > self._most_bytes and len(self._values) > 1
 
-    @staticmethod
-    def _size(value: object) -> int:
-        return len(value) if isinstance(value, bytes) else 0
+def _shown_volume(volume: Volume) -> Shown:
+    """Grey slices in the volume's window, and each target on its largest slice."""
+    low, high = _window(volume)
+    scale = 255 / max(high - low, 1e-9)
+    grey = np.stack([((p - low) * scale).clip(0, 255).round() for p in volume.voxels])
+    grey = grey.astype(np.uint8)
+    targets, slices = {}, {}
+    for target in volume.targets:
+        mask = target.mask
+        slices[target.id] = z = mask.low[0] + int(mask.bits.sum(axis=(1, 2)).argmax())
+        flat = drawing.upright(mask.slice(z))
+        targets[target.id] = Target(target.id, flat, None, target.label, target.groups)
+    return Shown(volume, np.ascontiguousarray(grey[:, ::-1, ::-1]), targets, slices)
+
+
+def _window(volume: Volume) -> tuple[float, float]:
+    """Darkest and brightest value: the scan's own, soft tissue of CT, or body percentiles."""
+    modality, own = (
+        (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)
+    )
+    if own is not None:
+        return own
+    voxels = volume.voxels
+    if modality.startswith("CT") or (not modality and voxels.min() <= _AIR):
+        return _CT_WINDOW
+    inside = voxels[voxels > voxels.min()]
+    low, high = np.percentile(inside if inside.size else voxels, (0.5, 99.5))
+    return float(low), float(high)
 
 
 def dataset_spec(plan: Plan) -> Spec:
@@ -283,11 +366,26 @@ def _iou(ground_truth: Mask, prediction: Mask) -> float:
 class RunMasks:
     """Masks that a model predicted in one round of a run.
 
-    If several users took part, the first by name is used.
+    If several protocols or users took part, the first by name is used.
     """
 
     def __init__(self, run: Path, model: str, round: int) -> None:
-        self._masks = _read_run(run, model, round)
+        from segmeter.store import Run
+
+        opened = Run.open(run)
+        if "mask" not in opened.sql("select * from rows limit 0").column_names:
+            raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
+        table = opened.sql(
+            """
+            select scene, target, mask from rows
+            where model = $model and round = $round and mask is not null
+            order by protocol desc, "user" desc, scene, target, dataset desc
+            """,
+            {"model": model, "round": round},
+        )
+        self._masks = {(row["scene"], row["target"]): row["mask"] for row in table.to_pylist()}
+        if not self._masks:
+            raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
 
     def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
         """The mask of a target in a scene of this shape."""
@@ -327,26 +425,3 @@ def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
         raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give a mask of that size")
     kind = told_from([path])
     return object_in(path, kind if kind in ("soft", "alpha") else "binary", "mask").mask
-
-
-def _read_run(run: Path, model: str, round: int) -> Mapping[tuple[str, str], str]:
-    """Run lengths of every target, of the first protocol and user."""
-    from segmeter.store import Run
-
-    opened = Run.open(run)
-    if "mask" not in opened.sql("select * from rows limit 0").column_names:
-        raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
-    table = opened.sql(
-        """
-        select scene, target, mask from rows
-        where model = $model and round = $round and mask is not null
-        order by protocol, "user", scene, target, dataset
-        """,
-        {"model": model, "round": round},
-    )
-    found: dict[tuple[str, str], str] = {}
-    for row in table.to_pylist():
-        found.setdefault((row["scene"], row["target"]), row["mask"])
-    if not found:
-        raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
-    return found

@@ -1,4 +1,4 @@
-"""Wording: the texts of the pages in the languages of a plan, one TOML file per language."""
+"""Wording of a study: texts of the pages, one TOML file per language, and questionnaires."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.study.plan import Plan
+from segmeter.study.plan import Plan, Question
 
 __all__ = ["read_words"]
+
 
 Words = Mapping[str, str]
 
@@ -23,6 +27,18 @@ def read_words(plan: Plan) -> dict[str, Words]:
     replace single texts of a built-in language.
     """
     return {language: _language(plan, language) for language in plan.languages}
+
+
+def text_page(name: str, **values: Any) -> str:
+    """A text file of the pages, filled in."""
+    environment = Environment(
+        loader=PackageLoader("segmeter.study", "pages"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(name).render(values)
 
 
 def _language(plan: Plan, language: str) -> Words:
@@ -68,3 +84,71 @@ def _texts(text: str, name: str) -> Words:
     if not all(isinstance(value, str) for value in table.values()):
         raise BadInput(f"words of '{name}' are lines such as start = \"Start\"")
     return table
+
+
+_LONGEST_TEXT = 4000
+_TLX = ("mental", "physical", "temporal", "performance", "effort", "frustration")
+
+
+def questions_of(plan: Plan, when: str) -> list[Question]:
+    """The questions of a page, those of instruments last."""
+    built_in = [_tlx(plan, name) for name in _TLX] if "nasa-tlx" in plan.questionnaires else []
+    return [question for question in (*plan.questions, *built_in) if question.when == when]
+
+
+def _tlx(plan: Plan, name: str) -> Question:
+    """A scale of the unweighted NASA task load index: 21 steps, exported as 0 to 100."""
+    words = read_words(plan)
+    ends = ("perfect", "failure") if name == "performance" else ("low", "high")
+    text, low, high = (
+        {language: texts[f"tlx_{key}"] for language, texts in words.items()}
+        for key in (name, *ends)
+    )
+    named = {"name": f"tlx_{name}", "text": text, "low": low, "high": high}
+    return Question.model_validate({**named, "when": "after", "kind": "scale", "steps": 21})
+
+
+def read_answers(
+    questions: list[Question], form: Mapping[str, list[str]]
+) -> tuple[dict[str, str], list[str]]:
+    """Values by question, and the names of questions that lack a valid answer.
+
+    Scales of 21 steps are kept as 0 to 100, several choices as names joined by `;`.
+    """
+    found: dict[str, str] = {}
+    wrong: list[str] = []
+    for question in questions:
+        given = [text.strip() for text in form.get(question.name, []) if text.strip()]
+        if not given:
+            if not question.optional:
+                wrong.append(question.name)
+            continue
+        value = _value(question, given)
+        if value is None:
+            wrong.append(question.name)
+        else:
+            found[question.name] = value
+    return found, wrong
+
+
+def _value(question: Question, given: list[str]) -> str | None:
+    first = given[0]
+    match question.kind:
+        case "single":
+            return first if first in question.answers else None
+        case "multiple":
+            known = all(each in question.answers for each in given)
+            return ";".join(dict.fromkeys(given)) if known else None
+        case "text":
+            clean = "".join(c for c in first if c.isprintable() or c in "\n\t")
+            return clean if 0 < len(clean) <= _LONGEST_TEXT else None
+        case "number":
+            try:
+                return f"{float(first):g}" if abs(float(first)) < 1e9 else None
+            except ValueError:
+                return None
+    if not first.isdecimal() or len(first) > 4 or not 1 <= int(first) <= question.steps:
+        return None
+    if question.kind == "scale":
+        return f"{100 * (int(first) - 1) / (question.steps - 1):g}"
+    return first

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from segmeter.study.drawing import VIEWS
 from segmeter.study.guards import address_of, signed, signed_by
+from segmeter.study.joining_routes import return_link
 from segmeter.study.messages import Answer, ClickAnswer, DeviceChoice, FinalAnswer, RatingAnswer
 from segmeter.study.messages import Step as StepMessage
-from segmeter.study.questionnaires import read_answers
 from segmeter.study.records import Refused, Row
-from segmeter.study.recruiting import return_link
 from segmeter.study.running import RunningStudy
 from segmeter.study.site import COOKIE, Here, Site, image_response
+from segmeter.study.wording import read_answers
 
 router = APIRouter()
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -159,15 +159,17 @@ def _work_page(site: Site, request: Request, who: Row) -> Response:
     plan, pages = site.study.plan, site.pages
     language = pages.language(request, who["language"])
     modes = [plan.mode_of(who["condition"])] if who["condition"] else plan.modes
+    touch = who["device"] == "mobile"
     return site.show(
         _PAGES.get(plan.kind, "clicks.html"),
         request,
         who,
         page_token=site.page_token(request),
         person=who["id"],
-        steps=pages.steps(modes, language),
+        steps=pages.steps(modes, language, touch),
         minutes=pages.minutes(modes),
-        touch=who["device"] == "mobile",
+        touch=touch,
+        volumes=site.study.stimuli.volumes,
     )
 
 
@@ -206,13 +208,9 @@ def _image(study: RunningStudy, trial: Row, name: str) -> bytes:
 
 def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
     """The image of a name in this trial; None if there is none."""
-    plan = study.plan
-    if plan.kind == "rate":
+    if study.plan.kind == "rate":
         return name if name in VIEWS else None
-    if not name.isdecimal():
-        return name if name == "image" else None
-    screens = plan.mode_of(trial["condition"]).screens
-    number = int(name)
-    if number >= len(screens) or screens[number].show == "text":
+    if name not in study.image_names(trial):
         return None
-    return screens[number].show
+    screens = study.plan.mode_of(trial["condition"]).screens
+    return screens[int(name)].show if name.isdecimal() else name

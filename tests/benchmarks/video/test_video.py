@@ -161,6 +161,7 @@ def test_its_report_plays_the_video(place: Path, tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert page.count("data-play") >= 2
     assert "Hardest moments" in page
+    assert "first-frame, mask" in page
     assert len(page) < 6_000_000
 
 

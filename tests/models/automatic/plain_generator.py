@@ -13,7 +13,7 @@ import numpy as np
 from scipy import ndimage
 
 from segmeter.core.scenes import Image
-from segmeter.models.automatic.blobs import Blobs, position_image
+from segmeter.models.synthetic import Blobs, position_image
 
 ONE = np.float32(1)
 EVERY_NEIGHBOUR = np.ones((3, 3), dtype=bool)

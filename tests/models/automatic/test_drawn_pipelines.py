@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from segmeter.core.scenes import Image
-from segmeter.models.automatic.blobs import Blob, Blobs, position_image
 from segmeter.models.automatic.generator import generate
 from segmeter.models.automatic.options import Options
+from segmeter.models.synthetic import Blob, Blobs, position_image
 
 sys.path.insert(0, str(Path(__file__).parent))
 from plain_generator import plain_generate

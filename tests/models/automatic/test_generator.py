@@ -17,10 +17,10 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
 from segmeter.models._enlarging import Enlargement
-from segmeter.models.automatic.blobs import position_image
 from segmeter.models.automatic.candidates import Logits, PredictsGrids, crop_candidates
 from segmeter.models.automatic.generator import Automatic, generate, generate_each
 from segmeter.models.automatic.options import Crop, Options
+from segmeter.models.synthetic import position_image
 
 SHAPE = (120, 160)
 OPEN = Options(points=6, score=0.0, stability=0.0, box_nms=1.0)

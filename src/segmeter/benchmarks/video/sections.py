@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +68,7 @@ def sections(run: Results) -> list[Section]:
     made = [
         _results(run),
         _curves(run, leading),
-        *difference_section(apart, cards, units="videos"),
+        *difference_section(apart, cards, users=_label, units="videos"),
         _moments(run, leading),
         _sessions(run, leading),
     ]
@@ -82,7 +81,7 @@ def _results(run: Results) -> Section:
     rows = sorted(  # trackers of one mode next to each other
         benchmark.summary(run), key=lambda r: users.index(r.user) if r.user in users else 0
     )
-    by: By = {Column("user"): attrgetter("user")}
+    by: By = {Column("user"): lambda row: _label(row.user)}
     by = {**DATA, **by} if len(run.plan.datasets) > 1 else by
     note = "95 % intervals from resampling videos."
     blocks: list[Block] = [a for a in [_answer(run)] if a is not None]
@@ -104,6 +103,15 @@ def _results(run: Results) -> Section:
         "but the one a semi-supervised user prompts, and counts a person's seconds."
     )
     return Section("Results", text, blocks)
+
+
+def _label(user: str) -> str:
+    """A user's name in words that a narrow table can wrap.
+
+    >>> _label("first-frame?prompt=mask"), _label("first-frame?clicks=3")
+    ('first-frame, mask', 'first-frame, clicks: 3')
+    """
+    return user.replace("?prompt=", ", ").replace("?clicks=", ", clicks: ")
 
 
 def _answer(run: Results) -> Answer | None:
@@ -243,8 +251,9 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
             else:
                 blocks += [_strip(case), _viewer(case, f"Protocol {group.protocol}.")]
     text = (
-        "J&F of each frame after each prompted frame; dots are prompted frames. Below, the video: "
-        "wheel, arrow keys or a finger go through frames, left and right through rounds."
+        "J&F of each frame after the first and the last round; numbered marks are prompted frames. "
+        "Below, the video: wheel, arrow keys or a finger go through frames, left and right through "
+        "rounds."
     )
     return Section("Sessions", text, blocks)
 

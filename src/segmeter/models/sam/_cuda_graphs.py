@@ -76,7 +76,10 @@ class _Captured:
 
 
 class EncoderGraph:
-    """An encoder that is captured at the second image of a size."""
+    """An encoder that is captured at the second image of a size.
+
+    On an H200 2.9 times as fast for MobileSAM, 1.04 for SAM 2 tiny (perf/decoder_paths.py).
+    """
 
     def __init__(self) -> None:
         self._seen: tuple[int, ...] = ()

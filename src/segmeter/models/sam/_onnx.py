@@ -15,7 +15,7 @@ from torch import Tensor
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.prompts import Point, Prompt
 from segmeter.core.scenes import Pixels
-from segmeter.models.onnx_graphs import open_graph, run_graph
+from segmeter.models.onnx_models import open_graph, run_graph
 from segmeter.models.sam._cuda_graphs import Decoded, Floats
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._encoded import Labels, SamEncodedScene

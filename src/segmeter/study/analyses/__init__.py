@@ -4,55 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from segmeter.core.sections import Note, Section
 from segmeter.report.page import Page, render
+from segmeter.study.analyses.clicking import click_sections
+from segmeter.study.analyses.interacting import interact_sections
+from segmeter.study.analyses.rating import rating_sections
 from segmeter.study.exports import trial_rows
+from segmeter.study.interactions import Simulated, interactions
 from segmeter.study.plan import Plan
 from segmeter.study.progress import progress
-from segmeter.study.screening import screen_people
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.validity import screen_people
 
-__all__ = ["study_page", "study_sections"]
-
-
-def study_sections(
-    connection: sa.Connection,
-    plan: Plan,
-    stimuli: Stimuli,
-    *,
-    simulated: Sequence[str] = (),
-    weights: Path | None = None,
-) -> list[Section]:
-    """All analyses of a study's kind; `simulated` users join those of kind `interact`."""
-    if plan.kind == "rate":
-        from segmeter.study.analyses.rating import rating_sections
-
-        return rating_sections(connection, plan)
-    if plan.kind == "interact":
-        from segmeter.study.analyses.interacting import interact_sections
-        from segmeter.study.interactions import interactions, simulate_users
-
-        found = interactions(connection, plan)
-        others = simulate_users(found, plan, stimuli, simulated, weights) if simulated else []
-        return interact_sections(found, others, stimuli)
-    from segmeter.study.analyses.clicking import click_sections
-
-    return click_sections(connection, plan, stimuli)
+__all__ = ["study_page"]
 
 
 def study_page(
     connection: sa.Connection,
     plan: Plan,
     stimuli: Stimuli,
-    *,
-    simulated: Sequence[str] = (),
-    weights: Path | None = None,
+    simulated: Sequence[Simulated] = (),
 ) -> str:
-    """The results as one HTML file."""
+    """The results as one HTML file; `simulated` users join those of kind `interact`."""
     now = progress(connection)
     facts = [
         f"{now.people} participants",
@@ -63,9 +39,20 @@ def study_page(
     ]
     kinds = {"rate": "ratings of masks", "interact": "segmenting with a model in the loop"}
     subtitle = f"A study with people: {kinds.get(plan.kind, 'where they click')}"
-    sections = study_sections(connection, plan, stimuli, simulated=simulated, weights=weights)
+    sections = _sections(connection, plan, stimuli, simulated)
     sections.append(_exclusions(connection, plan))
     return render(Page(plan.title, subtitle, facts, sections))
+
+
+def _sections(
+    connection: sa.Connection, plan: Plan, stimuli: Stimuli, simulated: Sequence[Simulated]
+) -> list[Section]:
+    """All analyses of a study's kind."""
+    if plan.kind == "rate":
+        return rating_sections(connection, plan)
+    if plan.kind == "interact":
+        return interact_sections(interactions(connection, plan), simulated, stimuli)
+    return click_sections(connection, plan, stimuli)
 
 
 def _exclusions(connection: sa.Connection, plan: Plan) -> Section:

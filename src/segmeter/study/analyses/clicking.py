@@ -36,9 +36,8 @@ from segmeter.measures.clickmaps import ceiling, compare_samples
 from segmeter.measures.clicks import Sides
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
-from segmeter.study.exports import export, trial_rows
+from segmeter.study.exports import counted_rows, export, trial_rows
 from segmeter.study.plan import Plan
-from segmeter.study.screening import excluded_people
 from segmeter.study.stimuli import Stimuli
 
 _SHOWN = 12
@@ -47,10 +46,9 @@ _PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 
 def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> list[Section]:
     """The analyses of RClicks and TETRIS on a study's own clicks."""
-    every = list(trial_rows(connection, plan))
-    excluded = excluded_people(plan, every)
+    every = trial_rows(connection, plan)
     trials = [row for row in every if row["answered"] is not None and not row["training"]]
-    counted = [row for row in trials if row["counts"] and row["person"] not in excluded]
+    counted = counted_rows(connection, plan)
     if not counted:
         raise BadInput("no click counts yet: there is nothing to report")
     by_dataset, by_mode = _recorded(connection, plan, stimuli)
@@ -226,7 +224,7 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
     found: dict[tuple[str, str], dict[str, click_similarity.Row]] = {}
     try:
         for protocol in _PROTOCOLS:
-            for row in rule(clicks, _Sides(stimuli), protocol):
+            for row in rule(clicks, partial(_sides, stimuli), protocol):
                 found.setdefault((row.what, protocol), {})[row.score] = row
     except BadInput as error:
         return [Note(f"Not enough clicks yet: {error}.", "warning")]
@@ -246,17 +244,12 @@ def _value(row: click_similarity.Row | None) -> Cell:
     return None if row is None else Value(row.value, row.low, row.high)
 
 
-class _Sides:
+def _sides(stimuli: Stimuli, key: Key) -> Sides:
     """Sides of a key's object, as it was shown."""
-
-    def __init__(self, stimuli: Stimuli) -> None:
-        self._stimuli = stimuli
-
-    def __call__(self, key: Key) -> Sides:
-        targets = self._stimuli.shown(key.image).targets
-        target = targets[key.object] if key.object else next(iter(targets.values()))
-        height, width = target.mask.bits.shape
-        return float(height), float(width)
+    targets = stimuli.shown(key.image).targets
+    target = targets[key.object] if key.object else next(iter(targets.values()))
+    height, width = target.mask.bits.shape
+    return float(height), float(width)
 
 
 def _images(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:

@@ -22,11 +22,13 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.stats.intervals import Resampling
+from segmeter.stats.intervals import Interval, Resampling
+from segmeter.study.drawing import upright
 from segmeter.study.interactions import Interaction, Simulated, fit_costs
-from segmeter.study.stimuli import Stimuli
+from segmeter.study.segmenting import click_of
+from segmeter.study.stimuli import Shown, Stimuli
 
-_AFTER = (1, 3, 5)
+_AFTER, _TOLD = (1, 3, 5), 3
 _SHOWN = 8
 
 
@@ -60,6 +62,7 @@ def _summary(found: Sequence[Interaction]) -> Section:
     costs = fit_costs(found)
     prices = {name: f"{price.value:.2f} s" for name, price in costs.prices.items()}
     locate = f", finding the object {prices['locate']} more" if "locate" in prices else ""
+    locate = "" if prices.get("locate") == "0.00 s" else locate
     sentence = (
         f"Participants accepted a mask after **{np.mean(accepted):.1f}** clicks on average"
         f" ({len(accepted)} of {len(found)} sessions)."
@@ -125,6 +128,7 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
         Column("Wilcoxon p"),
     )
     rows: list[tuple[Cell, ...]] = []
+    sentences = []
     for user in dict.fromkeys(each.user for each in simulated):
         for clicks in _AFTER:
             scenes, people, robot = paired_differences(found, simulated, user, clicks)
@@ -132,7 +136,9 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
             gaps = np.subtract(people, robot)
             values = [drawn.interval(each) for each in (people, robot, gaps.tolist())]
             cells = [Value.of(each) for each in values]
-            rows.append((user, clicks, len(scenes), *cells, _wilcoxon(people, robot)))
+            rows.append((user, clicks, len(scenes), *cells, wilcoxon_p(people, robot)))
+            if clicks == _TOLD:
+                sentences.append(_sentence(user, values[2]))
     note = Note(
         "Every object counts once: the mean over its participants against the simulated user's "
         "session with the same model. After a session has ended its last mask is carried forward. "
@@ -141,11 +147,22 @@ def _beside(found: Sequence[Interaction], simulated: Sequence[Simulated]) -> Sec
     return Section(
         "Participants and simulated users on the same objects",
         "",
-        [Table("simulated-users", columns, rows), note],
+        [Answer(" ".join(sentences)), Table("simulated-users", columns, rows), note],
     )
 
 
-def _wilcoxon(first: Sequence[float], second: Sequence[float]) -> str:
+def _sentence(user: str, gap: Interval) -> str:
+    """Whether participants and a simulated user differ, in one sentence."""
+    better = "above" if gap.value > 0 else "below"
+    sure = "significantly" if gap.low > 0 or gap.high < 0 else "but not significantly"
+    return (
+        f"After {_TOLD} clicks the IoU of participants is **{abs(gap.value):.3f}** {better} that "
+        f"of {user} on the same objects, {sure} (95 % interval {gap.low:.3f} to {gap.high:.3f})."
+    )
+
+
+def wilcoxon_p(first: Sequence[float], second: Sequence[float]) -> str:
+    """The two-sided p of the signed-rank test as text; a dash where there is none."""
     from scipy import stats
 
     gaps = np.subtract(first, second)
@@ -167,13 +184,12 @@ def _images(
         if key in shown or len(shown) >= _SHOWN:
             continue
         shown.add(key)
-        scene = stimuli.shown(each.scene).scene
-        ground_truth = next(t.mask for t in scene.targets if t.id == each.target)
-        mask = Mask.from_coco({"size": list(scene.shape), "counts": each.steps[-1]["mask"]})
-        clicks = [Click((s["y"], s["x"]), s["positive"]) for s in each.steps]
+        scene = stimuli.shown(each.scene)
+        mask = Mask.decoded(each.steps[-1]["mask"], scene.scene.shape)
+        clicks = [click_of(step) for step in each.steps]
         iou = each.iou_after(len(each.steps))
         caption = f"**{each.target}** in {each.scene}: {each.person}, {each.model}, IoU {iou:.3f}"
-        images.append(_illustration(scene, ground_truth, mask, clicks, caption))
+        images.append(_illustration(scene, each.target, mask, clicks, caption))
         if key in robots:
             record = robots[key].record.rounds[len(each.steps) - 1]
             prompts = [
@@ -183,15 +199,28 @@ def _images(
                 if isinstance(p, Click)
             ]
             caption = f"the same: {robots[key].user}, IoU {record.scores['iou']:.3f}"
-            images.append(_illustration(scene, ground_truth, record.mask, prompts, caption))
-    blocks: list[Block] = [Gallery(images)]
+            images.append(_illustration(scene, each.target, record.mask, prompts, caption))
+    legend = "Dashed line: the ground truth. Blue: the mask. + clicks add, − clicks remove."
+    blocks: list[Block] = [Note(legend), Gallery(images)]
     return Section("Final masks", "", blocks)
 
 
 def _illustration(
-    scene: object, ground_truth: Mask, mask: Mask, clicks: Sequence[Click], caption: str
+    shown: Shown, target: str, mask: Mask, clicks: Sequence[Click], caption: str
 ) -> Illustration:
-    pixels = scene.pixels  # type: ignore[attr-defined]  # studies show images only
+    """The image, or the slice with most of the target and the clicks on that slice."""
+    pixels = shown.scene.pixels
+    ground_truth = next(t.mask for t in shown.scene.targets if t.id == target)
+    if shown.depth:
+        z, pixels = shown.slices[target], shown.plane(target)
+        ground_truth, mask = shown.targets[target].mask, upright(mask.slice(z))
+        height, width = shown.size
+        clicks = [
+            Click((height - 1 - c.point[1], width - 1 - c.point[2]), c.positive)
+            for c in clicks
+            if c.point[0] == z
+        ]
+        caption = f"{caption} (slice {z})"
     return Illustration(
         pixels,
         caption,

@@ -16,11 +16,31 @@ function sign(value) {
 byId("add").addEventListener("click", () => sign(true));
 byId("remove").addEventListener("click", () => sign(false));
 
+// A volume: its slices side by side in one image, one of them shown. Wheel, slider or keys go through them.
+let volume = null;  // the trial that shows one
+let slice = 0;
+let redrawn = () => {};
+function go(to) {
+  slice = Math.min(Math.max(to, 0), volume.depth - 1);
+  byId("slice").value = String(slice);
+  byId("where").textContent = `${slice + 1} / ${volume.depth}`;
+  redrawn();
+}
+const turn = (by) => go(slice + by);
+byId("slice").addEventListener("input", () => go(Number(byId("slice").value)));
+byId("slice-down").addEventListener("click", () => turn(-1));
+byId("slice-up").addEventListener("click", () => turn(1));
+function part(trial) {
+  if (!trial.depth) return undefined;
+  return [(slice % trial.columns) * trial.width, Math.floor(slice / trial.columns) * trial.height, trial.width, trial.height];
+}
+
 // Zoom with the wheel, the buttons or two fingers; move with Space and drag, or two fingers.
 let space = false;
 const fingers = new Map();
 stage.canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
+  if (volume && !event.ctrlKey) return turn(event.deltaY > 0 ? -1 : 1);
   stage.zoom(Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
 }, { passive: false });
 function middle() {
@@ -59,7 +79,12 @@ byId("outline").addEventListener("click", () => {
 });
 
 addEventListener("keyup", (event) => { if (event.key === " ") space = false; });
+const TURNS = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
 addEventListener("keydown", (event) => {
+  if (volume && event.key in TURNS && document.activeElement !== byId("slice")) {
+    turn(TURNS[event.key]);
+    event.preventDefault();
+  }
   if (event.key === " " && document.activeElement?.tagName !== "BUTTON") {
     space = true;
     event.preventDefault();
@@ -71,7 +96,6 @@ addEventListener("keydown", (event) => {
 
 // Run lengths, row by row inside the mask's box, become an image to lay over the image.
 function decoded(mask) {
-  if (mask.width === 0 || mask.height === 0) return null;
   const image = new ImageData(mask.width, mask.height);
   const edges = new ImageData(mask.width, mask.height);
   const bits = new Uint8Array(mask.width * mask.height);
@@ -94,8 +118,28 @@ function decoded(mask) {
   });
 }
 
+// Sides of the patient at the edges of a slice: right, left, front, back.
+function sides(context) {
+  const { width, height } = stage.canvas;
+  const size = 14 * devicePixelRatio;
+  context.save();
+  context.resetTransform();
+  context.font = `600 ${size}px sans-serif`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineWidth = size / 4;
+  context.strokeStyle = "#000";
+  context.fillStyle = "#fff";
+  const places = { R: [size, height / 2], L: [width - size, height / 2], A: [width / 2, size], P: [width / 2, height - size] };
+  for (const [text, place] of Object.entries(places)) {
+    context.strokeText(text, ...place);
+    context.fillText(text, ...place);
+  }
+  context.restore();
+}
+
 function layer(mask, clicks) {
-  const images = mask === null ? null : decoded(mask);
+  const images = mask && decoded(mask);
   return (context, across, down) => {
     if (images) {
       context.imageSmoothingEnabled = false;
@@ -143,14 +187,30 @@ await run(async (trial) => {
   enable(false);
   stage.place.classList.remove("open");
   stage.show(trial.width, trial.height);
-  const { times, since } = await stage.play(trial.screens);
+  volume = null;
+  byId("slices").hidden = !trial.depth;
+  slice = trial.first ?? 0;
   const image = trial.screens.at(-1);
+  image.part = part(trial);
+  const { times, since } = await stage.play(trial.screens);
   stage.place.classList.add("open");
   const clicks = trial.clicks;
+  let masks = {};
+  redrawn = () => {
+    const here = clicks.filter((each) => each.slice === slice);
+    const drawn = layer(masks[slice], here);
+    const over = (context, across, down) => { drawn(context, across, down); if (trial.depth) sides(context); };
+    stage.draw({ ...image, part: part(trial), over });
+  };
+  if (trial.depth) {
+    volume = trial;
+    byId("slice").max = String(trial.depth - 1);
+    go(clicks.at(-1)?.slice ?? slice);
+  }
   let shown = since;
   const send = async (message) => {
-    const mask = await post(`/api/trials/${trial.id}/steps`, { zoom: stage.scale, ...message });
-    stage.draw({ ...image, over: layer(mask.width ? mask : null, clicks) });
+    ({ masks } = await post(`/api/trials/${trial.id}/steps`, { zoom: stage.scale, ...message }));
+    redrawn();
     shown = performance.now();
     enable(clicks.length > 0);
   };
@@ -178,7 +238,7 @@ await run(async (trial) => {
     const { x, y } = stage.at(got);
     if (full || x < 0 || y < 0 || x >= trial.width || y >= trial.height) continue;
     const right = got.button === 2 || got.shiftKey ? false : positive;
-    clicks.push({ x, y, positive: right });
+    clicks.push({ x, y, slice, positive: right });
     await click(clicks.at(-1), Math.max(0, got.timeStamp - shown), pointer(got));
   }
   const kept = await post(`/api/trials/${trial.id}`, {

@@ -77,7 +77,9 @@ export class Stage {
     if (screen !== null && screen.bitmap) {
       this.context.imageSmoothingEnabled = this.scale < 4;
       this.context.imageSmoothingQuality = "high";
-      this.context.drawImage(screen.bitmap, 0, 0, width * this.scale, height * this.scale);
+      const { bitmap } = screen;
+      const part = screen.part ?? [0, 0, bitmap.width, bitmap.height];  // a slice of a volume, or all
+      this.context.drawImage(bitmap, ...part, 0, 0, width * this.scale, height * this.scale);
     }
     if (screen?.over) screen.over(this.context, this.scale * width / this.size[0], this.scale * height / this.size[1]);
     this.context.restore();

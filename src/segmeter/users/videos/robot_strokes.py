@@ -69,8 +69,9 @@ def _paths(pixels: npt.NDArray[np.int64]) -> Iterator[list[int]]:
     number = {(int(y), int(x)): k for k, (y, x) in enumerate(pixels)}
     edges = [
         (k, m, np.hypot(dy, dx))
-        for dy, dx in ((0, 1), (1, 0), (1, -1), (1, 1))
+        for steps in (((0, 1), (1, 0)), ((1, -1), (1, 1)))  # those that share a side first
         for (y, x), k in number.items()
+        for dy, dx in steps
         if (m := number.get((y + dy, x + dx))) is not None
     ]
     if not edges:

@@ -27,7 +27,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.engine import run_plan
 from segmeter.measures.sweeps import THRESHOLDS
-from segmeter.models.automatic.blobs import Blob, Blobs, position_image
+from segmeter.models.synthetic import Blob, Blobs, position_image
 from segmeter.store import Run
 
 SHAPE = (100, 130)

@@ -21,9 +21,9 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image
 from segmeter.engine import run_plan
-from segmeter.models.automatic.blobs import Blob, Blobs, position_image
 from segmeter.models.automatic.candidates import crop_candidates
 from segmeter.models.automatic.options import Crop, Options
+from segmeter.models.synthetic import Blob, Blobs, position_image
 from segmeter.store import Run
 
 SHAPE = (100, 130)

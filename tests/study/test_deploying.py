@@ -1,0 +1,166 @@
+"""Files to run a study on a server: parsed, and their commands run behind a reverse proxy."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.study.people import SimulatedPerson
+from segmeter.study.server import FILES, write_files
+
+yaml = pytest.importorskip("yaml", reason="needs PyYAML")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    written = write_files(Path("plan.toml"), "study.example.org", tmp_path / "deploy")
+    assert [path.name for path in written] == list(FILES)
+    return {path.name: path.read_text() for path in written}
+
+
+def instruction(dockerfile: str, name: str) -> list[str]:
+    """The words of an instruction in its exec form."""
+    found = re.search(rf"^{name} (?:CMD )?(\[.*\])$", dockerfile, re.MULTILINE)
+    assert found, dockerfile
+    return list(json.loads(found[1]))
+
+
+def test_the_compose_file_joins_caddy_and_the_study(files: dict[str, str]) -> None:
+    compose = yaml.safe_load(files["compose.yaml"])
+    study, caddy = compose["services"]["study"], compose["services"]["caddy"]
+    assert set(compose) == {"services", "volumes"}
+    assert "ports" not in study  # only Caddy can reach it, so that its headers can be trusted
+    assert study["expose"] == ["8000"]
+    assert caddy["ports"] == ["80:80", "443:443"]
+    assert "./Caddyfile:/etc/caddy/Caddyfile:ro" in caddy["volumes"]
+    assert {name.split(":")[0] for name in caddy["volumes"]} & set(compose["volumes"])
+    blocks = re.fullmatch(r"#.*\n(\S+) \{\n\treverse_proxy (\S+)\n\}\n", files["Caddyfile"])
+    assert blocks is not None
+    assert blocks.groups() == ("study.example.org", "study:8000")
+    assert "EXPOSE 8000" in files["Dockerfile"]
+    for text in files.values():
+        assert "{plan}" not in text
+        assert "{domain}" not in text
+
+
+def test_systemd_accepts_the_unit(files: dict[str, str], tmp_path: Path) -> None:
+    """Checked by systemd itself, with a command that exists here."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("no systemd here")
+    unit = tmp_path / "segmeter-study.service"
+    text = files["segmeter-study.service"]
+    unit.write_text(text.replace("/srv/study/venv/bin/segmeter", sys.executable))
+    done = subprocess.run([program, "verify", unit], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    unit.write_text(unit.read_text().replace("Restart=always", "Restart=perhaps"))
+    done = subprocess.run([program, "verify", unit], capture_output=True, text=True, check=False)
+    assert "restart" in done.stderr  # it does read the file
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A reverse proxy as documented: `Host` with its port, the path stripped."""
+
+    protocol_version = "HTTP/1.1"
+    prefix, upstream = "", ("", 0)
+
+    def forward(self) -> None:
+        if not self.path.startswith(f"{self.prefix}/"):
+            self.send_error(404)
+            return
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        sent = {**self.headers, "X-Forwarded-Proto": "http", "X-Forwarded-For": "203.0.113.9"}
+        connection = http.client.HTTPConnection(*self.upstream, timeout=60)
+        connection.request(self.command, self.path.removeprefix(self.prefix), body, sent)
+        answer = connection.getresponse()
+        raw = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+        connection.close()
+
+    do_GET = do_POST = forward
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def proxied() -> Iterator[Callable[[str, int], str]]:
+    """Starts a proxy on a free port for a path and the server's port; returns its address."""
+    started: list[ThreadingHTTPServer] = []
+
+    def start(prefix: str, port: int) -> str:
+        handler = type("Own", (Proxy,), {"prefix": prefix, "upstream": ("127.0.0.1", port)})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started.append(server)
+        return f"http://127.0.0.1:{server.server_port}{prefix}"
+
+    yield start
+    for server in started:
+        server.shutdown()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "segmeter-study.service"])
+def test_the_commands_serve_a_study_behind_a_proxy_on_any_port_and_path(
+    name: str, files: dict[str, str], tmp_path: Path, proxied: Callable[[str, int], str]
+) -> None:
+    """Real processes: the command, its health check, and a participant at the proxy."""
+    (tmp_path / "plan.toml").write_text('kind = "clicks"\n[design]\nopen_to_all = true\n')
+    if name == "Dockerfile":
+        command, prefix = instruction(files[name], "ENTRYPOINT")[1:], ""
+    else:
+        line = re.search(r"^ExecStart=\S+ (.*)$", files[name], re.MULTILINE)
+        assert line is not None
+        command, prefix = [*shlex.split(line[1]), "--root-path", "/study"], "/study"
+    port = free_port()
+    command = [str(port) if word == "8000" else word for word in command]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "segmeter", *command], cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
+    check = instruction(files["Dockerfile"], "HEALTHCHECK")
+    check[-1] = check[-1].replace("8000", str(port))
+    try:
+        healthy = [sys.executable, *check[1:]]
+        while subprocess.run(healthy, capture_output=True, check=False).returncode:
+            assert server.poll() is None
+            time.sleep(0.1)
+        address = proxied(prefix, port)
+        person = SimulatedPerson(address, lambda trial, rng: {}, np.random.default_rng(0))
+        assert person._send("GET", "/health").json() == {"state": "open"}
+        # A browser names the page's origin with the proxy's port; a POST from elsewhere is refused.
+        person._http.headers["origin"] = re.match(r"http://[^/]+", address)[0]  # type: ignore[index]  # it matches
+        assert person.join()
+        assert {cookie.path for cookie in person._http.cookies.jar} == {prefix or "/"}
+        batch = next(person.batches())
+        trial = batch["trials"][0]
+        assert person._send("GET", f"/images/{trial['id']}/image").status_code == 200
+    finally:
+        server.terminate()
+        assert server.wait() in (0, -15)  # stopped in order, then the signal itself
