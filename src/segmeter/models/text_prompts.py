@@ -208,12 +208,13 @@ class BoxesToMasks:
     @cached_property
     def card(self) -> ModelCard:
         inner, boxes = self.segmenter.card, self.detector.card
+        works = ", ".join(dict.fromkeys(filter(None, (boxes.citation, inner.citation))))
         return ModelCard(
             name=boxes.name,
             summary=f"{boxes.summary}, masks by {inner.name}",
             abilities=self.abilities,
             licence=" and ".join(dict.fromkeys((inner.licence, boxes.licence))),
-            citation=", ".join(filter(None, dict.fromkeys((boxes.citation, inner.citation)))),
+            citation=works,
             family=boxes.family,
             fingerprint=f"{inner.fingerprint}-{boxes.fingerprint}",
         )
