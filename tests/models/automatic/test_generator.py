@@ -281,7 +281,7 @@ def test_a_stability_of_exactly_the_threshold_stays(
 def test_the_default_protocol_is_that_of_the_command() -> None:
     from inspect import signature
 
-    from segmeter.cli.masks import masks
+    from segmeter.cli.models import masks
 
     of_command = signature(masks).parameters["protocol"].default
     assert catalogue.methods.make("automatic?model=disc").options.protocol == of_command
