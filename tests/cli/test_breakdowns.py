@@ -124,12 +124,12 @@ def test_volumes_are_split_by_their_dice(tmp_path: Path, typed: Typed) -> None:
     code, out, err = typed("report", tmp_path / "run", "--by", "class", "--objects", 500,
                            "--rate", 90, "--json")  # fmt: skip
     assert code == 0, err
-    hours = {c["class"]: c["hours"]["value"] for c in json.loads(out)["cost"]}
+    hours = {c["class"]: c["hours"]["value"] for c in json.loads(out)["cost"] if "class" in c}
     seconds = (tmp_path / "run" / "tables" / "by-class.csv").read_text()
     timed = [x for x in csv.DictReader(io.StringIO(seconds)) if x["statistic"].startswith("sec")]
     wanted_hours = {x["class"]: float(x["mean_95_percent_interval"]) * 500 / 3600 for x in timed}
     assert hours == pytest.approx(wanted_hours, rel=1e-3)
-    assert typed("report", tmp_path / "run", "--objects", 500)[0] == 2
+    assert typed("report", tmp_path / "run", "--objects", 500)[0] == 0
     lines = csv.DictReader(io.StringIO((tmp_path / "run" / "tables" / "by-class.csv").read_text()))
     rows = (
         Run.open(tmp_path / "run")

@@ -51,7 +51,7 @@ def test_table_and_report_understand_each_others_formats(
     assert "leaderboard-drawn.tex" in out
     code, _, err = typed("table", runs[0], "--format", "word")
     assert code == 2
-    assert err.startswith("segmeter: no format 'word'; it is latex, tex, markdown")
+    assert err.startswith("segmeter: no format 'word'; it is md, tex, markdown, latex")
 
 
 def test_a_benchmark_without_a_table_of_its_own_prints_its_headline(

@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run noc -m disc -d drawn --method quadtree", "no such option: --method"),
         ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
         ("clicks fit", "--tables, or --clicks with --dataset"),
-        ("meta --figure map.doc", "must end in .svg, .png or .pdf"),
+        ("measures meta --figure map.doc", "must end in .svg, .png or .pdf"),
         ("check disc --limit 3", "are for data, and 'disc' is a model"),
         ("fetch dics", "did you mean 'disc'?"),
     ],

@@ -185,7 +185,7 @@ class BenchmarkOptions:
         """The options of a benchmark by name.
 
         >>> [option.flag for option in BenchmarkOptions.of("noc").options]
-        ['--until']
+        ['--until', '--consistency', '--start']
         """
         summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
         evaluates = getattr(made, "evaluates", ("model",))

@@ -103,9 +103,14 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
     there = set(run.sql("select * from rows limit 0").column_names)
     nsd = "nsd" if "nsd" in there else "null::double"
     table = run.sql(f"""
-        select model, protocol, "user", scene, "round", avg(dice) as dice, avg({nsd}) as nsd,
-            sum(seconds_predict) + case "round" when 1 then max(seconds_encode) else 0 end as s,
-            count(*) as classes, sum(fpv_ml) as fpv, sum(fnv_ml) as fnv, sum(volume_ml) as ml
+        select model, protocol, "user", scene, "round",
+            list_avg(list(dice order by target)) as dice,
+            list_avg(list({nsd} order by target)) as nsd,
+            list_sum(list(seconds_predict order by target))
+                + case "round" when 1 then max(seconds_encode) else 0 end as s,
+            count(*) as classes, list_sum(list(fpv_ml order by target)) as fpv,
+            list_sum(list(fnv_ml order by target)) as fnv,
+            list_sum(list(volume_ml order by target)) as ml
         from rows group by model, protocol, "user", scene, "round" order by scene, "round"
     """)
     cases: dict[tuple[str, str], list[Row]] = {}

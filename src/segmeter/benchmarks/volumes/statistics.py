@@ -200,7 +200,8 @@ def _paired(
 ) -> Paired | None:
     """First minus second on the objects of both, averaged as each is; limits from six patients."""
     theirs = dict(zip(second.keys, values(second), strict=True))
-    gaps = values(first) - np.array([theirs.get(key, np.nan) for key in first.keys])
+    with np.errstate(invalid="ignore"):  # goals that neither reached
+        gaps = values(first) - np.array([theirs.get(key, np.nan) for key in first.keys])
     known = np.isfinite(gaps)
     if not known.any():
         return None
