@@ -34,7 +34,7 @@ from segmeter.core.videos import TracksObjects, Video
 __all__ = ["check"]
 
 PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "text"})
-OTHER_ABILITIES = frozenset({"automatic", "differentiable", "video", "volume"})
+OTHER_ABILITIES = frozenset({"automatic", "differentiable", "example", "video", "volume"})
 
 ROUNDING = 1e-3
 """Fraction of pixels that may change with batching: sums are taken in another order, and pixels
