@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import re
 import subprocess
@@ -64,6 +65,15 @@ def test_nothing_pulls_in_the_big_vision_libraries() -> None:
 def test_networks_are_an_extra() -> None:
     base = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
     assert not base & {"torch", "transformers", "huggingface-hub", "nibabel", "ray"}
+
+
+def test_a_model_names_the_extra_that_a_minimal_install_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "torch" else found(n))
+    with pytest.raises(segmeter.SegmeterError, match=r"pip install 'segmeter\[models\]'"):
+        segmeter.load_model("mobile-sam", weights=tmp_path)
 
 
 def built_wheel(folder: Path, **environment: str) -> list[str]:

@@ -84,7 +84,7 @@ class OnnxDetector:
         if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
             raise BadInput(f"detector '{name}': 'least' is a score from 0 to 1, not {least!r}")
         self.least = float(least)
-        self.path = weight_files.find(name, weights)
+        self.path = weight_files.find(name, weights, package="")
         self._file = next((f for f in weight_files.files(self.path) if f.suffix == ".onnx"), None)
         if self._file is None and self.path != weight_files.ABSENT:
             raise BadWeights(f"'{self.path}' holds no .onnx file; '{name}' is read from one")

