@@ -28,6 +28,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sections import Cell, Column, Section, Table, Value
 from segmeter.datasets.label_files import Predictions
+from segmeter.measures.objects import iou
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, resampling
@@ -111,20 +112,15 @@ def paired(
     from scipy.optimize import linear_sum_assignment
 
     named = classes or [""] * len(masks)
-    iou = np.array([
-        [0.0 if c and t.label and c != t.label else _iou(t.mask, m)
+    found = np.array([
+        [0.0 if c and t.label and c != t.label else iou(t.mask, m)
          for m, c in zip(masks, named, strict=True)]
         for t in targets
     ]).reshape(len(targets), len(masks))  # fmt: skip
-    rows, columns = linear_sum_assignment(-iou)
+    rows, columns = linear_sum_assignment(-found)
     pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-    partner = {i: masks[k] for i, k in pairs if iou[i, k] > 0}
+    partner = {i: masks[k] for i, k in pairs if found[i, k] > 0}
     return [partner.get(i, Mask.empty(target.mask.shape)) for i, target in enumerate(targets)]
-
-
-def _iou(one: Mask, other: Mask) -> float:
-    shared = one.overlap(other)
-    return shared / max(1, one.area + other.area - shared)
 
 
 @lru_cache(maxsize=4)
