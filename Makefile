@@ -45,6 +45,7 @@ check: $(VENV)/.develop
 	@$(BIN)/mypy
 
 docs: $(VENV)/.develop
+	@$(BIN)/python docs/hooks.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 	@echo "documentation in site/index.html"
 

@@ -1,4 +1,10 @@
-"""Site hooks: tables of options from the real commands, pages made of notebooks, new pages."""
+"""Site hooks: pages made of notebooks, and pages that the navigation does not name.
+
+    python docs/hooks.py
+
+writes the tables of options and columns into the pages that have a mark such as
+`<!-- options of run noc -->`, from the commands and the schemas of rows; `make docs` does it first.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +19,13 @@ import typer.main
 from mkdocs.structure.files import File
 
 from segmeter.cli.app import commands
+from segmeter.core.rows import DETECTION_ROWS, ERROR_ROWS, SESSION_ROWS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from notebooks import as_markdown  # next to this file
 
-_MARK = re.compile(r"^<!-- options of (.+) -->$", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (options|columns) of (.+) -->\n(?:\n(?:\|.*\n)+)?", re.MULTILINE)
+_SCHEMAS = {schema.name: schema for schema in (SESSION_ROWS, DETECTION_ROWS, ERROR_ROWS)}
 
 
 def on_config(config: Any) -> Any:
@@ -46,9 +54,25 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Link to pages of notebooks; fill in tables of options."""
-    markdown = re.sub(r"(?<!notebook)\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
-    return _MARK.sub(lambda found: options_of(found[1].split()), markdown)
+    """Link to pages of notebooks."""
+    return re.sub(r"(?<!notebook)\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
+
+
+def filled(markdown: str) -> str:
+    """A page with the current tables below its marks."""
+
+    def table(found: re.Match[str]) -> str:
+        kind, name = found.groups()
+        rows = options_of(name.split()) if kind == "options" else columns_of(name)
+        return f"<!-- {kind} of {name} -->\n\n{rows}\n"
+
+    return _MARK.sub(table, markdown)
+
+
+def columns_of(name: str) -> str:
+    """The columns of a kind of rows as a table."""
+    rows = [f"| `{c.name}` | {c.kind} | {c.says} |" for c in _SCHEMAS[name].columns]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
 def options_of(words: list[str]) -> str:
@@ -57,7 +81,7 @@ def options_of(words: list[str]) -> str:
     for word in words:
         command = command.commands[word]
     rows = [row for parameter in command.params for row in _row(parameter)]
-    return "\n".join(["| option | what it does |", "|---|---|", *rows]) if rows else ""
+    return "\n".join(["| option | what it does |", "|---|---|", *rows])
 
 
 def _row(parameter: Any) -> Iterator[str]:
@@ -85,3 +109,11 @@ def _pages(entries: Any) -> Iterator[str]:
     else:
         for inner in entries:
             yield from _pages(inner)
+
+
+if __name__ == "__main__":
+    for page in sorted(Path(__file__).parent.rglob("*.md")):
+        before = page.read_text()
+        if (after := filled(before)) != before:
+            page.write_text(after)
+            print(page)

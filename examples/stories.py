@@ -119,11 +119,11 @@ def researcher() -> str:
 
 
 def _without_waiting(table: str) -> str:
-    """A Markdown table whose third column, hours of waiting for this machine, is dots."""
+    """A Markdown table with dots for waiting on this machine and all that includes it."""
     lines = [line.split("|") for line in table.splitlines()]
-    for cells in lines:
-        if len(cells) > 4 and "waiting" not in cells[3] and "---" not in cells[3]:
-            cells[3] = " · "
+    for cells in lines[4:]:
+        if len(cells) > 7 and "all by hand" not in cells[1]:
+            cells[3:7] = [" · "] * 4
     return "\n".join("|".join(cells) for cells in lines)
 
 
@@ -146,7 +146,7 @@ def lead() -> str:
     _log(Path("log.csv"))
     story.type("segmeter clicks costs log.csv")
     story.type(
-        "segmeter report runs/noc-1 --cost costs.toml --objects 20000 --rate 15 --format md "
+        "segmeter report runs/noc-1 --cost costs.toml --objects 20000 --hourly-rate 15 --format md "
         "--out tables",
         show=lambda out: _without_waiting(next(Path("tables").glob("project-*.md")).read_text()),
     )

@@ -41,7 +41,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image
 from segmeter.models.automatic.generator import AutomaticMask, defaults_of, generate
 from segmeter.models.automatic.options import Options
-from segmeter.models.sam._frames import Padded
+from segmeter.models.sam._resizing import Padded
 
 Single = npt.NDArray[np.float32]
 SHAPES = ((480, 640), (1080, 1440))

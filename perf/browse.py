@@ -21,8 +21,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.report.browse_server import BrowseServer
-from segmeter.report.browsing import Sessions
+from segmeter.report.browsing import BrowseServer, Sessions
 from segmeter.store import Run
 from segmeter.store.folder import RunFolder
 

@@ -3,10 +3,11 @@
     python perf/decoder_paths.py [--device cuda] [--clicks 256] [--side 1024] [--repeats 20]
 
 Decoder: eager calls, captured CUDA graphs, shared projections for single clicks (`SingleClicks`),
-the same compiled by torch, and as Triton kernels (`FusedClicks`). Encoders: ours eager and
-captured, and that of `transformers`. Each ratio is against the captured graphs of the same work
-(eager on a processor); a path below 2 is not worth its code. On a processor take
-`--side 128 --clicks 8 --repeats 2 --device cpu`.
+and the same compiled by torch. A grid of clicks: candidates, counts and boxes by either, with the
+seconds of the first call, which compiles, and the largest difference of the maps. Encoders: ours
+eager and captured, and that of `transformers`.
+Each ratio is against the first line of the same work; a path below 2 is not worth its code. On a
+processor take `--side 128 --clicks 8 --repeats 2 --device cpu`.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.models.sam._decoder import Embedding
-from segmeter.models.sam._encoded import SamEncodedScene, fused_steps
-from segmeter.models.sam._frames import Padded
-from segmeter.models.sam._networks import SamNetwork
-from segmeter.models.sam._prompts import Policy
+from segmeter.models.sam._encoded import SamEncodedScene
+from segmeter.models.sam._loading import SamNetwork
+from segmeter.models.sam._point_grid import _counts_and_boxes, _table
+from segmeter.models.sam._prompt_batches import Policy
+from segmeter.models.sam._resizing import Padded
 from segmeter.models.sam._sam2 import HieraSizes, Sam2Network
+from segmeter.models.sam._single_clicks import SingleClicks
 from segmeter.models.sam._vit import TinyVit
 
 
@@ -68,29 +72,48 @@ def rounds(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[st
     asked = requests(count, side)
     yield f"round of {count}, captured graphs", lambda: encoded.render(encoded.predict(asked))
     yield f"round of {count}, eager", lambda: _eager(encoded, asked)
-    if encoded.network.device.type == "cuda":
-        yield f"round of {count}, started and finished", lambda: encoded.start_predict(asked)()
 
 
 def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
-    """Many single clicks on one scene, as a click map or a grid asks for."""
+    """Many single clicks on one scene, as a click-response map or a grid asks for."""
     asked = requests(count, side)
     device, dtype = encoded.network.device, encoded.network.prompts.no_mask_embed.weight.dtype
     points = torch.tensor([r.prompts[0].point for r in asked], device=device).float()  # type: ignore[union-attr]
     yield f"{count} single clicks, captured graphs", lambda: encoded.predict(asked)
     yield f"{count} single clicks, eager", lambda: _eager(encoded, asked)
-    made: list[tuple[str, Any]] = [("shared projections", encoded.single_clicks(dtype))]
-    if fused_steps(device) is not None:
-        from segmeter.models.sam._triton_clicks import FusedClicks
+    for compiled in (False, True) if device.type == "cuda" else (False,):
+        lone = SingleClicks(encoded, dtype, compiled)
+        name = "compiled" if compiled else "shared projections"
+        yield f"{count} single clicks, {name}", partial(lone.logits, lone.tokens(points))
 
-        made.append(("Triton kernels", FusedClicks(encoded, dtype)))
-    for name, lone in made:
-        tokens = lone.tokens(points)
-        yield f"{count} single clicks, {name}", partial(lone.logits, tokens)
+
+def grids(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str, Any]]:
+    """Candidates of a grid of clicks with counts and boxes, and how far their maps are apart."""
+    device, dtype = encoded.network.device, encoded.network.prompts.no_mask_embed.weight.dtype
+    points = np.stack(np.meshgrid(*[np.linspace(8, side - 8, round(count**0.5))] * 2), -1)
+    made = {"eager": SingleClicks(encoded, dtype)}
     if device.type == "cuda":
-        compiled: Any = torch.compile(made[0][1].logits, dynamic=False)
-        shared = made[0][1].tokens(points)
-        yield f"{count} single clicks, shared projections, compiled", lambda: compiled(shared)
+        made["compiled"] = SingleClicks(encoded, dtype, compiled=True)
+    wanted: Any = None
+    for name, lone in made.items():
+        encoded.__dict__["grid_clicks"] = lone
+
+        def work() -> Any:
+            found = encoded.candidates(points.reshape(-1, 2), 0.0)
+            found.measure(0.0, 1.0)
+            return found
+
+        start = time.perf_counter()
+        maps = torch.as_tensor(work().maps)
+        wanted = maps if wanted is None else wanted
+        print(f"{name}: first call {time.perf_counter() - start:.1f} s, maps differ by at most "
+              f"{float((maps - wanted).abs().max()):.2g}, "
+              f"{int(((maps > 0) != (wanted > 0)).sum())} of {maps.numel()} bits")  # fmt: skip
+        yield f"grid of {len(points) ** 2}, shared projections, {name}", work
+    del encoded.__dict__["grid_clicks"]
+    values = torch.randn(24, side, side, device=device)
+    yield "counts and boxes of 24 maps, as used", lambda: _table(values, 0.0, 1.0)
+    yield "counts and boxes of 24 maps, eager", lambda: _counts_and_boxes(values, 0.0, 1.0)
 
 
 def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:
@@ -142,6 +165,7 @@ def main() -> None:
         for count in (1, 8):
             measure(rounds(encoded, count, given.side), device, given.repeats)
         measure(clicks(encoded, given.clicks, given.side), device, given.repeats)
+        measure(grids(encoded, given.clicks, given.side), device, given.repeats)
     measure(encoders(device, given.side), device, given.repeats)
 
 

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from segmeter.clickability.groups import draw_corrected, draw_published, share_of_group
-from segmeter.clickability.maps import ClickMap, distance, uniform
+from segmeter.clickability.maps import ClickabilityMap, distance, uniform
 from segmeter.core.masks import Mask
 
 SHAPE = (3000, 4000)
@@ -47,13 +47,13 @@ def milliseconds(call: Callable[[], object], times: int) -> float:
     return min(took) * 1000
 
 
-def blurred(error_region: Mask) -> ClickMap:
+def blurred(error_region: Mask) -> ClickabilityMap:
     """A smooth map, as a network gives it: equal values are rare."""
     smooth = cv2.GaussianBlur(distance(error_region).dense(), (0, 0), 30)
-    return ClickMap.of(np.asarray(smooth, dtype=np.float32)).on(error_region)
+    return ClickabilityMap.of(np.asarray(smooth, dtype=np.float32)).on(error_region)
 
 
-def show(name: str, map: ClickMap) -> None:
+def show(name: str, map: ClickabilityMap) -> None:
     whole, share = map.dense(), share_of_group(7)
     place = divmod(published_sort(whole, share, 0.37), SHAPE[1])
     same = "same pixel" if place == draw_published(map, share, 0.37) else "DIFFERENT pixel"

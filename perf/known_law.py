@@ -24,7 +24,7 @@ import cv2
 import numpy as np
 
 from segmeter.clickability.map_sources import SCORES, scores_by_key, source
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.clickability.network import NetworkSource
 from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
@@ -45,14 +45,14 @@ Scored = tuple[str, Any]  # image, and the scores of a map
 
 
 class Law:
-    """The distribution as a source of click maps."""
+    """The distribution as a source of clickability maps."""
 
     name = "the distribution itself"
 
     def map(
         self, scene: Scene, target: Target, error_region: object, first: bool, protocol: str
-    ) -> ClickMap:
-        return ClickMap.of(law(scene.pixels, target.mask.dense()))
+    ) -> ClickabilityMap:
+        return ClickabilityMap.of(law(scene.pixels, target.mask.dense()))
 
 
 def law(image: np.ndarray, target: np.ndarray) -> np.ndarray:

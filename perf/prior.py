@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from segmeter.clickability.groups import Draw, drawn_on_prior, share_of_group
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core.error_regions import false_negatives
 from segmeter.core.masks import Mask
@@ -52,7 +52,7 @@ def plain(wanted: list[Draw]) -> Sequence[object]:
     return maps
 
 
-def _plain_map(wrong: Mask) -> ClickMap:
+def _plain_map(wrong: Mask) -> ClickabilityMap:
     return prior(wrong, round="later").on(wrong)
 
 

@@ -39,7 +39,7 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.users import User
 from segmeter.kernels import set_threads
 from segmeter.models.sam._cuda_graphs import eagerly
-from segmeter.models.sam._networks import HubNetwork
+from segmeter.models.sam._loading import HubNetwork
 from segmeter.models.sam.model import Sam
 from segmeter.runtime.processes import usable_cores
 from segmeter.users.clicking_group import ClickingGroup

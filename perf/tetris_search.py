@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.tetris.clickmap import click_map
+from segmeter.benchmarks.tetris.click_response import click_response_map
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
@@ -53,7 +53,7 @@ def main() -> None:
         encoded, target = model.encode(scene), scene.targets[0]
         observation = Observation(scene, target, Mask.empty(scene.shape), (), "corrected", encoded)
         worst, best = search([observation] * 2, ["worst", "best"])
-        found = click_map(encoded, target, chosen.stride, boundary=False)
+        found = click_response_map(encoded, target, chosen.stride, boundary=False)
         assert worst is not None
         assert best is not None
         gaps.append(

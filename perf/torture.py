@@ -35,7 +35,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan, runner
 from segmeter.store import Run, RunFolder, compaction
-from segmeter.store.remote import RemotePlace
+from segmeter.store.storage import RemotePlace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "store"))
 
@@ -243,7 +243,7 @@ def turn(
     if where == "memory":
         return out, torture_memory(out, chance)
     if where == "ray" and nodes is not None:
-        who = ["--address", nodes.address]
+        who = ["--ray-address", nodes.address]
         return out, torture_processes(out, chance, who, lambda pid: nodes.kill(pid, chance))
     who = ["--workers", str(chance.choice((0, 1, 2)))]
     return out, torture_processes(out, chance, who, lambda pid: kill_process(pid, chance))

@@ -25,7 +25,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Header, Target
+from segmeter.core.scenes import SceneHeader, Target
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.models.videos.frame_trackers import HandOver, HandOverVideo
 
@@ -69,7 +69,7 @@ def shortened(video: Video, frames: int) -> Video:
         assert isinstance(target.mask, FrameMasks)
         counts = {t: c for t, c in target.mask.counts.items() if t < shape[0]}
         targets.append(Target(target.id, FrameMasks(shape, counts)))
-    return Video(video.dataset, video.id, video.frame, targets, header=Header("video", shape))
+    return Video(video.dataset, video.id, video.frame, targets, header=SceneHeader("video", shape))
 
 
 def timed(work: Callable[[], Any], on_gpu: bool) -> tuple[float, Any]:

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from scipy import ndimage
 from skimage import measure
 
-from segmeter.core.connected_components import components
-from segmeter.core.distance_transform import squared_depths
 from segmeter.core.masks import Mask
+from segmeter.core.morphology import components, squared_depths
 from segmeter.measures.surfaces import surface_distances, voxel_surface_distances
 from segmeter.users.volumes.initial_prompts import (
     alternating_points_per_slice,

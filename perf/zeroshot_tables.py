@@ -129,8 +129,7 @@ def edge_table(rows: list[dict[str, Any]]) -> str:
 
 
 def proposal_table(rows: list[dict[str, Any]]) -> str:
-    from segmeter.benchmarks.zeroshot.proposals.sections import KINDS
-    from segmeter.benchmarks.zeroshot.proposals.statistics import groups
+    from segmeter.benchmarks.zeroshot.proposals.statistics import KINDS, groups
 
     found: Any = Rows(rows)
     lines = [

@@ -124,7 +124,7 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
         [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert int(done.stdout) > 0
-    assert "1 of 1 scenes" in done.stderr
+    assert "1 of 1 jobs" in done.stderr
 
 
 def test_a_run_becomes_data_frames(tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ def test_a_model_takes_few_lines(example: str, most: int) -> None:
     assert len((EXAMPLES / example).read_text().splitlines()) <= most
 
 
+def test_a_torch_network_becomes_a_model_by_a_function() -> None:
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    assert check(catalogue.models.make(f"{EXAMPLES}/own_network.py:predict")) == []
+    page = (ROOT / "docs" / "bring-your-own" / "model.md").read_text()
+    assert (EXAMPLES / "own_network.py").read_text().partition("net = Net")[2] in page
+
+
 @pytest.mark.parametrize("name", ["own_function.py:predict", "own_model.py:Lookalike"])
 def test_a_model_keeps_the_promises_of_every_model(name: str) -> None:
     assert check(catalogue.models.make(f"{EXAMPLES}/{name}")) == []

@@ -102,5 +102,8 @@ def test_volumes_are_refused() -> None:
 def test_first_clicks_tell_a_model_that_sees_from_one_that_does_not() -> None:
     from segmeter.core import catalogue
 
-    assert min(first_clicks(catalogue.models.make("synthetic-oracle"), "drawn")) > 0.9
-    assert max(first_clicks(catalogue.models.make("disc?radius=1"), "drawn", clicks=1)) < 0.5
+    good = list(first_clicks(catalogue.models.make("synthetic-oracle"), "drawn"))
+    assert min(tried.iou for tried in good) > 0.9
+    assert all(tried.followed for tried in good)
+    small = first_clicks(catalogue.models.make("disc?radius=1"), "drawn", clicks=1)
+    assert max(tried.iou for tried in small) < 0.5

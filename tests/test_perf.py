@@ -54,3 +54,14 @@ def test_the_decoder_s_paths_are_measured_with_tiny_sizes() -> None:
     assert done.returncode == 0, done.stderr
     for path in ("captured graphs", "eager", "shared projections"):
         assert f"{path}  " in done.stdout
+
+
+def test_the_size_of_a_page_is_measured_with_tiny_sizes() -> None:
+    tiny = ["--dataset", "drawn", "--images", "2", "--rounds", "2"]
+    done = subprocess.run(
+        [sys.executable, "perf/page_size.py", *tiny],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("2 images") == 3
+    assert "page: " in done.stdout

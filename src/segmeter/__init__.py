@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from segmeter import measures, metrics
     from segmeter.api.automatic import auto_masks
     from segmeter.api.checking import check
-    from segmeter.api.click_files import simulate_clicks
-    from segmeter.api.click_maps import click_map
+    from segmeter.api.click_files import make_click_file
+    from segmeter.api.click_response import click_response_map
     from segmeter.api.documentation_cards import make_card
     from segmeter.api.embeddings import embed_masks
     from segmeter.api.fetching import fetch, list_weights
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from segmeter.core.measures import measure
     from segmeter.core.models import MaskPrediction, ModelCard, Request
     from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
-    from segmeter.core.scenes import DatasetCard, Header, Image, Target, Volume
+    from segmeter.core.scenes import DatasetCard, Image, SceneHeader, Target, Volume
     from segmeter.core.sessions import Round, Session
     from segmeter.core.users import Observation
-    from segmeter.evaluation import estimate, evaluate
+    from segmeter.evaluation import estimate_run, evaluate
     from segmeter.model_parity import parity
     from segmeter.serving import serve
 
@@ -65,7 +65,7 @@ _HOMES = {
     "Dataset": "api.loading",
     "DatasetCard": "core.scenes",
     "Difference": "core.benchmarks",
-    "Header": "core.scenes",
+    "SceneHeader": "core.scenes",
     "Image": "core.scenes",
     "Mask": "core.masks",
     "MaskHint": "core.prompts",
@@ -87,10 +87,10 @@ _HOMES = {
     "Volume": "core.scenes",
     "auto_masks": "api.automatic",
     "check": "api.checking",
-    "click_map": "api.click_maps",
+    "click_response_map": "api.click_response",
     "describe": "api.listing",
     "doctor": "api.machine",
-    "estimate": "evaluation",
+    "estimate_run": "evaluation",
     "embed_masks": "api.embeddings",
     "evaluate": "evaluation",
     "fetch": "api.fetching",
@@ -118,7 +118,7 @@ _HOMES = {
     "score": "api.scoring",
     "serve": "serving",
     "simulate": "api.simulation",
-    "simulate_clicks": "api.click_files",
+    "make_click_file": "api.click_files",
     "train_decoder": "api.training",
 }
 __all__ = [
@@ -129,7 +129,6 @@ __all__ = [
     "Dataset",
     "DatasetCard",
     "Difference",
-    "Header",
     "Image",
     "Mask",
     "MaskHint",
@@ -142,6 +141,7 @@ __all__ = [
     "Round",
     "Run",
     "RunConflict",
+    "SceneHeader",
     "Scribble",
     "SegmeterError",
     "Session",
@@ -152,11 +152,11 @@ __all__ = [
     "__version__",
     "auto_masks",
     "check",
-    "click_map",
+    "click_response_map",
     "describe",
     "doctor",
     "embed_masks",
-    "estimate",
+    "estimate_run",
     "evaluate",
     "fetch",
     "list_benchmarks",
@@ -171,6 +171,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "make_card",
+    "make_click_file",
     "measure",
     "measure_files",
     "measures",
@@ -183,7 +184,6 @@ __all__ = [
     "score",
     "serve",
     "simulate",
-    "simulate_clicks",
     "train_decoder",
 ]
 

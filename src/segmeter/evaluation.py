@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec, short
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import Plan
-from segmeter.core.received import received
+from segmeter.core.trust import received
 from segmeter.core.wording import counted, printable, size_text, time_text
 from segmeter.runtime.processes import check_devices, prewarming
 from segmeter.runtime.remote_files import Roots, is_address
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from segmeter.engine.estimates import Cost, Estimate
     from segmeter.engine.jobs import Objects
 
-__all__ = ["Execution", "RunEstimate", "estimate", "evaluate"]
+__all__ = ["Execution", "RunEstimate", "estimate_run", "evaluate"]
 
 
 class Progress(Protocol):
@@ -51,16 +50,17 @@ class Execution(TypedDict, total=False):
         many as fit.
     threads
         Threads per worker.
-    executor, address
+    executor, ray_address
         `"inline"`, `"local"` or `"ray"`; the address of the Ray cluster.
     shard
         Run one shard of the jobs, as `"1/4"`; `merge` joins them.
-    again
-        Re-run jobs in `out` whose model has changed since; otherwise a changed model is refused.
+    rerun_changed
+        Re-run jobs in `out` whose model has changed since; otherwise a changed model is an error.
     add, trust
         Add these models, data sets or users to the run in `out`; let that run name Python files.
     progress
-        Show progress on stderr; by default on a terminal. Or an object that shows it.
+        Show progress on stderr: a bar on a terminal, elsewhere a line every half minute (True: a
+        line per job; False: nothing). Or an object that shows it.
     failures
         `"warn"` warns if some jobs fail and raises if all do; `"keep"` does neither.
     first_scenes
@@ -70,9 +70,9 @@ class Execution(TypedDict, total=False):
     workers: int | None
     threads: int
     executor: str | None
-    address: str | None
+    ray_address: str | None
     shard: str
-    again: bool
+    rerun_changed: bool
     add: bool
     trust: bool
     progress: bool | Progress | None
@@ -119,7 +119,7 @@ def evaluate(
     until, options
         A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark.
     **execution
-        Workers, progress and so on; see `Execution`.
+        Workers, progress and so on; see `segmeter.evaluation.Execution`.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class RunEstimate:
         return [*said, f"about {time} with {hands} like this machine, {size}; nothing was written"]
 
 
-def estimate(
+def estimate_run(
     models: Any = (),
     datasets: Any = "mini",
     *,
@@ -184,7 +184,7 @@ def estimate(
     Examples
     --------
     >>> import segmeter
-    >>> segmeter.estimate("disc", "mini", rounds=2).cost.jobs
+    >>> segmeter.estimate_run("disc", "mini", rounds=2).cost.jobs
     11
     """
     from segmeter.engine.arithmetic import caller_state_kept
@@ -227,9 +227,10 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
         with caller_state_kept(), received(active=False) if trust else nullcontext():
             tally = run_plan(
                 plan, place, roots=roots, workers=workers, objects=objects or None,
-                progress=progress, again=how.get("again", False), add=add, trust=bool(trust),
-                executor=executor, prewarmed=prewarmed, shard=shard, address=how.get("address"),
-                tell=progress.say, soonest=how.get("first_scenes", ()),
+                progress=progress, again=how.get("rerun_changed", False), add=add,
+                trust=bool(trust), executor=executor, prewarmed=prewarmed, shard=shard,
+                address=how.get("ray_address"), tell=progress.say,
+                soonest=how.get("first_scenes", ()),
             )  # fmt: skip
     run = Run.open(place, roots, trust=True)
     run.tally = tally
@@ -294,8 +295,7 @@ def _progress(asked: bool | Progress | None, first: str) -> Progress:
     if asked is not None and not isinstance(asked, bool):
         asked.first = first
         return asked
-    shown = sys.stderr.isatty() if asked is None else asked
-    return Bar(first, quiet=not shown, every=asked is True)
+    return Bar(first, quiet=asked is False, every=asked is True, sparse=asked is None)
 
 
 def _warn(failed: int, done: int, first: str) -> None:

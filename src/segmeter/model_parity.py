@@ -20,8 +20,9 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene
-from segmeter.core.prompts import Prompt, round_from_json
+from segmeter.core.prompts import Click, Prompt, round_from_json
 from segmeter.core.scenes import Scene, Target
+from segmeter.core.score_matrices import quoted
 from segmeter.core.sections import (
     Column,
     Gallery,
@@ -34,7 +35,6 @@ from segmeter.core.sections import (
 )
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Session
-from segmeter.core.tables import quoted
 from segmeter.core.users import Observation, User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
@@ -383,14 +383,35 @@ def _seconds(rounds: Sequence[Comparison]) -> Interval:
     return Resampling([r.scene for r in rounds]).interval(values)
 
 
+@dataclass(frozen=True, slots=True)
+class FirstClicks:
+    """How a model answers the first clicks on an object.
+
+    Attributes
+    ----------
+    iou
+        After at most so many clicks.
+    followed
+        Whether the pixel of the first click is in the mask.
+    swapped
+        Whether the pixel with x and y exchanged is; False where it is outside of the image.
+    """
+
+    iou: float
+    followed: bool
+    swapped: bool
+
+
 def first_clicks(
     model: Any, dataset: str = "mini", clicks: int = 5, images: int = 3
-) -> list[float]:
-    """The IoU of each object of the first built-in images after at most so many clicks."""
-    found = []
+) -> Iterator[FirstClicks]:
+    """Click on each object of the first built-in images."""
     for _, scene in _scenes(dataset, {}, images):
         encoded = model.encode(scene)
         for target in scene.targets:
             steps = _prompted(scene, target, encoded, "centre-click", clicks, 0)
-            found.append(steps[-1][1] if steps else 0.0)
-    return found
+            given = steps[0][0]
+            mask = Session(scene, encoded).step(given).mask
+            (y, x) = next(map(round, p.point[-2:]) for p in given if isinstance(p, Click))
+            inside = x < scene.shape[0] and y < scene.shape[1]
+            yield FirstClicks(steps[-1][1], bool(mask[y, x]), inside and bool(mask[x, y]))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,6 +167,21 @@ def test_a_check_is_true_where_nothing_is_wrong(tmp_path: Path) -> None:
     assert not found
     assert found.findings is not None
     assert found.findings.scenes == 1
+
+
+def test_a_check_clicks_on_objects_and_finds_exchanged_coordinates() -> None:
+    def square(image: Any, y: int, x: int) -> Any:
+        mask = np.zeros(image.shape[:2], bool)
+        mask[max(0, y - 20) : y + 21, max(0, x - 20) : x + 21] = True
+        return mask
+
+    said: list[str] = []
+    good = segmeter.check(lambda image, clicks: square(image, *clicks[0][:2]), tell=said.append)
+    assert good
+    assert "the clicked pixel is in the mask after 11 of 11 first clicks" in good.about[0]
+    assert len(said) == 12
+    swapped = segmeter.check(lambda image, clicks: square(image, clicks[0][1], clicks[0][0]))
+    assert "x and y seem to be exchanged" in swapped.faults[0]
 
 
 def test_metrics_take_batches_and_merge() -> None:

@@ -22,6 +22,7 @@ from segmeter.core.benchmarks import Benchmark, SummaryRow
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
+from segmeter.store import Run
 from segmeter.store.job_files import arrow_type
 from segmeter.store.scanning import has_sessions, sessions_query
 
@@ -52,6 +53,14 @@ class KeptRun:
                 nulls = pa.nulls(len(table), arrow_type(column.kind))
                 table = table.append_column(column.name, nulls)
         self._table = table
+
+    headline = Run.headline
+
+    def parts(self) -> list[tuple[KeptRun, dict[str, str]]]:
+        return [(self, {})]
+
+    def errors(self) -> list[dict[str, str]]:
+        return []
 
     def summary(self) -> list[SummaryRow]:
         return self.benchmark.summary(self)

@@ -1,4 +1,4 @@
-"""Rows stay as version 0.1 wrote them, bit for bit.
+"""Rows stay as earlier versions wrote them, bit for bit.
 
 `kept_rows/*.csv` hold rows of version 0.1.0 (commit 709e2b5): keys, clicks, scores and all
 else that is no measured time; long texts and bytes as digests. They were made by
@@ -9,7 +9,11 @@ else that is no measured time; long texts and bytes as digests. They were made b
         --exhaustive 1 --stride 16
     segmeter run seism --method felzenszwalb --dataset bsds500 --limit 3
 
-of which seism keeps the first image.
+of which seism keeps the first image. Rows of videos are those of commit adfdae77, but
+for the scribbles, whose ties are broken in another order since:
+
+    segmeter run video --tracker "hand-over?model=disc" --dataset mini-video --rounds 2 \
+        --user "first-frame?prompt=mask" --user worst-frame --user scribble-robot
 """
 
 from __future__ import annotations
@@ -36,11 +40,16 @@ PLANS = {
         "tetris", DISC, MINI, rounds=2, limit=1, options={"exhaustive": 1.0, "stride": 16}
     ),
 }
+VIDEO_USERS = ("first-frame?prompt=mask", "worst-frame", "scribble-robot")
+PLANS["video"] = Plan(
+    "video", (Spec.parse("hand-over?model=disc"),), (Spec("mini-video"),), rounds=2,
+    users=tuple(map(Spec.parse, VIDEO_USERS)),
+)  # fmt: skip
 SEISM = Plan("seism", (Spec("felzenszwalb"),), (Spec("bsds500"),), kind="method", limit=1)
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_rows_are_those_of_version_0_1(name: str, tmp_path: Path) -> None:
+def test_rows_are_those_that_were_kept(name: str, tmp_path: Path) -> None:
     assert run_plan(PLANS[name], tmp_path / "run", workers=0).failed == 0
     columns, kept = kept_rows(name)
     assert rows_of(tmp_path / "run", columns) == kept

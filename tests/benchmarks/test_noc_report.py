@@ -37,6 +37,21 @@ PLAN = Plan(
 )
 
 
+def test_the_report_has_the_signs_of_the_differences_of_the_run(run: Run) -> None:
+    """The page subtracted the winner from the others, `compare` the second from the first."""
+    sections = Noc().sections(run)
+    tables = [b for s in sections for b in s.blocks if isinstance(b, Table)]
+    (table,) = (t for t in tables if t.name.startswith("differences-"))
+    shown = {
+        (row[0], row[1], round(float(row[3].value or 0), 9))
+        for row in table.rows
+        if isinstance(row[3], Value)
+    }
+    found = {(d.first, d.second, round(d.value, 9)) for d in run.differences()}
+    assert shown
+    assert shown <= found
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     out = tmp_path_factory.mktemp("runs") / "noc"
@@ -113,7 +128,13 @@ def test_a_persons_seconds_hold_finding_and_clicking_and_no_machine(
     assert rows["synthetic-oracle", "corrected", "waiting-to-90"].value > 0
 
 
-def test_what_fails_is_drawn_by_hand(rows: dict[tuple[str, str, str], SummaryRow]) -> None:
+def test_what_fails_is_drawn_by_hand_where_masks_are_not_corrected(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "cost.toml"
+    file.write_text("touch_up = inf\n")
+    own = Run.open(run.folder.path, settings={"cost": file})
+    rows = {(r.model, r.protocol, r.measure): r for r in Noc().summary(own)}
     clicks, never = (
         rows["synthetic-noisy", "corrected", "noc@95"],
         rows["synthetic-noisy", "corrected", "never@95"],
@@ -134,7 +155,7 @@ def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) 
 
 def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cost.toml"
-    file.write_text("by_hand = 0\nby_hand_px = 0.25\n")
+    file.write_text("by_hand = 0\nby_hand_px = 0.25\ntouch_up = inf\n")
     own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
     group = next(g for g in groups(own) if g.key[0] == "synthetic-noisy")
     assert group.outline_px is not None

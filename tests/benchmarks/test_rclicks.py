@@ -20,6 +20,8 @@ from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.effects import EFFECTS, excess_of, interval_of, nulls, value_of
 from segmeter.benchmarks.rclicks.groups import (
+    CARDS,
+    STATISTICS,
     Findings,
     FirstClicks,
     GroupCurves,
@@ -27,7 +29,6 @@ from segmeter.benchmarks.rclicks.groups import (
     findings_of,
 )
 from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
-from segmeter.benchmarks.rclicks.statistics import CARDS, STATISTICS
 from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -38,8 +39,8 @@ from segmeter.core.sections import Answer, Gallery, Multiples, Section, Table
 from segmeter.engine import run_plan
 from segmeter.report.page import Page, render
 from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.null_distributions import components
 from segmeter.stats.statistics import differences_of
-from segmeter.stats.variance_components import components
 from segmeter.store import Run
 
 # The notebook's names of our statistics, and the factor to our units.

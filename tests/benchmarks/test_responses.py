@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 
 import segmeter
-from segmeter.benchmarks.response_section import followed_sentence, response_sections
+from segmeter.benchmarks.response_section import (
+    _calibration,
+    by_class,
+    followed_sentence,
+    response_sections,
+)
 from segmeter.benchmarks.responses import STATISTICS, Responses, response_groups
-from segmeter.core.benchmarks import Difference, Group
+from segmeter.core.benchmarks import Difference, Group, SummaryRow
 from segmeter.core.rows import RESPONSES
-from segmeter.core.sections import Value
+from segmeter.core.sections import Table
 from segmeter.stats.statistics import cards_by_name
 
 CARDS = cards_by_name(STATISTICS)
@@ -93,7 +98,8 @@ def test_without_masks_only_what_follows_from_iou_and_score_is_reported(run: Any
 def test_the_report_shows_obedience_calibration_and_the_worst_sessions(run: Any) -> None:
     (section,) = response_sections(run, run.benchmark)
     kinds = [type(block).__name__ for block in section.blocks]
-    assert kinds.count("Table") == 2
+    names = [block.name.partition("-")[0] for block in section.blocks if isinstance(block, Table)]
+    assert names == ["obedience", "score", "stopping"]
     assert "Multiples" in kinds
     replays = [block for block in section.blocks if type(block).__name__ == "Replay"]
     assert "synthetic-stubborn" in replays[0].title  # type: ignore[union-attr]
@@ -121,6 +127,15 @@ def test_shares_are_of_all_clicks_and_their_differences_have_the_same_mean() -> 
     compared = CARDS["obeyed"].compared(group)
     assert compared is not None
     assert compared.mean() == pytest.approx(50)
+
+
+def test_frequent_classes_have_lines_of_their_own() -> None:
+    group = group_of(obeyed=[[1, 0], [1, 1], [0, 0], [1, 1], [1, 1]], given=np.ones((5, 2)))
+    named = zip(group.keys, ["cat", "cat", "dog", "dog", "cow"], strict=True)
+    labels = {("d", *key): name for key, name in named}
+    (table,) = by_class([group], "d", "d", labels)
+    found = {row[1]: (row[2], row[3].value) for row in table.rows}  # type: ignore[union-attr]
+    assert found == {"cat": (2, 75.0), "dog": (2, 50.0)}
 
 
 def test_a_drop_counts_from_the_second_round_and_recovery_is_the_median() -> None:
@@ -153,11 +168,30 @@ def test_a_score_that_is_right_has_no_error_and_ranks_perfectly() -> None:
 
 def test_the_answer_names_a_difference_in_obedience_only_if_it_is_significant() -> None:
     d = Difference("a", "b", "d", "u", "corrected", "obeyed", -20, -30, -10, 0.01, 0.01, 9)
-    shares = {"a": Value(50.0), "b": Value(70.0)}
-    told = followed_sentence([d], lambda model, _: shares[model])
+    head = ("d", "u", "corrected", "obeyed")
+    rows = {
+        (model, "obeyed"): SummaryRow(model, *head, share, share, share, 9)
+        for model, share in (("a", 50.0), ("b", 70.0))
+    }
+    told = followed_sentence([d], rows)
     assert told.startswith("**b** follows 70 % of clicks, **a** 50 %")
-    assert not followed_sentence([replace(d, p_holm=0.2)], lambda model, _: shares[model])
+    assert not followed_sentence([replace(d, p_holm=0.2)], rows)
 
 
 def test_the_section_is_in_the_page(run: Any, tmp_path: Path) -> None:
     assert "Does the model follow clicks?" in run.report(tmp_path / "page.html").read_text()
+
+
+def test_a_reliability_diagram_spans_scores_above_one_and_no_empty_corner() -> None:
+    """MobileSAM's scores reach 1.01: its points were drawn beyond the axis."""
+
+    class Scored:
+        model = "a"
+
+        def pairs(self) -> tuple[Any, Any]:
+            return np.linspace(0.85, 1.01, 40), np.linspace(0.8, 0.95, 40)
+
+    (charts,) = _calibration([Scored()], "drawn")  # type: ignore[list-item]
+    chart = charts.charts[0]  # type: ignore[union-attr]
+    assert (chart.x.low, chart.x.high) == (chart.y.low, chart.y.high) == (0.8, 1.1)
+    assert all(chart.x.low <= v <= chart.x.high for line in chart.marks for v in line.x)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import segmeter
-from segmeter.benchmarks.starts import paired
+from segmeter.benchmarks.starts import made_near, paired, start_sections
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.benchmarks import Group
+from segmeter.core.errors import BadInput, NotFound, NoWeights
 from segmeter.core.lockstep import SimulatedSession, Start, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
@@ -18,6 +20,7 @@ from segmeter.core.prompts import Click, MaskHint
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import iou
 from segmeter.models.conformance import drawn_scene
+from segmeter.stats.statistics import Statistic
 
 
 def test_objects_and_masks_are_paired_one_to_one_within_classes() -> None:
@@ -121,6 +124,34 @@ def test_a_model_without_a_mask_prompt_is_refused_in_one_sentence(tmp_path: Path
         )  # fmt: skip
 
 
+def test_a_user_called_from_is_told_from_a_start(started: segmeter.Run) -> None:
+    users = started.sql('select distinct "user", start_from from rows order by all').to_pylist()
+    told = [(row["user"], row["start_from"]) for row in users]
+    assert told == [("centre-click", None), ("centre-click from network", "network")]
+    group = Group("m", "d", "clicks from a log", "corrected", (("s", "t"),), ("s",))
+    mask = replace(group, user="clicks from a log from network")
+    size = Statistic("n", "n", values=lambda g: np.ones(1))
+    groups = [(group, None), (mask, np.array([0.5]))]
+    (section,) = start_sections(started, groups, [size], 0.9)
+    assert section.blocks[0].rows[0][2] == "network"  # type: ignore[union-attr]
+
+
+def test_weights_are_looked_for_next_to_those_of_the_model() -> None:
+    made = []
+
+    class Shelf:
+        def make(self, source: str, **options: str) -> str:
+            made.append(options)
+            if not options:
+                raise NoWeights("the sentence does not matter")
+            return source
+
+    assert made_near(Shelf(), "yolo", "folder") == "yolo"  # type: ignore[arg-type]
+    assert made == [{}, {"weights": "folder"}]
+    with pytest.raises(NoWeights):
+        made_near(Shelf(), "yolo", None)  # type: ignore[arg-type]
+
+
 def test_volumes_start_from_a_folder_of_label_maps(tmp_path: Path) -> None:
     nibabel = pytest.importorskip("nibabel")
     data = segmeter.load_dataset("mini-volumes")
@@ -169,12 +200,27 @@ def test_order_and_place_of_clicks_do_not_matter_to_an_oracle(tmp_path: Path) ->
     assert found["synthetic-oracle", "jitter-spread"] == pytest.approx(0.0)
 
 
-def test_correcting_by_hand_is_in_the_headline_where_added_path_was_measured(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("benchmark", "data", "user"),
+    [("points", "mini", None), ("tetris", "mini", "centre-click"),
+     ("volumes", "mini-volumes", "volume-centre-click")],
+)  # fmt: skip
+def test_every_benchmark_with_rounds_measures_the_order_of_clicks(
+    benchmark: str, data: str, user: str | None, tmp_path: Path
 ) -> None:
     run = segmeter.evaluate(
+        "disc", data, benchmark=benchmark, users=[user] if user else (), rounds=3, limit=1,
+        protocols="corrected", options={"consistency": True}, out=tmp_path / "run",
+    )  # fmt: skip
+    found = {r.measure: r.value for r in run.summary()}
+    assert 0 < found["order"] <= 1
+    assert {"obeyed", "kept", "hurt", "rice"} <= set(found)
+
+
+def test_correcting_by_hand_is_in_the_headline(tmp_path: Path) -> None:
+    run = segmeter.evaluate(
         "disc?radius=9", "mini", benchmark="noc", rounds=3, protocols="corrected", limit=2,
-        measures=["added-path"], out=tmp_path / "run",
+        out=tmp_path / "run",
     )  # fmt: skip
     cheap = {r.measure: r.value for r in run.summary()}
     assert cheap["seconds-to-90"] < cheap["seconds-by-clicks-to-90"]

@@ -205,7 +205,7 @@ def test_a_file_of_ones_own_that_cannot_be_run_is_named(
 
 def test_a_class_that_is_no_model_is_named(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
-    assert "it has no 'encode(scene)'" in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
+    assert "or one with card and encode(scene)" in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
 
 
 def weights_folder(path: Path, name: str) -> Path:
@@ -325,10 +325,10 @@ def test_the_reason_is_the_last_line_that_a_terminal_shows(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--rate", "nan"], "--rate is a number above 0, not nan"),
-        (["--rate", "inf"], "--rate is a number above 0, not inf"),
-        (["--rate", "0"], "--rate is a number above 0, not 0"),
-        (["--rate", "-0.1"], "--rate is a number above 0, not -0.1"),
+        (["--learning-rate", "nan"], "--learning-rate is a number above 0, not nan"),
+        (["--learning-rate", "inf"], "--learning-rate is a number above 0, not inf"),
+        (["--learning-rate", "0"], "--learning-rate is a number above 0, not 0"),
+        (["--learning-rate", "-0.1"], "--learning-rate is a number above 0, not -0.1"),
         (["--workers", "-1"], "invalid value for '--workers'"),
         (["--frame", "0"], "the frame is a multiple of 32"),
         (["--device", "foo"], "no device 'foo'"),
@@ -350,7 +350,7 @@ def test_numbers_that_make_no_sense_train_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["clicks", "fit", "--tables", ".", "--scenes", "0"], "invalid value for '--scenes'"),
+        (["clicks", "fit", "--click-tables", ".", "--scenes", "0"], "invalid value for '--scenes'"),
         (["clicks", "simulate", "-d", "drawn", "--out", "c.csv", "--people", "0"], "'--people'"),
         (["clicks", "simulate", "-d", "drawn", "--out", "c.csv", "--limit", "0"], "'--limit'"),
     ],

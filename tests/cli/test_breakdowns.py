@@ -73,14 +73,14 @@ def test_groups_have_clicks_hours_and_money_that_add_up_to_those_of_all(
                 if (r.model, r.protocol) == (model, "corrected")}  # fmt: skip
         for key, all_objects in (
             ("hours", whole["hours"]["value"]),
-            ("money", whole["money"]["value"]),
+            ("money", 12 * whole["hours"]["value"]),  # of groups without waiting, as it says
             ("clicks", rows["noc@85"].value),
         ):
             mean = sum(n * c[key]["value"] for n, c in zip(many, here, strict=True)) / sum(many)
             assert mean == pytest.approx(all_objects), key
         assert all(c["money"]["low"] == pytest.approx(12 * c["hours"]["low"]) for c in here)
     code, text, err = typed("report", run, "--goal", "85", "--by", "size", "--objects", 3600,
-                            "--rate", 12, "--json")  # fmt: skip
+                            "--hourly-rate", 12, "--json")  # fmt: skip
     assert code == 0, err
     assert json.loads(text)["cost"] == json.loads(json.dumps(costs).replace("NaN", "null"))
 
@@ -122,7 +122,7 @@ def test_volumes_are_split_by_their_dice(tmp_path: Path, typed: Typed) -> None:
     code, _, err = typed("report", tmp_path / "run", "--by", "class", "--format", "csv")
     assert code == 0, err
     code, out, err = typed("report", tmp_path / "run", "--by", "class", "--objects", 500,
-                           "--rate", 90, "--json")  # fmt: skip
+                           "--hourly-rate", 90, "--json")  # fmt: skip
     assert code == 0, err
     hours = {c["class"]: c["hours"]["value"] for c in json.loads(out)["cost"] if "class" in c}
     seconds = (tmp_path / "run" / "tables" / "by-class.csv").read_text()

@@ -110,8 +110,8 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
 
 
 def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
-    assert "--data" in _sentence(segmeter("clicks", "fit", "--tables", tmp_path))
-    missing = _sentence(segmeter("clicks", "fit", "--tables", tmp_path, "--data", tmp_path))
+    assert "--data" in _sentence(segmeter("clicks", "fit", "--click-tables", tmp_path))
+    missing = _sentence(segmeter("clicks", "fit", "--click-tables", tmp_path, "--data", tmp_path))
     assert "GrabCut_per_image.csv" in missing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,9 +84,24 @@ def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
         "noc@90": Statistic("noc@90", "NoC@90", "clicks"),
     }
     (table,) = _tables([share, clicks], (), cards, "scene")
-    assert str(table.title) == "d, 1 scene"
+    assert str(table.title) == "d, 1 scene, protocol corrected"
     cells = [str(next(iter(column.cells))) for column in table.columns]
-    assert cells == ["m\ncorrected", "0.420\n0.42–0.43", "2.75\n2.3–3.0"]
+    assert cells == ["m", "0.420\n0.42–0.43", "2.75\n2.3–3.0"]
+
+
+def test_protocols_are_in_the_title_and_share_a_table_where_they_agree() -> None:
+    """An interval under a value next to the word `published` was read as a paper's number."""
+    row = SummaryRow("m", "d", "u", "published", "noc@90", 2.75, 2.33, 3.0, 4)
+    cards = {"noc@90": Statistic("noc@90", "NoC@90", "clicks")}
+    same = replace(row, protocol="corrected")
+    (table,) = _tables([row, same], (), cards, "target")
+    assert str(table.title) == "d, u, 4 targets, both protocols"
+    assert [len(list(column.cells)) for column in table.columns] == [1, 1]
+    other = _tables([row, replace(same, value=2.5)], (), cards, "target")
+    assert [str(t.title).rpartition(", ")[2] for t in other] == [
+        "protocol published",
+        "protocol corrected",
+    ]
 
 
 def test_an_interval_with_a_negative_bound_has_no_dash() -> None:

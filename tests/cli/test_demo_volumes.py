@@ -57,13 +57,29 @@ def test_a_log_file_gets_a_line_now_and_then(
     bar.begin(3, 0)
     bar.step(SimpleNamespace(error="", job="a"))
     bar.end()
-    assert "1 of 3 scenes, about" in capsys.readouterr().err
+    assert "1 of 3 jobs, about" in capsys.readouterr().err
+
+
+def test_a_log_file_gets_a_line_also_before_the_first_scene_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from threading import Event
+
+    from segmeter.api import progress
+
+    monkeypatch.setattr(progress, "_EVERY_S", 0.01)
+    written, lines, bar = Event(), [], progress.Bar()
+    monkeypatch.setattr(bar, "_print", lambda text: (lines.append(text), written.set()))
+    bar.begin(3, 0)
+    assert written.wait(60)
+    bar.end()
+    assert lines[0].startswith("0 of 3 jobs after ")
 
 
 def test_quiet_prints_results_only_and_verbose_a_line_per_scene(typed: Any, tmp_path: Path) -> None:
     words = ("run", "noc", "-m", "disc", "-d", "mini", "--limit", 2, "--rounds", 1, "--workers", 0)
     code, out, err = typed(*words, "-o", tmp_path / "loud", "-v")
-    assert (code, err.count(" of 2 scenes")) == (0, 2)
+    assert (code, err.count(" of 2 jobs")) == (0, 2)
     code, quiet, err = typed("-q", *words, "-o", tmp_path / "quiet")
     assert (code, err) == (0, "")
     assert quiet.replace(str(tmp_path / "quiet"), str(tmp_path / "loud")) == out

@@ -38,7 +38,7 @@ def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, 
     assert code == 0
     assert "run folder: runs/noc-1" in err
     run = Run.open("runs/noc-1")
-    assert run.plan.measures == ("iou", "boundary-iou", "dice")
+    assert run.plan.measures == ("iou", "boundary-iou", "redrawn-path", "dice")
     assert typed("score", "runs/noc-1", "--measure", "precision")[0] == 0
     told = rows(typed("report", "runs/noc-1", "--json")[1])
     (mean,) = run.sql("""select 100 * avg(dice) as dice, 100 * avg(precision) as precision
@@ -148,6 +148,60 @@ def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path
                          "--out", "r", "--add")  # fmt: skip
     assert code == 2
     assert "other rounds" in err
+
+
+@pytest.fixture
+def own_weights(here: Path) -> str:
+    """A checkpoint file of the user's own, here of RITM's smallest network."""
+    torch = pytest.importorskip("torch", reason="needs the extra 'models'")
+    from segmeter.models.clicknets._ritm import RitmNetwork
+    from segmeter.models.clicknets.containers import RITM
+
+    torch.save(RitmNetwork(RITM["ritm-h18s"]).state_dict(), here / "mine.pth")
+    return "mine.pth"
+
+
+def test_a_model_is_added_to_a_run_of_ones_own_weights_without_trust(
+    own_weights: str, typed: Typed, here: Path
+) -> None:
+    common = ("run", "noc", "--workers", 0, "-o", "r")
+    first = (*common, "-m", own_weights, "-d", "drawn", "--limit", 1, "--rounds", 1)
+    assert typed(*first)[0] == 0
+    code, _, err = typed(*common, "-m", "disc", "--add")
+    assert code == 0, err
+    assert len(Run.open("r").sql("select distinct model from rows")) == 2
+
+
+def test_a_refused_addition_leaves_the_run_as_it_was(
+    own_weights: str, typed: Typed, here: Path
+) -> None:
+    common = ("run", "noc", "--workers", 0, "-o", "r")
+    first = (*common, "-m", own_weights, "-d", "drawn", "--limit", 1, "--rounds", 1)
+    assert typed(*first)[0] == 0
+    before = {path: path.read_bytes() for path in Path("r").rglob("*") if path.is_file()}
+    for more, sentence in (
+        (("-m", "disc", "-d", "mini"), f"name it in this command too (--model {own_weights})"),
+        (("-u", "random-click"), f"name it in this command too (--model {own_weights})"),
+        (
+            ("-m", "disc", "--executor", "inline", "--ray-address", "auto"),
+            "leave --ray-address out",
+        ),
+    ):
+        code, _, err = typed(*common, *more, "--add")
+        assert code == 2
+        assert sentence in " ".join(err.split())
+        after = {path: path.read_bytes() for path in Path("r").rglob("*") if path.is_file()}
+        assert after == before
+    assert typed(*first)[0] == 0
+
+
+def test_a_model_for_a_run_of_another_is_pointed_to_add(typed: Typed, here: Path) -> None:
+    common = ("run", "noc", "-d", "drawn", "--limit", 1, "--rounds", 1, "--workers", 0, "-o", "r")
+    assert typed(*common, "-m", "disc")[0] == 0
+    code, _, err = typed(*common, "-m", "synthetic-noisy")
+    assert code == 2
+    assert "--add adds 'synthetic-noisy' to it; another --out keeps them apart" in err
+    assert "remove" not in err
 
 
 def test_models_that_are_added_at_once_are_both_kept(

@@ -250,3 +250,77 @@ def test_without_images_a_list_names_the_original_files(
     images = json.loads(file.read_text())["images"]
     assert sorted(image["file_name"] for image in images) == sorted(f"{n}.jpg" for n in NAMES)
     assert not list((tmp_path / "out").rglob("*.png"))
+
+
+def coco_folder(place: Path) -> dict[str, Any]:
+    """Two JPEG images with person = 1 and handbag = 27, ids far from 1, and a crowd."""
+    from PIL import Image
+
+    (place / "images").mkdir(parents=True)
+    (place / "annotations").mkdir()
+    images, annotations = [], []
+    for k, name in enumerate(("000000184324", "000000532481")):
+        pixels = np.random.default_rng(k).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(place / "images" / f"{name}.jpg")
+        images.append({"id": int(name), "file_name": f"{name}.jpg", "height": 40, "width": 50,
+                       "license": 3})  # fmt: skip
+        boxes = ((27, (5, 5), (25, 20), 0), (1, (10, 25), (30, 45), 0), (1, (0, 0), (9, 9), 1))
+        for j, (category, low, high, crowd) in enumerate(boxes):
+            mask = Mask.box((40, 50), low, high)
+            annotations.append({"id": 1180455 + 10 * k + j, "image_id": int(name),
+                "category_id": category, "segmentation": mask.to_coco(), "area": mask.area,
+                "bbox": [low[1], low[0], high[1] - low[1], high[0] - low[0]],
+                "iscrowd": crowd})  # fmt: skip
+    categories = [{"id": 1, "name": "person", "supercategory": "person"},
+                  {"id": 27, "name": "handbag", "supercategory": "accessory"}]  # fmt: skip
+    made = {"images": images, "annotations": annotations, "categories": categories}
+    (place / "annotations" / "instances_default.json").write_text(json.dumps(made))
+    return made
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_a_coco_list_of_coco_data_keeps_its_ids_names_and_categories(
+    typed: Any, tmp_path: Path, images: bool
+) -> None:
+    """So that it can be uploaded to where the data came from, and merged by id."""
+    source = coco_folder(tmp_path / "data")
+    own = Spec("folder", {"path": str(tmp_path / "data")})
+    plan = Plan("noc", (Spec("synthetic-oracle"),), (own,), rounds=1, protocols=("corrected",))
+    run_plan(plan, tmp_path / "run", workers=0)
+    words = ("--format", "coco", *(() if images else ("--no-images",)))
+    code, _, err = typed("export", tmp_path / "run", *words, "--out", tmp_path / "out")
+    assert code == 0, err
+    (file,) = (tmp_path / "out").rglob("*.json")
+    made = json.loads(file.read_text())
+    assert made["categories"] == source["categories"]
+    for theirs, ours in zip(source["images"], made["images"], strict=True):
+        assert {name: ours[name] for name in theirs} == theirs
+    separate = [a for a in source["annotations"] if not a["iscrowd"]]
+    for theirs, ours in zip(separate, sorted(made["annotations"], key=lambda a: a["id"]),
+                            strict=True):  # fmt: skip
+        assert {name: ours[name] for name in theirs} == theirs  # the oracle's masks are exact
+    copies = {p.name: p.read_bytes() for p in (tmp_path / "out").rglob("*.jpg")}
+    originals = {p.name: p.read_bytes() for p in (tmp_path / "data").rglob("*.jpg")}
+    assert copies == (originals if images else {})
+
+
+def test_an_exported_coco_list_is_scored_by_file_name_and_class(typed: Any, tmp_path: Path) -> None:
+    """Annotation files with other ids are matched by the names of images and classes."""
+    source = coco_folder(tmp_path / "data")
+    truth = tmp_path / "data" / "annotations" / "instances_default.json"
+    renumbered = {
+        "images": [i | {"id": k} for k, i in enumerate(reversed(source["images"]))],
+        "categories": [{"id": 1, "name": "handbag"}, {"id": 2, "name": "person"}],
+        "annotations": [
+            a | {"image_id": 1 - k // 3, "category_id": 2 if a["category_id"] == 1 else 1}
+            for k, a in enumerate(source["annotations"])
+        ],
+    }
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(renumbered))
+    for file in (truth, other):
+        code, out, err = typed("score", file, truth, "--measure", "iou", "--out",
+                               tmp_path / file.stem, "--json")  # fmt: skip
+        assert code == 0, err
+        rows = json.loads(out)["rows"]
+        assert [r["value"] for r in rows if r["measure"] == "iou"] == [100.0]

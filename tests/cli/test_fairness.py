@@ -51,7 +51,7 @@ def test_images_are_counted_by_group_of_countries(typed, tmp_path):
     (tmp_path / "where.csv").write_text("image,country\n" + "\n".join(lines))
     (tmp_path / "table.csv").write_text("country,group\nChad,Africa\nPeru,America\n")
     command = ["fairness", "places", "-d", "mini", "--countries", f"{tmp_path}/where.csv"]
-    found = json.loads(typed(*command, "--table", f"{tmp_path}/table.csv", "--json")[1])
+    found = json.loads(typed(*command, "--country-groups", f"{tmp_path}/table.csv", "--json")[1])
     assert [share["group"] for share in found] == ["Africa", "America"]
     assert sum(share["images"] for share in found) == len(scenes)
-    assert "Africa" in typed(*command, "--table", f"{tmp_path}/table.csv")[1]
+    assert "Africa" in typed(*command, "--country-groups", f"{tmp_path}/table.csv")[1]

@@ -28,7 +28,7 @@ def test_a_slip_of_the_pen_is_understood(typed: Typed) -> None:
 def test_a_benchmark_names_its_settings(typed: Typed) -> None:
     assert "exhaustive=0.2, stride=4, clicks" in typed("list", "benchmarks", "tetris")[1]
     facts = json.loads(typed("list", "benchmarks", "rclicks", "--json")[1])
-    assert list(facts["options"]) == ["draws", "samples", "clicks", "absent"]
+    assert list(facts["options"]) == ["draws", "samples", "clicks", "absent", "consistency"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,16 +37,31 @@ def test_the_version_is_told(typed: Typed) -> None:
         (["run", "noc", "--modle", "disc"], "--model"),
         (["report", "runs/none", "--format", "docx"], "'docx' is not one of 'html', 'csv'"),
         (["list", "modles"], "did you mean 'models'?"),
+        (["run", "noc", "--max-clicks", "5"], "did you mean --rounds?"),
+        (["run", "noc", "-m", "disc", "-d", "example"], "no such folder; did you mean 'examples'?"),
+        (["run", "noc", "-m", "disc", "-d", "docs/imges"], "did you mean 'docs/images'?"),
+        (
+            ["run", "noc", "-m", "disc", "-d", "docs/runs.md"],
+            "is a file; name the folder with the images",
+        ),
+        (["run", "noc", "-m", "disc", "--weights", "README.md"], "it is a file: --model README.md"),
     ],
 )
 def test_a_slip_of_the_pen_is_answered_in_one_sentence(
-    words: list[str], sentence: str, typed: Typed
+    words: list[str], sentence: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
     code, said, complaint = typed(*words)
     assert (code, said) == (2, "")
     (line,) = complaint.strip().splitlines()
     assert line.startswith("segmeter: ")
     assert sentence in line
+
+
+def test_a_benchmark_that_only_score_runs_is_not_offered(typed: Typed) -> None:
+    said = typed("run", "--help")[1]
+    assert re.search(r"\bvolumes\b", said)
+    assert not re.search(r"\bmasks  ", said)
 
 
 def test_no_word_at_all_shows_the_help(typed: Typed) -> None:

@@ -40,7 +40,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = [("start", 0), ("click", 2.5), ("click", 4.0), ("done", 5.0)]
     lines = [f"{who},i,o,{event},{time}" for who in "abc" for event, time in log]
     (folder / "log.csv").write_text("annotator,image,object,event,time\n" + "\n".join(lines))
-    segmeter.simulate_clicks(["mini"], folder / "clicks.csv", people=8, first_only=True, limit=2)
+    segmeter.make_click_file(["mini"], folder / "clicks.csv", people=8, first_only=True, limit=2)
     names = segmeter.load_dataset("mini").names
     places = [f"{name},{'Chad' if k % 2 else 'Peru'}" for k, name in enumerate(names)]
     (folder / "where.csv").write_text("image,country\n" + "\n".join(places))
@@ -112,10 +112,10 @@ CASES: dict[str, Case] = {
         click_fitting.cost_facts(
             click_fitting.fit_costs(here / "log.csv", here / "costs.toml", print)),
     ),
-    "clicks map": lambda here: (
-        ["clicks", "map", "-m", "disc", "-d", "mini", "--stride", 64, "--no-boundary",
+    "clicks response": lambda here: (
+        ["clicks", "response", "-m", "disc", "-d", "mini", "--stride", 64, "--no-boundary",
          "-o", here / "map"],
-        segmeter.click_map("disc", "mini", here / "map", stride=64, boundary=False),
+        segmeter.click_response_map("disc", "mini", here / "map", stride=64, boundary=False),
     ),
     "compare": lambda here: (["compare", here / "run"], compared(segmeter.open_run(here / "run"))),
     "doctor": lambda here: (["doctor"], segmeter.doctor()),
@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
     ),
     "fairness places": lambda here: (
         ["fairness", "places", "-d", "mini", "--countries", here / "where.csv",
-         "--table", here / "table.csv"],
+         "--country-groups", here / "table.csv"],
         place_shares("mini", here / "where.csv", here / "table.csv", None),
     ),
     "fetch": lambda here: (["fetch", "--list"], weights()),

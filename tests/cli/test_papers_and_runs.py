@@ -24,10 +24,9 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image
 from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
-from segmeter.report.browse_server import BrowseServer
-from segmeter.report.browsing import Sessions
+from segmeter.report.browsing import BrowseServer, Sessions
 from segmeter.report.leaderboard import sections_of
-from segmeter.report.references import bibtex
+from segmeter.report.provenance import bibtex
 from segmeter.store import Run
 
 from .conftest import Typed
@@ -65,13 +64,25 @@ def test_a_benchmark_without_a_table_of_its_own_prints_its_headline(
     check_latex(tex)
 
 
+def test_a_table_refuses_names_of_nothing_and_prints_no_machine_time(
+    runs: tuple[Path, Path], typed: Typed
+) -> None:
+    code, _, err = typed("table", runs[0], "--name", "synthetic-oracl=Ours")
+    assert code == 2
+    assert "no model or data set 'synthetic-oracl'; did you mean 'synthetic-oracle'?" in err
+    code, out, _ = typed("table", runs[0], "--name", "synthetic-oracle=Ours", "--name", "drawn=D")
+    assert code == 0
+    assert "Ours &" in out
+    assert "SPC" not in out
+
+
 def test_a_latex_table_is_whole_and_bold_only_where_significant(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
     code, tex, _ = typed("table", *runs, "--format", "latex")
     assert code == 0
     assert r"\label{tab:noc-corrected}" in tex
-    assert re.search(r"n = \d+; 5 rounds, protocol corrected", tex)
+    assert re.search(r"n = \d+; 5 rounds by centre-click, protocol corrected", tex)
     oracle, disc = (next(line for line in tex.splitlines() if line.startswith(m + " &"))
                     for m in ("synthetic-oracle", "disc"))  # fmt: skip
     assert r"\textbf{1.00}" in oracle
@@ -163,7 +174,7 @@ def test_a_leaderboard_has_every_model_and_protocol(
 def test_a_project_is_costed_with_its_break_even(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
-    typed("report", runs[0], "--out", tmp_path / "p.html", "--objects", 20000, "--rate", 15)
+    typed("report", runs[0], "--out", tmp_path / "p.html", "--objects", 20000, "--hourly-rate", 15)
     page = (tmp_path / "p.html").read_text()
     assert "What 20 000 objects cost" in page
     places = [page.index(f">{head}</h2>") for head in ("Results", "What 20 000 objects cost")]

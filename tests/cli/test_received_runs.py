@@ -24,7 +24,7 @@ from PIL import Image
 import segmeter
 from segmeter.cli.app import commands
 from segmeter.models.synthetic import Disc
-from segmeter.report.browse_server import BrowseServer
+from segmeter.report.browsing import BrowseServer
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -34,14 +34,14 @@ WORDS: dict[str, list[str]] = {
     "clicks fit": ["--clicks", "RUN/plan.json", "-d", "RUN", "-o", "OUT"],
     "check": ["RUN"],
     "cite": ["RUN"],
-    "clicks map": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
+    "clicks response": ["-m", "disc", "-d", "RUN", "-o", "OUT"],
     "compare": ["RUN"],
     "clicks costs": ["RUN/plan.json", "-o", "OUT/cost.toml"],
     "demo": ["--out", "RUN"],
     "doctor": [],
     "export": ["RUN", "--format", "coco", "--out", "OUT"],
     "fairness people": ["--miap", "RUN", "--masks", "RUN", "-o", "OUT"],
-    "fairness places": ["-d", "RUN", "--countries", "RUN", "--table", "RUN"],
+    "fairness places": ["-d", "RUN", "--countries", "RUN", "--country-groups", "RUN"],
     "fetch": ["RUN"],
     "figure": ["RUN", "-o", "OUT/figure.svg"],
     "leaderboard": ["RUN", "-o", "OUT/leaderboard.html"],
@@ -55,7 +55,7 @@ WORDS: dict[str, list[str]] = {
     "measures meta": ["-d", "RUN", "--limit", "2"],
     "report": ["RUN", "-o", "OUT/report.html"],
     "run noc": ["-m", "disc?radius=4", "--add", "-o", "RUN", "--workers", "0"],
-    "runs": ["RUN", "--number", "noc@90"],
+    "runs": ["RUN", "--statistic", "noc@90"],
     "score": ["RUN", "--measure", "dice"],
     "clicks compare": ["--clicks", "RUN/plan.json", "-d", "RUN"],
     "study check": ["RUN/plan.json"],

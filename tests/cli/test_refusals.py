@@ -27,8 +27,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run nco -m disc -d drawn", "did you mean 'noc'?"),
         ("run noc -m disc -d drawn --executor rya", "did you mean 'ray'? it is inline, local or"),
         ("run noc -m disc -d drawn --method quadtree", "no such option: --method"),
+        ("run points -m disc -d drawn --start disc", "--start is not for this benchmark: it"),
+        ("run rclicks -m disc -d drawn --start disc", "measures first clicks, which are placed"),
+        ("run tetris -m disc -d drawn --start disc", "lists --start where masks"),
         ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
-        ("clicks fit", "--tables, or --clicks with --dataset"),
+        ("clicks fit", "--click-tables, or --clicks with --dataset"),
         ("measures meta --figure map.doc", "must end in .svg, .png or .pdf"),
         ("check disc --limit 3", "are for data, and 'disc' is a model"),
         ("fetch dics", "did you mean 'disc'?"),
@@ -48,12 +51,12 @@ def test_a_command_that_cannot_begin_leaves_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("report RUN --rate 20", "say how many objects"),
+        ("report RUN --hourly-rate 20", "say how many objects"),
         ("report RUN --json --by size --format csv", "leave out --by and --format"),
         ("report RUN --out HERE", "is a folder; name the page"),
         ("figure RUN --out HERE/fig.svg --measure oiu", "did you mean 'iou'? it has"),
         ("figure RUN --out HERE/fig.svg --protocol both", "it is published or corrected"),
-        ("runs HERE/.. --number nco@90", "'segmeter report RUN --json' shows those"),
+        ("runs HERE/.. --statistic nco@90", "'segmeter report RUN --json' shows those"),
     ],
 )
 def test_an_option_that_would_be_ignored_or_unknown_is_refused(

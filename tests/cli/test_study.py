@@ -60,7 +60,7 @@ def test_check_shows_what_people_will_see(typed: Typed, plan: Path) -> None:
 
 
 def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None:
-    code, links, _ = typed("study", "invite", plan, "-n", "3", "--address", "https://x.example/")
+    code, links, _ = typed("study", "invite", plan, "-n", "3", "--url", "https://x.example/")
     assert code == 0
     assert [link.startswith("https://x.example/join/") for link in links.split()] == [True] * 3
     code, _, said = typed("study", "export", plan, "-o", tmp_path / "none")
@@ -73,7 +73,7 @@ def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None
     assert {"trials.parquet", "clicks.csv", "previews.csv", "codebook.csv"} <= names
     assert typed("study", "report", plan)[0] == 0
     small = ("study", "power", plan, "--people", "8", "--studies", "10", "--effect", "1")
-    code, said, _ = typed(*small, "--like", plan, "--spread", "target=0")
+    code, said, _ = typed(*small, "--pilot", plan, "--sd", "target=0")
     assert (code, f"(as in {plan}, with target=0): person " in said) == (0, True)
     assert "Display modes" in plan.with_suffix(".report.html").read_text()
     assert typed("study", "costs", plan)[0] == 2
@@ -109,12 +109,12 @@ def test_power_grows_with_the_effect(typed: Typed, tmp_path: Path) -> None:
     assert (code, said.startswith("power ")) == (0, True)
     large = typed(*small, "--effect", "5")[1]
     assert float(large.split()[1]) > float(said.split()[1])
-    wide = typed(*small, "--effect", "5", "--spread", "rest=30", "--spread", "person=0")[1]
+    wide = typed(*small, "--effect", "5", "--sd", "rest=30", "--sd", "person=0")[1]
     assert float(wide.split()[1]) < float(large.split()[1])
     assert "with rest=30 person=0): person 0, target 1.2" in wide
     for wrong in ("people=1", "rest=-1", "rest=much"):
-        code, _, said = typed(*small, "--effect", "5", "--spread", wrong)
-        assert (code, f"--spread {wrong}" in said) == (2, True)
+        code, _, said = typed(*small, "--effect", "5", "--sd", wrong)
+        assert (code, f"--sd {wrong}" in said) == (2, True)
 
 
 def test_files_to_deploy_name_the_plan_and_the_domain(

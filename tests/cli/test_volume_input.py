@@ -111,6 +111,46 @@ def test_check_tells_size_spacing_modality_window_and_volumes(typed: Any, tmp_pa
     assert "axial slice" in shown
 
 
+def test_check_names_patients_and_warns_of_level_and_width(typed: Any, tmp_path: Path) -> None:
+    voxels = np.linspace(-1000, 1000, 12 * 14 * 6).reshape(12, 14, 6).astype(np.int16)
+    labels = np.zeros((12, 14, 6), np.uint8)
+    labels[1:4, 1:4, 1:4] = 1
+    for name, values in (("P1_a", voxels), ("P1_b", voxels[::-1])):
+        save(tmp_path / f"{name}.nii.gz", values)
+        save(tmp_path / f"{name}_seg.nii.gz", labels)
+    code, said, _ = typed("check", f"{tmp_path}?window=50,400&modality=CT")
+    assert code == 0, said
+    assert "2 scans of 2 patients, one each: the data names none" in said
+    assert said.count("warning: the window hides everything below 50 HU") == 1
+    assert "level 50, width 400 is window=-150,250" in said
+    _, said, _ = typed("check", f"{tmp_path}?patient=^P[0-9]")
+    assert "P1_a of patient P1: " in said
+    assert "2 scans of 1 patient\n" in said
+    assert "warning" not in said
+
+
+def test_check_warns_of_dicom_that_cannot_be_exported(typed: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pydicom")
+    from ..datasets.volumes.dicom_files import segmentation, series
+
+    series(tmp_path / "p1", np.zeros((5, 6, 7), np.int16))
+    segmentation(tmp_path / "p1", np.ones((5, 6, 7), np.uint8))
+    _, said, _ = typed("check", tmp_path)
+    assert "warning: DICOM without FrameOfReferenceUID cannot be exported with" in said
+
+
+def test_the_extra_for_volumes_is_named_where_a_reader_installs() -> None:
+    import tomllib
+
+    root = Path(__file__).parents[2]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert any(name.startswith("nibabel") for name in extras["volumes"])
+    assert '".[models,volumes]" for CT and MR' in (root / "README.md").read_text()
+    assert '".[volumes,models]"' in (root / "docs/volumes.md").read_text()
+
+
 def one_ct(folder: Path) -> Path:
     rng = np.random.default_rng(0)
     labels = np.zeros((16, 18, 6), np.uint8)
@@ -140,11 +180,68 @@ def test_cite_table_and_costs_work_on_volumes_of_your_own(typed: Any, tmp_path: 
     code, table, _ = typed("table", out)
     assert code == 0
     assert "Dice@10" in table
-    code, costs, _ = typed("report", out, "--objects", 100, "--rate", 30, "--json")
+    code, costs, _ = typed("report", out, "--objects", 100, "--hourly-rate", 30, "--json")
     assert code == 0
     model, hand = json.loads(costs)["cost"]
     assert (model["way"], hand["way"]) == ("grabcut, box-per-slice", "all by hand")
-    assert model["money"]["value"] == pytest.approx(30 * model["hours"]["value"])
+    assert model["money"]["value"] == pytest.approx(30 * model["total_hours"]["value"])
+
+
+def test_a_forecast_tries_three_slices_of_a_volume_with_networks_for_slices(
+    typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from segmeter.models.volumes.slicewise import Slicewise
+
+    seen, encode = [], Slicewise.encode
+    monkeypatch.setattr(Slicewise, "encode", lambda m, s: (seen.append(s.shape), encode(m, s))[1])
+    data = two_organs(tmp_path / "data")
+    words = ("--model", "grabcut", "--dataset", data, "--user", "box-per-slice", "--dry-run")
+    code, said, _ = typed("run", "volumes", *words)
+    assert code == 0
+    assert "3 jobs" in said
+    assert {shape[0] for shape in seen} == {3}
+    assert "--model grabcut --dataset mini-volumes" in " ".join(
+        typed("run", "volumes", "--help")[1].split()
+    )
+
+
+def two_organs(folder: Path) -> Path:
+    """Three cases in nnU-Net's layout: spleen and liver, liver alone, spleen alone."""
+    labels = np.zeros((16, 18, 6), np.uint8)
+    labels[2:7, 3:9, 1:5], labels[9:15, 8:16, 1:5] = 1, 2
+    voxels = np.where(labels, 100, 0).astype(np.float32)
+    for case, kept in (("a", (1, 2)), ("b", (2,)), ("c", (1,))):
+        save(folder / f"imagesTr/{case}_0000.nii.gz", voxels)
+        save(folder / f"labelsTr/{case}.nii.gz", labels * np.isin(labels, kept))
+    names = {"labels": {"background": 0, "spleen": 1, "liver": 2}, "channel_names": {"0": "CT"}}
+    (folder / "dataset.json").write_text(json.dumps(names))
+    return folder
+
+
+def test_label_maps_are_exported_with_the_values_of_the_data(typed: Any, tmp_path: Path) -> None:
+    data, out = two_organs(tmp_path / "data"), tmp_path / "run"
+    words = (
+        "--model",
+        "synthetic-oracle",
+        "--dataset",
+        data,
+        "--user",
+        "box-per-slice",
+        "--workers",
+        0,
+    )
+    assert typed("run", "volumes", *words, "--protocol", "corrected", "--out", out)[0] == 0
+    masks = tmp_path / "masks"
+    code, said, _ = typed("export", out, "--format", "nifti-labels", "--out", masks)
+    assert (code, said) == (0, f"4 masks written to {masks} (3 files)\n")
+    for file in masks.rglob("*.nii.gz"):
+        values = np.asarray(nibabel.load(file).dataobj)
+        truth = np.asarray(nibabel.load(data / "labelsTr" / file.name).dataobj)
+        for value in (1, 2):
+            both = ((values == value) & (truth == value)).sum()
+            assert 2 * both >= 1.8 * (truth == value).sum(), f"{file.name}, value {value}"
+    (listed,) = masks.rglob("labels.json")
+    assert json.loads(listed.read_text()) == {"labels": {"background": 0, "spleen": 1, "liver": 2}}
 
 
 def test_an_estimate_of_volumes_goes_by_their_slices() -> None:

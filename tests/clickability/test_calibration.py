@@ -39,7 +39,7 @@ from segmeter.clickability.prior import Numbers, prior, shipped, table
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.measures.clickmaps import draws
+from segmeter.measures.clickability_maps import draws
 
 KNOWN = Numbers(2.0, 0.25, 0.4, 0.008)
 
@@ -86,6 +86,14 @@ def test_known_numbers_come_back_within_their_intervals(fitted: Fit) -> None:
         slack = 1.25  # the noise here is smaller than 48 clicks would have
         assert low / slack < getattr(KNOWN, name) < high * slack, name
     assert fitted.numbers.depth == pytest.approx(KNOWN.depth, rel=0.1)
+
+
+def test_a_number_that_few_clicks_leave_open_has_a_wide_and_finite_interval() -> None:
+    open_ended = Fit(KNOWN, Numbers(1e6, 0.1, 0.1, 0.1), 1.0, 1.0, 1.0, 2)
+    low, high = open_ended.interval("depth")
+    assert 0 < low < 1e-9
+    assert 1e9 < high < math.inf
+    assert json.loads(prior_json([], open_ended, None))["first"]["depth"]["high"] == 2e12
 
 
 def test_the_grid_foretells_what_pixels_do(masks: list[Mask]) -> None:

@@ -1,8 +1,9 @@
-"""Click maps and clicking groups: reference values, plain twins, exact tenths."""
+"""Clickability maps and clicking groups: reference values, plain twins, exact tenths."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from scipy import ndimage
 from segmeter.clickability import groups
 from segmeter.clickability.groups import draw_corrected, draw_published, limits, share_of_group
 from segmeter.clickability.maps import (
-    ClickMap,
+    ClickabilityMap,
     blurred_clicks,
     distance,
     from_clicks,
@@ -85,7 +86,7 @@ def _three_clicks(case: dict[str, Any], group: int) -> list[list[Any]]:
         parts = error_regions(target, prediction)
         false_negatives, false_positives = (deepest(part, done) for part in parts)
         positive = false_negatives.squared > false_positives.squared
-        map = ClickMap.of(values).on(parts[0] if positive else parts[1]).without(done)
+        map = ClickabilityMap.of(values).on(parts[0] if positive else parts[1]).without(done)
         point = None
         if map.weights.any():
             point = draw_published(map, share_of_group(group), legacy.random_sample())
@@ -100,7 +101,7 @@ def _check_band(case: dict[str, Any], group: dict[str, Any]) -> None:
     values, target, prediction = _arrays(case)
     false_negatives, false_positives = error_regions(target, prediction)
     positive = deepest(false_negatives).squared > deepest(false_positives).squared
-    map = ClickMap.of(values).on(false_negatives if positive else false_positives)
+    map = ClickabilityMap.of(values).on(false_negatives if positive else false_positives)
     low, high = limits(map, share_of_group(group["group"]))
     whole = map.dense()
     kept = (whole >= np.float32(low)) & (whole <= np.float32(high)) & (whole > 0)
@@ -123,7 +124,7 @@ def _arrays(case: dict[str, Any]) -> tuple[Weights, Target, Mask]:
 def test_published_draws_in_the_box_equal_the_whole_image(
     box: Weights, group: int, drawn: float
 ) -> None:
-    map = ClickMap((40, 37), (11, 9), box)
+    map = ClickabilityMap((40, 37), (11, 9), box)
     share = share_of_group(group)
     pixels = 40 * 37
     assert limits(map, share) == groups._plain_limits(box, pixels, *share)
@@ -136,7 +137,7 @@ def test_published_limits_equal_the_whole_sort_where_float32_rounds() -> None:
     rng = np.random.default_rng(1)
     box = rng.random((300, 500), dtype=np.float32) ** 3
     box[rng.random(box.shape) < 0.3] = 0
-    map = ClickMap((700, 900), (100, 200), box)
+    map = ClickabilityMap((700, 900), (100, 200), box)
     for group in (1, 4, 10):
         share = share_of_group(group)
         assert limits(map, share) == groups._plain_limits(box, 700 * 900, *share)
@@ -163,7 +164,7 @@ def test_corrected_draws_from_large_maps_equal_the_plain_sort(levels: int, sprea
 
 
 def _check_corrected(box: Weights, share: tuple[float, float], drawn: float, seed: int) -> None:
-    map = ClickMap((box.shape[0], box.shape[1]), (0, 0), box)
+    map = ClickabilityMap((box.shape[0], box.shape[1]), (0, 0), box)
     low, high = share
     plain = groups._plain_at_share(box, low + drawn * (high - low), seed)
     found = draw_corrected(map, (low, high), drawn, seed)
@@ -178,7 +179,7 @@ def _check_corrected(box: Weights, share: tuple[float, float], drawn: float, see
 def test_each_corrected_group_holds_exactly_a_tenth() -> None:
     rng = np.random.default_rng(2)
     box = rng.random((9, 13), dtype=np.float32)
-    map = ClickMap((9, 13), (0, 0), box)
+    map = ClickabilityMap((9, 13), (0, 0), box)
     expected = box.astype(float) / box.sum(dtype=float)
     seen = np.zeros(box.shape)
     steps = (np.arange(4000) + 0.5) / 4000
@@ -205,6 +206,13 @@ def test_group_labels_hold_a_tenth_each() -> None:
     assert masses == pytest.approx([0.1] * 10, abs=0.002)
     means = [map.weights[labels == g].mean() for g in range(1, 11)]
     assert means == sorted(means)
+    docs = Path(__file__).parents[2] / "docs"
+    pages = (
+        (docs / name).read_text("utf-8") for name in ("clickability.md", "benchmarks/rclicks.md")
+    )
+    for page in pages:
+        said = " ".join(page.split())
+        assert re.search(r"least (clickable|likely)[^()]*\(G1\) to the most[^()]*\(G10\)", said)
 
 
 def test_the_border_counts_as_an_edge_only_when_corrected() -> None:
@@ -216,12 +224,12 @@ def test_the_border_counts_as_an_edge_only_when_corrected() -> None:
 
 def test_bad_maps_and_groups_are_refused() -> None:
     with pytest.raises(BadInput, match="none below zero"):
-        ClickMap.of(np.array([[0.5, -1.0]]))
+        ClickabilityMap.of(np.array([[0.5, -1.0]]))
     with pytest.raises(BadInput, match="no clicking group 11"):
         share_of_group(11)
     with pytest.raises(BadInput, match="at least one click"):
         from_clicks([], np.ones((4, 4), np.float32))
-    empty = ClickMap.of(np.zeros((3, 3)))
+    empty = ClickabilityMap.of(np.zeros((3, 3)))
     assert draw_corrected(empty, (0, 1), 0.5, 1) is None
     assert draw_published(empty, (0, 1), 0.5) is None
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from segmeter.clickability import groups
 from segmeter.clickability.groups import draw_published, limits, share_of_group
-from segmeter.clickability.maps import ClickMap, distance, uniform
+from segmeter.clickability.maps import ClickabilityMap, distance, uniform
 from segmeter.core.masks import Mask
 
 Weights = npt.NDArray[np.float32]
@@ -47,7 +47,7 @@ def _filled(recipe: str, seed: int, size: Size, empty: float) -> Weights:
     return values.astype(np.float32)
 
 
-def _check(map: ClickMap, share: tuple[float, float]) -> None:
+def _check(map: ClickabilityMap, share: tuple[float, float]) -> None:
     """Limits and draws equal those of the plain way over the whole image."""
     frame = (*map.shape, *map.low)
     found = limits(map, share)
@@ -70,20 +70,20 @@ def test_a_draw_in_a_box_equals_the_plain_one(
 ) -> None:
     shape = (size[0] + around[0] + around[1], size[1] + around[2] + around[3])
     weights = _filled(recipe, seed, size, empty)
-    _check(ClickMap(shape, (around[0], around[2]), weights), share_of_group(group))
+    _check(ClickabilityMap(shape, (around[0], around[2]), weights), share_of_group(group))
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_a_draw_from_a_large_map_equals_the_plain_one(recipe: str) -> None:
     for seed, (group, empty) in enumerate([(0, 0.0), (1, 0.2), (4, 0.0), (10, 0.6)]):
-        map = ClickMap((500, 700), (90, 130), _filled(recipe, seed, (350, 450), empty))
+        map = ClickabilityMap((500, 700), (90, 130), _filled(recipe, seed, (350, 450), empty))
         _check(map, share_of_group(group))
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_limits_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> None:
     """Shares at which the running sum meets its target where the value changes."""
-    map = ClickMap((190, 260), (20, 30), _filled(recipe, 5, (140, 160), 0.1))
+    map = ClickabilityMap((190, 260), (20, 30), _filled(recipe, 5, (140, 160), 0.1))
     ordered = groups._ordered(map.weights, 190 * 260)
     edges = np.flatnonzero(np.diff(ordered))
     sums = np.append(np.cumsum(ordered)[edges[:: max(edges.size // 150, 1)]], ordered.sum())
@@ -95,7 +95,7 @@ def test_limits_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
 def test_draws_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> None:
     """Numbers that are themselves running sums."""
-    map = ClickMap((190, 260), (20, 30), _filled(recipe, 6, (140, 160), 0.1))
+    map = ClickabilityMap((190, 260), (20, 30), _filled(recipe, 6, (140, 160), 0.1))
     for group in (0, 1, 6):
         bounds, frame = limits(map, share_of_group(group)), (190, 260, 20, 30)
         steps = groups._steps(map.weights, frame, bounds)
@@ -106,7 +106,9 @@ def test_draws_equal_the_plain_ones_where_the_last_bit_decides(recipe: str) -> N
 
 
 @pytest.mark.parametrize("make", [uniform, distance])
-def test_a_draw_from_an_object_equals_the_plain_one(make: Callable[[Mask], ClickMap]) -> None:
+def test_a_draw_from_an_object_equals_the_plain_one(
+    make: Callable[[Mask], ClickabilityMap],
+) -> None:
     y, x = np.ogrid[:600, :800]
     map = make(Mask.of(((y - 300) / 200) ** 2 + ((x - 390) / 330) ** 2 < 1))
     for group in range(11):
@@ -115,13 +117,13 @@ def test_a_draw_from_an_object_equals_the_plain_one(make: Callable[[Mask], Click
 
 def test_shares_that_cut_a_group_anywhere_equal_the_plain_ones() -> None:
     rng = np.random.default_rng(3)
-    map = ClickMap.of(_filled("roots of whole numbers", 3, (200, 210), 0.1))
+    map = ClickabilityMap.of(_filled("roots of whole numbers", 3, (200, 210), 0.1))
     for low, high in np.sort(rng.random((20, 2)), axis=1):
         _check(map, (float(low), float(high)))
 
 
 def test_a_map_whose_sum_overflows_has_nothing_to_draw() -> None:
-    map = ClickMap.of(np.full((4, 4), 3e38))
+    map = ClickabilityMap.of(np.full((4, 4), 3e38))
     with np.errstate(over="ignore"):
         _check(map, (0.1, 0.9))
     assert draw_published(map, (0.1, 0.9), 0.5) is None

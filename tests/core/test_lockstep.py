@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,19 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from segmeter.core.capabilities import KeepsState, PredictsLater, capable
+from segmeter.core.capabilities import KeepsState, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, MaskPrediction, Prediction, ProtocolName, Request
+from segmeter.core.models import MaskPrediction, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.sessions import Session
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
-from segmeter.models.conformance import drawn_scene
-from segmeter.models.synthetic import Disc
-from segmeter.users.error_prompts import CentreClick, RandomClick, RandomFirstClick
+from segmeter.users.error_prompts import CentreClick, RandomClick
 
 SHAPE = (40, 50)
 
@@ -249,53 +247,3 @@ def test_users_draw_from_a_real_generator() -> None:
 
     simulate(scene_with(BIG), Painter(), [SimulatedSession(BIG, Curious(), "corrected")], 2, judge)
     assert seen == [True, True]
-
-
-@capable(PredictsLater)
-class Beside:
-    """A view that answers when it is waited for, as a GPU does."""
-
-    works_concurrently = True
-
-    def __init__(self, encoded: EncodedScene) -> None:
-        self.encoded = encoded
-        self.log: list[str] = []
-
-    def predict(self, requests: Sequence[Request]) -> Sequence[Prediction]:
-        return self.encoded.predict(requests)
-
-    def start_predict(
-        self, requests: Sequence[Request]
-    ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]:
-        self.log.append("start")
-
-        def finish() -> tuple[Sequence[Prediction], Sequence[Mask]]:
-            self.log.append("finish")
-            predictions = self.encoded.predict(requests)
-            return predictions, [prediction.mask() for prediction in predictions]
-
-        return finish
-
-
-def test_many_sessions_go_in_two_halves_and_are_judged_while_the_model_works() -> None:
-    scene = drawn_scene()
-    simulated_sessions = [
-        SimulatedSession(scene.targets[0], RandomFirstClick(name=f"person {i}"), "corrected")
-        for i in range(9)
-    ]
-    beside = Beside(Disc(radius=5).encode(scene))
-
-    def judge(target: Target, mask: Mask) -> dict[str, float]:
-        beside.log.append("judge")
-        return {"area": float(mask.area)}
-
-    ours = simulate(scene, beside, simulated_sessions, 4, judge)
-    log = list(beside.log)
-    theirs = simulate(scene, beside.encoded, simulated_sessions, 4, judge)
-    for one, other in zip(ours, theirs, strict=True):
-        assert [(r.prompts, r.mask, r.scores) for r in one.rounds] == [
-            (r.prompts, r.mask, r.scores) for r in other.rounds
-        ]
-    assert log[:4] == ["start", "start", "finish", "start"]  # the first half is one round ahead
-    assert log[4] == "judge"
-    assert log.count("start") == log.count("finish") == 8

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from segmeter.api.loading import dataset_spec
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
@@ -215,6 +216,10 @@ def test_a_coco_file_beside_the_images(images):
     assert _areas(data, "a") == {"1": 24}
     assert "in the COCO file 'mine.json', which has 2 objects" in data.recognised
     assert "1 of 2 images is not in" in data.recognised
+    assert dataset_spec(str(images / "annotations" / "mine.json")) == dataset_spec(str(images))
+    (images / "other.json").write_text("{}")
+    with pytest.raises(BadInput, match="has several JSON files"):
+        dataset_spec(str(images / "annotations" / "mine.json"))
 
 
 def test_images_without_mask_and_masks_without_image_are_counted(images, write, photo):
@@ -250,7 +255,7 @@ def test_what_is_not_recognised_is_told_how_to_lay_it_out(tmp_path, write, photo
     with pytest.raises(BadInput, match=r"nothing recognised in .*'images'.*'masks'"):
         Folder(str(tmp_path))
     write(tmp_path / "a.jpg", photo)
-    with pytest.raises(BadInput, match="nothing recognised"):
+    with pytest.raises(BadInput, match=r"has 1 image and no masks of their names: put images in"):
         Folder(str(tmp_path))
 
 

@@ -154,7 +154,7 @@ def test_a_driver_that_is_killed_goes_on(
     plan = own_model(folder)
     words = ["run", "noc", "--model", "mine.py:predict", "--dataset", "drawn?count=6"]
     words += ["--user", "centre-click", "--rounds", "3", "--out", "run"]
-    words += ["--address", cluster.address]
+    words += ["--ray-address", cluster.address]
     driver = subprocess.Popen([sys.executable, "-m", "segmeter", *words], start_new_session=True)
     while driver.poll() is None and not any((folder / "run").glob("jobs/**/*.parquet")):
         time.sleep(0.02)
@@ -170,7 +170,7 @@ def test_what_cannot_work_is_said_in_a_sentence(cluster: Any, folder: Path) -> N
     plan = own_model(folder)
     with pytest.raises(BadInput, match="memory of one process"):
         run_plan(plan, "memory://ray", address=cluster.address)
-    with pytest.raises(BadInput, match="works on this machine; leave --address out"):
+    with pytest.raises(BadInput, match="works on this machine; leave --ray-address out"):
         run_plan(plan, folder / "x", executor="local", address=cluster.address)
 
 

@@ -30,7 +30,7 @@ from segmeter.models.synthetic import Disc, Oracle
 from segmeter.report.provenance import missing
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder
-from segmeter.store.places import DiskFull
+from segmeter.store.storage import DiskFull
 
 PLAN = Plan(
     "noc",

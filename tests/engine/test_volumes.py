@@ -69,7 +69,7 @@ def test_surfaces_of_images_are_refused_before_and_after_a_run(tmp_path: Path) -
         "noc", (Spec("disc"),), (Spec("mini"),), rounds=1, limit=1, protocols=("corrected",)
     )
     run_plan(plan, tmp_path / "run", workers=0)
-    with pytest.raises(BadInput, match="surface measures compare volumes"):
+    with pytest.raises(BadInput, match="'hd95' is not defined for images"):
         score_run(tmp_path / "run", "hd95", Roots())
     asked = Plan("noc", (Spec("disc"),), (Spec("mini"),), measures=("nsd",), limit=1)
     with pytest.raises(BadInput, match="'nsd' is not defined for what data set 'mini' holds"):

@@ -22,14 +22,14 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.videos import FrameMasks
 from segmeter.datasets.label_files import Predictions, labels_at
-from segmeter.datasets.recorded_prompts import read_prompts
+from segmeter.datasets.recorded_clicks import read_prompts
 from segmeter.datasets.saco import Saco
 from segmeter.datasets.volumes.cvpr25_files import holds_cases, read_member
 from segmeter.measures.concepts import Truths
 from segmeter.models import weights
 from segmeter.models.fetching.transfer import unpack
 from segmeter.models.videos.function_trackers import read_label_png
-from segmeter.stats.effort import CostModel
+from segmeter.stats.annotation_time import CostModel
 from segmeter.users.videos.frame_users import recorded_strokes
 
 from .mutations import bytes_changed, json_changed, text_changed
@@ -164,14 +164,18 @@ def _read_prompt_table(path: Path) -> None:
 def _coco_results() -> list[bytes]:
     mask = Mask.box((9, 12), (1, 2), (5, 6)).to_coco()
     entry = {"image_id": 1, "category_id": 1, "segmentation": mask, "score": 0.5}
-    return [json.dumps([entry]).encode()]
+    return [json.dumps([entry]).encode(), _annotations()]
 
 
-def _with_annotations(folder: Path) -> None:
+def _annotations() -> bytes:
     thing = {"id": 1, "image_id": 1, "category_id": 1, "segmentation": [[1, 1, 5, 1, 5, 5]]}
     image = {"id": 1, "file_name": "a.png", "height": 9, "width": 12}
     truth = {"images": [image], "categories": [{"id": 1, "name": "cat"}], "annotations": [thing]}
-    (folder / "truth.json").write_text(json.dumps(truth))
+    return json.dumps(truth).encode()
+
+
+def _with_annotations(folder: Path) -> None:
+    (folder / "truth.json").write_bytes(_annotations())
 
 
 def _read_coco_results(path: Path) -> None:
@@ -457,8 +461,8 @@ def _leases() -> list[bytes]:
 
 
 def _read_lease(path: Path) -> None:
-    from segmeter.store.leases import LEASE, _held, _over
-    from segmeter.store.places import place_of
+    from segmeter.store.storage import place_of
+    from segmeter.store.write_lock import LEASE, _held, _over
 
     (path.parent / LEASE).write_bytes(path.read_bytes())
     held = _held(place_of(path.parent))
@@ -523,7 +527,8 @@ def _write_dicom_segmentation(path: Path) -> None:
         scene = FileVolume(Case("a", dicom=series), "fuzzed", Options())
         mask = Mask.box(scene.shape, (0, 0, 0), scene.shape)
         with tempfile.TemporaryDirectory() as out:
-            write_case(Path(out) / "a.dcm", "dicom-seg", scene, scene.grid, {"all": mask})
+            place, masks = Path(out) / "a.dcm", {"all": mask}
+            write_case(place, "dicom-seg", scene, scene.grid, masks, {"all": 1})
 
 
 def _click_maps() -> list[bytes]:

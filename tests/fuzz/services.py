@@ -19,7 +19,7 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click, round_to_json
-from segmeter.core.scenes import Header, Image, Volume
+from segmeter.core.scenes import Image, SceneHeader, Volume
 from segmeter.models.service_protocols import monai_model
 from segmeter.models.services import ServiceModel
 
@@ -30,7 +30,7 @@ __all__ = ["SERVICES"]
 
 IMAGE = Image("fuzzed", "grey", np.full((6, 8, 3), 99, np.uint8), [])
 VOXELS = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-VOLUME = Volume("fuzzed", "volume", VOXELS, [], header=Header("volume", (2, 3, 4)))
+VOLUME = Volume("fuzzed", "volume", VOXELS, [], header=SceneHeader("volume", (2, 3, 4)))
 REQUEST = Request((Click((1, 2)),))
 IN_VOLUME = Request((Click((1, 2, 3)),))
 MASK = Mask.box((6, 8), (1, 1), (4, 5))

@@ -15,7 +15,7 @@ from scipy import stats
 
 from segmeter.core.errors import BadInput
 from segmeter.measures import clicks
-from segmeter.measures.clickmaps import (
+from segmeter.measures.clickability_maps import (
     ceiling,
     compare,
     compare_devices,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,16 @@ import numpy as np
 import pytest
 
 from segmeter.core.masks import Mask
-from segmeter.measures.correction import added_path, added_voxels, iou_lost, polygons, touch_up
+from segmeter.measures.correction import (
+    added_path,
+    added_path_mm,
+    added_voxels,
+    iou_lost,
+    polygons,
+    redrawn_path_mm,
+    touch_up,
+)
+from segmeter.measures.surfaces import surface_beyond, surface_distances
 
 
 def drawn(recipe: list[dict[str, Any]], shape: list[int]) -> Mask:
@@ -38,9 +48,24 @@ def check_paths(case: dict[str, Any], ground_truth: Mask, prediction: Mask, key:
         assert list(back.slices) == wanted["reverse_slices"], (case["name"], tolerance)
 
 
+def check_surfaces(case: dict[str, Any], ground_truth: Mask, prediction: Mask, key: str) -> None:
+    for tolerance, wanted in case["expected"].get("surface", {}).items():
+        found, limit = surface_distances(ground_truth, prediction, case[key]), float(tolerance)
+        assert found.within(limit) == pytest.approx(wanted["surface_dice"], abs=1e-9)
+        for name, area, one, two in zip(
+            ("gt", "pred"), (found.ground_truth_area, found.prediction_area),
+            (ground_truth, prediction), (prediction, ground_truth), strict=True,
+        ):  # fmt: skip
+            beyond = surface_beyond(one, two, case[key], limit)
+            assert area.sum() == pytest.approx(wanted[f"{name}_area"], abs=1e-9), case["name"]
+            assert beyond == pytest.approx(wanted[f"{name}_beyond_area"], abs=1e-9), case["name"]
+            share = 1 - beyond / area.sum()
+            assert share == pytest.approx(wanted[f"{name}_within"], abs=1e-9), case["name"]
+
+
 def images(golden: Path) -> list[tuple[dict[str, Any], Mask, Mask]]:
     cases = json.loads((golden / "interaction" / "effort_2d.json").read_text())
-    assert len(cases) == 20
+    assert len(cases) >= 20
     names = ("ground_truth", "prediction")
     return [
         (case, *(Mask.from_coco({"size": case["shape"], "counts": case[n]}) for n in names))  # type: ignore[misc]
@@ -48,19 +73,21 @@ def images(golden: Path) -> list[tuple[dict[str, Any], Mask, Mask]]:
     ]
 
 
-def test_golden_paths_of_images_agree(golden: Path) -> None:
+def test_golden_paths_and_outlines_of_images_agree(golden: Path) -> None:
     for case, ground_truth, prediction in images(golden):
         check_paths(case, ground_truth, prediction, "spacing_yx")
+        check_surfaces(case, ground_truth, prediction, "spacing_yx")
 
 
-def test_golden_paths_of_volumes_agree(golden: Path) -> None:
+def test_golden_paths_and_surfaces_of_volumes_agree(golden: Path) -> None:
     cases = json.loads((golden / "interaction" / "effort_3d.json").read_text())
-    assert len(cases) == 9
+    assert len(cases) >= 9
     for case in cases:
         ground_truth, prediction = (
             drawn(case[name], case["shape"]) for name in ("ground_truth", "prediction")
         )
         check_paths(case, ground_truth, prediction, "spacing_zyx")
+        check_surfaces(case, ground_truth, prediction, "spacing_zyx")
         found, wanted = added_voxels(ground_truth, prediction), case["expected"]["voxels_3d"]
         assert {name: getattr(found, name) for name in wanted} == wanted, case["name"]
 
@@ -77,7 +104,43 @@ def test_golden_polygons_agree(golden: Path) -> None:
             assert kept == pytest.approx(wanted["iou_opencv"], abs=1e-12), (case["name"], size)
         for wanted in case["expected"]["polygons"]["touch_up"]:
             done = touch_up(ground_truth, prediction, wanted["epsilon"], wanted["tolerance"])
-            assert done.operations == wanted["operations"], case["name"]
+            for name in ("to_move", "to_add", "operations"):
+                assert getattr(done, name) == wanted[name], (case["name"], name)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_paths_equal_a_count_pixel_by_pixel(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    shape = tuple(draws.integers(1, 9, size=3))
+    masks = [draws.random(shape) < draws.choice([0, 0.1, 0.5, 1]) for _ in range(2)]
+    spacing, tolerance = tuple(draws.uniform(0.3, 3, size=3)), float(draws.choice([0, 1, 3]))
+    reach = math.ceil(tolerance / np.mean(spacing[1:]))
+
+    def contour(mask: Any) -> set[tuple[int, int]]:
+        inside = {(int(y), int(x)) for y, x in np.argwhere(mask)}
+        beside = {(y, x): [(y + 1, x), (y - 1, x), (y, x + 1), (y, x - 1)] for y, x in inside}
+        outer = {(int(y), int(x)) for y, x in np.argwhere(~mask)}
+        return {pixel for pixel, near in beside.items() if outer & set(near)}
+
+    def missing(one: Any, other: Any) -> int:
+        known = contour(other)
+        far = (reach + 0.5) ** 2 if reach else 0
+        return sum(
+            all((y - v) ** 2 + (x - u) ** 2 > far for v, u in known) for y, x in contour(one)
+        )
+
+    pairs = [(a, b) for a, b in zip(*masks, strict=True) if a.any() or b.any()]
+    found = added_path(Mask.of(masks[0]), Mask.of(masks[1]), spacing, tolerance)
+    assert list(found.slices) == [missing(a, b) for a, b in pairs]
+    removed = sum(missing(b, a) for a, b in pairs) * np.mean(spacing[1:])
+    assert found.removed_mm == pytest.approx(removed)
+
+
+def test_specks_are_not_free_to_correct() -> None:
+    target = Mask.box((60, 60), (10, 10), (50, 50))
+    specks = Mask.of(np.indices((60, 60)).sum(axis=0) % 2 == 0)
+    assert added_path_mm(target, specks) == 0  # contour is everywhere
+    assert redrawn_path_mm(target, specks) > redrawn_path_mm(target, Mask.empty((60, 60)))
 
 
 def test_a_right_mask_needs_no_correction() -> None:

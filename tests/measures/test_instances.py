@@ -26,7 +26,7 @@ def labels(runs: list[int], shape: list[int]) -> Any:
 @pytest.fixture
 def cases(golden: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((golden / "interaction/instances.json").read_text())
-    assert len(found) == 34
+    assert len(found) >= 34
     return found
 
 
@@ -57,8 +57,6 @@ def test_golden_panoptic_qualities_agree(cases: list[dict[str, Any]]) -> None:
         for name in ("pq", "sq", "rq"):
             value = np.nan if wanted[name] is None else wanted[name]
             ours = getattr(found, name)
-            if name == "sq" and not found.matched:
-                continue  # a mean over no match is called differently by everyone
             assert ours == pytest.approx(value, abs=1e-9, nan_ok=True), (case["name"], name)
 
 

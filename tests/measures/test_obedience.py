@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Click
-from segmeter.measures.obedience import observe, rice, setbacks
+from segmeter.core.prompts import Click, Scribble
+from segmeter.measures.obedience import observe, responses, rice, rice_of_masks, setbacks
 
 COUNTS = {
     "obeyed": "obeyed",
@@ -33,7 +33,7 @@ def decoded(counts: str | None, shape: list[int]) -> Mask | None:
 
 def test_golden_sessions_agree_round_by_round(golden: Path) -> None:
     sessions = json.loads((golden / "interaction" / "sessions.json").read_text())
-    assert len(sessions) == 20
+    assert len(sessions) >= 20
     for session in sessions:
         shape = session["shape"]
         rounds = [
@@ -57,17 +57,16 @@ def test_golden_sessions_agree_round_by_round(golden: Path) -> None:
         assert [d[1] for d in drops] == pytest.approx([d[1] for d in listed], abs=1e-12)
 
 
-def test_golden_steps_of_rice_agree_but_for_its_mistakes(golden: Path) -> None:
+def test_golden_steps_of_rice_agree_and_its_mistakes_are_mended(golden: Path) -> None:
     for case in json.loads((golden / "interaction" / "rice.json").read_text()):
-        if case["name"].startswith("truth_empty"):
-            continue  # the published code counts IoU 0 where the ground truth is empty
-        masks = [decoded(case[k], [8, 8]) for k in ("ground_truth", "initial", "prediction")]
-        ground_truth, before, after = masks
-        ignore = decoded(case["ignore"], [8, 8])
-        first, second = observe(ground_truth, [([], before), ([], after)], ignore)  # type: ignore[arg-type, list-item]
-        found = rice(first.iou, second.iou)
-        wanted = 0.0 if case["name"] == "perfect_stays" else case["rice"]
-        assert found == pytest.approx(wanted, abs=1e-6), case["name"]
+        names = ("ground_truth", "initial", "prediction", "ignore")
+        masks = [decoded(case[k], [8, 8]) for k in names]
+        wanted = float("nan") if case["rice"] is None else case["rice"]
+        found = rice_of_masks(*masks, "published")  # type: ignore[arg-type]
+        assert found == pytest.approx(wanted, abs=1e-6, nan_ok=True), case["name"]
+        mended = {"perfect_stays": 0.0, "truth_empty_false_positive": -1.0}.get(case["name"])
+        corrected = rice_of_masks(*masks)  # type: ignore[arg-type]
+        assert corrected == pytest.approx(wanted if mended is None else mended, abs=1e-6)
 
 
 def test_an_oracle_obeys_every_click_and_hurts_never() -> None:
@@ -85,6 +84,17 @@ def test_a_model_that_never_changes_is_stuck_and_undoes_nothing() -> None:
     assert [one.stuck for one in found] == [False, True]
     assert [one.obeyed for one in found] == [0, 0]
     assert sum(one.undone for one in found) == 0
+
+
+def test_what_is_to_be_ignored_counts_nowhere() -> None:
+    shape, ignore = (8, 8), Mask.box((8, 8), (0, 4), (8, 8))
+    stroke = Scribble(((1, 1), (1, 2), (1, 5), (1, 6)))
+    half = Mask.box(shape, (0, 0), (3, 4))
+    first, second = responses(
+        [([stroke], half), ([Click((1, 5))], Mask.box(shape, (0, 0), (3, 8)))], ignore
+    )
+    assert (first.given, first.obeyed) == (1, 1.0)  # pixels beyond column 4 are not judged
+    assert (second.given, second.changed) == (0, False)
 
 
 def test_progress_and_setbacks_add_up_to_the_final_iou() -> None:

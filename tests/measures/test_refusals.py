@@ -16,14 +16,20 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.boundaries import boundary_f
-from segmeter.measures.clickmaps import compare, compare_samples, nss, pde
+from segmeter.measures.clickability_maps import compare, compare_samples, nss, pde
 from segmeter.measures.meta import Sweep, against_baselines, against_swapped, human_discrimination
 from segmeter.measures.objects import boundary_iou
 from segmeter.measures.outlines import Outline, plain_thin, thin
 from segmeter.measures.partitions import objects_and_parts, scores
 from segmeter.measures.suppression import suppress
 from segmeter.measures.sweeps import sweep_edge_map
-from segmeter.stats.comparisons import PairedValues, Where, difference, flip_test, paired_difference
+from segmeter.stats.comparisons import (
+    PairedValues,
+    Where,
+    difference,
+    paired_difference,
+    paired_permutation_test,
+)
 from segmeter.stats.goals import failed
 
 EMPTY = Mask.empty((6, 6))
@@ -56,9 +62,9 @@ def test_masks_may_be_given_by_name(name: str) -> None:
 
 def test_a_difference_that_is_no_number_is_refused_not_called_certain() -> None:
     with pytest.raises(BadInput, match="1 of 2 differences"):
-        flip_test([math.nan, 1.0])
+        paired_permutation_test([math.nan, 1.0])
     with pytest.raises(BadInput, match="not finite"):
-        flip_test([math.inf, 1.0])
+        paired_permutation_test([math.inf, 1.0])
     many = np.arange(40.0)
     with pytest.raises(BadInput, match="1 of 40"):
         difference(np.where(many == 3, np.nan, many), many * 0, list(range(40)))

@@ -145,10 +145,22 @@ def test_turning_both_masks_and_the_spacing_changes_nothing(
         assert measure(turned[0], turned[1], turned_spacing) == pytest.approx(before, abs=1e-9)
 
 
-def test_images_and_bad_spacing_are_refused_in_one_sentence() -> None:
-    flat, solid = Mask.box((5, 5), (1, 1), (3, 3)), Mask.box((5, 5, 5), (1, 1, 1), (3, 3, 3))
-    with pytest.raises(BadInput, match="compare volumes"):
-        nsd(flat, flat)
+def test_outlines_of_images_agree_with_deepminds_tool() -> None:
+    tool = pytest.importorskip("surface_distance")
+    ground_truth, prediction = (cloud[7] for cloud in clouds(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        theirs = tool.compute_surface_distances(ground_truth, prediction, (0.7, 1.3))
+    ours = surface_distances(Mask.of(ground_truth), Mask.of(prediction), (0.7, 1.3))
+    expected = tool.compute_surface_dice_at_tolerance(theirs, 1.0)
+    assert ours.within(1.0) == pytest.approx(expected, abs=1e-12)
+    assert ours.prediction_area.sum() == pytest.approx(theirs["surfel_areas_pred"].sum())
+
+
+def test_bad_spacing_is_refused_in_one_sentence() -> None:
+    solid = Mask.box((5, 5, 5), (1, 1, 1), (3, 3, 3))
+    with pytest.raises(BadInput, match="2 positive numbers of millimetres"):
+        nsd(Mask.box((5, 5), (1, 1), (3, 3)), Mask.box((5, 5), (1, 1), (3, 3)), (1.0, 1.0, 2.0))
     with pytest.raises(BadInput, match="3 positive numbers of millimetres"):
         hd95(solid, solid, (1.0, 0.0, 1.0))
     with pytest.raises(BadInput, match="tolerance of nsd"):

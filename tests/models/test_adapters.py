@@ -205,3 +205,35 @@ def test_a_function_of_a_volume_and_prompts_is_a_model_for_whole_volumes(tmp_pat
     rows = benchmark.work(model, scene, benchmark.plan(plan))
     assert len(rows) == 4
     assert max(row["predicted_ml"] for row in rows) > 0
+
+
+NETWORK = """
+import torch
+
+
+class MyNet(torch.nn.Module):
+    def forward(self, x):
+        return x[:, 3:4] - 0.5
+"""
+
+
+def test_a_torch_module_is_refused_with_lines_that_work(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra 'models'")
+    (tmp_path / "net.py").write_text(NETWORK)
+    with pytest.raises(BadInput, match="'MyNet' is a torch module") as refused:
+        catalogue.models.make(f"{tmp_path}/net.py:MyNet")
+    with pytest.raises(BadInput, match="is a torch module"):
+        as_model(torch.nn.Conv2d(3, 1, 1))
+    lines = str(refused.value).partition("\n")[2]
+    (tmp_path / "whole.py").write_text(NETWORK + lines)
+    made = catalogue.models.make(f"{tmp_path}/whole.py:predict")
+    assert check(made) == []
+    mask = made.encode(drawn_scene()).predict([Request((Click((30, 20)),))])[0].mask(0)
+    assert mask.area == 1
+    assert mask[30, 20]
+
+
+def test_a_class_without_encode_is_told_what_a_model_is(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("class Thing:\n    pass\n")
+    with pytest.raises(BadInput, match=r"give a function predict\(image, clicks\)"):
+        catalogue.models.make(f"{tmp_path}/empty.py:Thing")

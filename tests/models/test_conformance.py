@@ -108,7 +108,7 @@ def test_the_same_model_without_a_fault_passes() -> None:
 
 def test_what_is_no_model_at_all_is_told_what_it_lacks() -> None:
     assert check(object()) == [  # type: ignore[arg-type]
-        "the model has no card; give it a segmeter.core.models.ModelCard",
+        "the model has no card; give it a segmeter.ModelCard",
         "the model has no encode(scene)",
     ]
 

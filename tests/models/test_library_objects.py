@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Scribble  # noqa: E402
-from segmeter.core.scenes import Header, Image, Target, Volume  # noqa: E402
+from segmeter.core.scenes import Image, SceneHeader, Target, Volume  # noqa: E402
 from segmeter.models.adapters import as_model  # noqa: E402
 from segmeter.models.conformance import check  # noqa: E402
 
@@ -182,7 +182,7 @@ BUNDLE = {
 
 def volume() -> Volume:
     voxels = np.random.default_rng(3).normal(size=(16, 16, 32)).astype(np.float32)
-    header = Header("volume", voxels.shape, spacing_mm=(3.0, 1.0, 2.0))
+    header = SceneHeader("volume", voxels.shape, spacing_mm=(3.0, 1.0, 2.0))
     return Volume("drawn", "noise", voxels, [], header=header)
 
 

@@ -23,9 +23,9 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, to_cells  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._networks import SamNetwork  # noqa: E402
+from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 from segmeter.models.sam._onnx import kind_of  # noqa: E402
-from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._sam2 import HieraSizes, Sam2Network  # noqa: E402
 from segmeter.models.sam._vit import TinyVit  # noqa: E402
 

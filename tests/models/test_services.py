@@ -22,8 +22,8 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, Scribble
-from segmeter.core.received import received
-from segmeter.core.scenes import Header, Image, Volume
+from segmeter.core.scenes import Image, SceneHeader, Volume
+from segmeter.core.trust import received
 from segmeter.models.conformance import check, drawn_scene
 from segmeter.models.service_protocols import decoded_brush
 from segmeter.models.services import ServiceModel
@@ -114,7 +114,7 @@ def test_a_restarted_server_of_volumes_is_sent_the_volume_again(protocol: str) -
 
 def small_volume(name: str = "1") -> Volume:
     voxels = np.arange(4 * 5 * 6, dtype=np.float32).reshape(4, 5, 6)
-    header = Header("volume", (4, 5, 6), spacing_mm=(3.0, 1.0, 2.0))
+    header = SceneHeader("volume", (4, 5, 6), spacing_mm=(3.0, 1.0, 2.0))
     return Volume("mine", name, voxels if name == "1" else voxels[::-1], [], header=header)
 
 
@@ -214,7 +214,7 @@ def test_the_own_server_of_nninteractive_is_used_by_its_client(
 
 def test_a_server_of_several_models_is_asked_for_one_by_name(odd: str) -> None:
     Odd.answers = {"/info/": {"models": {"a": {"type": "deepgrow"}, "b": {"type": "deepedit"}}}}
-    header = Header("volume", (2, 3, 4))
+    header = SceneHeader("volume", (2, 3, 4))
     volume = Volume("mine", "1", np.zeros((2, 3, 4), np.float32), [], header=header)
     with pytest.raises(BadInput, match=r"has the models a, b; choose one: .*&model=NAME"):
         ServiceModel(odd, "monai-label").encode(volume)
@@ -358,15 +358,3 @@ def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
         catalogue.models.make("http://127.0.0.1:1").encode(drawn_scene())
     with received(), pytest.raises(NotFound, match="reading a run opens none"):
         catalogue.models.make("http://127.0.0.1:1")
-
-
-def test_a_click_over_our_service_costs_little(tmp_path: Path) -> None:
-    """The overhead per click: median of 50, far below the 15 ms that people would not notice."""
-    with served("disc?radius=7") as (_, address):
-        encoded = ServiceModel(address).encode(drawn_scene())
-        request, seconds = Request((Click((30, 30), True),)), []
-        for _ in range(50):
-            start = time.perf_counter()
-            encoded.predict([request])[0].mask()
-            seconds.append(time.perf_counter() - start)
-    assert float(np.median(seconds)) < 0.05  # machines are shared; calm ones take 1 to 2 ms

@@ -30,6 +30,15 @@ def _nothing_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
 
 
+def test_files_of_several_models_in_one_folder_are_found_by_name(tmp_path: Path) -> None:
+    from segmeter.models.weights import find
+
+    for file in ("mobile_sam.pt", "litemedsam.safetensors"):
+        (tmp_path / file).touch()
+    assert find("mobile-sam", tmp_path).name == "mobile_sam.pt"
+    assert find("litemedsam", tmp_path).name == "litemedsam.safetensors"
+
+
 def test_a_model_without_weights_says_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="'segmeter fetch sam-vit-b'"):
         catalogue.models.make("sam-vit-b", weights=str(tmp_path))
@@ -101,7 +110,7 @@ def test_a_folder_of_another_real_network_is_refused_by_its_headers(
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
-    from segmeter.models.sam._networks import mobile_sam
+    from segmeter.models.sam._loading import mobile_sam
 
     tensors = {k: v.clone() for k, v in mobile_sam().parts.state_dict().items()}
     tensors["mask_decoder.iou_token.weight"] = torch.zeros(1, 128)
@@ -191,7 +200,7 @@ def test_the_official_checkpoint_and_safetensors_are_the_same_network(
     tmp_path: Path, real_weights: Path
 ) -> None:
     from segmeter.models.checkpoints import read_checkpoint
-    from segmeter.models.sam._networks import SamNetwork
+    from segmeter.models.sam._loading import SamNetwork
 
     tensors = weights.read(real_weights / "mobile-sam")
     # The official file also holds an unused classifier and counters.

@@ -9,7 +9,7 @@ from PIL import Image
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Scribble, Text
-from segmeter.core.scenes import Header
+from segmeter.core.scenes import SceneHeader
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -91,7 +91,7 @@ def slices(key: str) -> Slices:
     ]
     # The file counts slices from the head, and its voxels stand for -1000 to 1400 HU.
     affine = ((0.0, 0.0, 1.0, -20.0), (0.0, 1.0, 0.0, 5.0), (2.0, 0.0, 0.0, -30.0), (0, 0, 0, 1.0))
-    header = Header("volume", voxels.shape, (2.0, 1.0, 1.0), affine)
+    header = SceneHeader("volume", voxels.shape, (2.0, 1.0, 1.0), affine)
     greys = Greys((-1000.0, -160.0, 240.0, 1400.0), "HU", {"lung": (-1350.0, 150.0)})
     numbers = (("k", 15, -1), ("j", 0, 1), ("i", 0, 1))
     return Slices(

@@ -257,7 +257,7 @@ def test_window_and_level_change_what_is_bright(tab: Any) -> None:
     assert tab.run(window) == "-160 240"
     tab.run(
         "(() => { const chosen = document.querySelector('#slices-1 [data-preset]');"
-        " chosen.value = '-1350.0,150.0'; chosen.dispatchEvent(new Event('change')); })(); 0"
+        " chosen.value = '-1350,150'; chosen.dispatchEvent(new Event('change')); })(); 0"
     )
     assert tab.run(window) == "-1350 150"
     assert tab.run(PIXEL.format(x=0.05, y=0.95))[0] > before + 40
@@ -304,6 +304,11 @@ def test_the_pointer_names_the_file_s_voxel_its_place_and_its_value(tab: Any) ->
     value, unit = said.rpartition("about ")[2].split()
     assert unit == "HU"
     assert float(value) == pytest.approx(15, abs=15)
+    on_canvas(tab, "new WheelEvent('wheel', {deltaY: -5, cancelable: true})")
+    moved = tab.run("document.querySelector('#slices-1 .spot').textContent")
+    assert moved.startswith("i = 24, j = 19, k = 6; R 4.0, A 24.0, I 12.0 mm"), "the slice shown"
+    on_canvas(tab, "new PointerEvent('pointerenter')")
+    assert tab.run("document.activeElement === document.querySelector('#slices-1 canvas')")
 
 
 def test_wheel_keys_and_fingers_go_through_the_slices(tab: Any) -> None:

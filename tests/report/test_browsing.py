@@ -12,8 +12,7 @@ import pytest
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
-from segmeter.report.browse_server import BrowseServer
-from segmeter.report.browsing import Sessions
+from segmeter.report.browsing import BrowseServer, Sessions
 from segmeter.report.leaderboard import leaderboard_page as board
 from segmeter.report.page import render
 from segmeter.store import Run

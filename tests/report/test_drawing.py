@@ -23,10 +23,10 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.report.charts import chart_svg
+from segmeter.report.elements import amount
 from segmeter.report.images import outline_path, window_of
 from segmeter.report.plot_frames import Palette, fitted, round_ticks
 from segmeter.report.tables import table_view
-from segmeter.report.wording import amount
 
 
 def polygons(path: str) -> list[np.ndarray]:

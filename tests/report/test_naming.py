@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from segmeter.api.click_maps import _title
+from segmeter.api.click_response import _title
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan, display_names, with_titles
 from segmeter.core.sections import Column, Label, Section, Table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from types import ModuleType
@@ -135,3 +136,22 @@ def test_a_table_too_wide_for_the_page_sets_intervals_beneath_its_numbers(
     columns = [Column("model"), *(Column(f"quality {k}", "percent", 1) for k in range(5))]
     rows = [[name, *(Value(50.0, 40.0, 60.0) for _ in range(5))]]
     assert table_view(Table("wide", columns, rows)).dense is dense
+
+
+def test_a_replay_opens_at_the_round_that_reaches_the_goal(specimen: ModuleType) -> None:
+    """Sessions opened at the last of twenty clicks, long after the goal."""
+    from segmeter.report.replays import _open_at
+
+    replay = specimen.replay("replay-1", "a session")
+    assert _open_at(replace(replay, goal=0.5)) == 2
+    assert _open_at(replace(replay, goal=None)) == _open_at(replace(replay, goal=1.5)) == 4
+
+
+def test_numbers_without_an_interval_next_to_some_with_one_are_explained() -> None:
+    columns = [Column("model"), Column("clicks", digits=2)]
+    bare, spread = ["a", Value(5.0, 5.0, 5.0)], ["b", Value(4.8, 4.3, 5.0)]
+    told = "A number without an interval is the same in every resample."
+    mixed = render(Page("t", "s", [], [Section("x", blocks=[Table("t", columns, [bare, spread])])]))
+    assert told in mixed
+    even = render(Page("t", "s", [], [Section("x", blocks=[Table("t", columns, [spread])])]))
+    assert told not in even

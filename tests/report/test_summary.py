@@ -157,7 +157,7 @@ def test_a_cost_model_of_ones_own_holds_for_page_and_json(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     cost = tmp_path / "cost.toml"
-    cost.write_text("locate = 0\nclick = 100\nby_hand = 0\n")
+    cost.write_text("locate = 0\nclick = 100\nby_hand = 0\ntouch_up = inf\n")
     rows = {(r["model"], r["measure"]): r["value"] for r in said(folder, capsys, cost=cost)}
     assert rows["disc", "seconds-to-90"] == 100 * float(rows["disc", "noc@90"])
     report(folder, out=tmp_path / "page.html", cost=cost)

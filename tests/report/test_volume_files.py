@@ -37,7 +37,7 @@ def test_a_label_map_holds_all_objects_of_a_case_and_the_smaller_where_they_over
                  tmp_path / "a_seg.nii.gz")  # fmt: skip
     scene = VolumeFolder(str(tmp_path)).load("a")
     path = tmp_path / "out" / "a.nii.gz"
-    write_case(path, "nifti-labels", scene, scene.grid, MASKS)
+    write_case(path, "nifti-labels", scene, scene.grid, MASKS, {"liver": 1, "lesion": 2})
     written = nibabel.load(path)
     assert np.allclose(written.affine, image.affine)
     values = scene.grid.to_scene(np.asarray(written.dataobj))
@@ -46,7 +46,7 @@ def test_a_label_map_holds_all_objects_of_a_case_and_the_smaller_where_they_over
     told = json.loads((tmp_path / "out" / "labels.json").read_text())
     assert told == {"labels": {"background": 0, "liver": 1, "lesion": 2}}
     with pytest.raises(BadInput, match="not read from DICOM"):
-        write_case(path, "dicom-seg", scene, scene.grid, MASKS)
+        write_case(path, "dicom-seg", scene, scene.grid, MASKS, {})
 
 
 def test_a_dicom_segmentation_is_read_back_as_it_was_written(tmp_path):
@@ -55,6 +55,6 @@ def test_a_dicom_segmentation_is_read_back_as_it_was_written(tmp_path):
     segmentation(tmp_path / "in" / "p1", np.ones(SHAPE, np.uint8))
     scene = VolumeFolder(str(tmp_path / "in")).load("p1")
     (tmp_path / "in" / "p1" / "seg.dcm").unlink()
-    write_case(tmp_path / "in" / "p1" / "ours.dcm", "dicom-seg", scene, scene.grid, MASKS)
+    write_case(tmp_path / "in" / "p1" / "ours.dcm", "dicom-seg", scene, scene.grid, MASKS, {})
     again = VolumeFolder(str(tmp_path / "in")).load("p1")
     assert {t.id: t.mask for t in again.targets} == MASKS

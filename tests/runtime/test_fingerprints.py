@@ -146,9 +146,9 @@ def test_evaluate_never_returns_rows_of_a_changed_model(tmp_path: Path) -> None:
     first = scores(run)
     assert scores(segmeter.evaluate(model, "drawn", out=tmp_path / "run", **settings)) == first
     model.threshold = 254
-    with pytest.raises(RunConflict, match=r"other code or state .*again=True"):
+    with pytest.raises(RunConflict, match=r"other code or state .*rerun_changed=True"):
         segmeter.evaluate(model, "drawn", out=tmp_path / "run", **settings)
-    again = segmeter.evaluate(model, "drawn", out=tmp_path / "run", again=True, **settings)
+    again = segmeter.evaluate(model, "drawn", out=tmp_path / "run", rerun_changed=True, **settings)
     fresh = segmeter.evaluate(model, "drawn", out=tmp_path / "fresh", **settings)
     assert scores(again) == scores(fresh) != first
 

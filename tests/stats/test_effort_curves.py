@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
-from segmeter.stats.effort import (
+from segmeter.stats.annotation_time import (
     CostModel,
     area_to,
     effort_to,

@@ -344,7 +344,7 @@ def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(sto
     with pytest.raises(RunConflict, match="1 of 2 jobs"):
         run_plan(plan, storage, objects=old)
     compact(folder, loose=1)
-    with pytest.raises(RunConflict, match=r"1 of 2 jobs .* other weights .* --again"):
+    with pytest.raises(RunConflict, match=r"1 of 2 jobs .* other weights .* --rerun-changed"):
         run_plan(plan, storage, objects=old)
     assert score_run(storage, "dice", Roots()) == 1
     compact(folder, "scores/dice", loose=1)

@@ -261,11 +261,11 @@ def test_runs_are_listed_with_what_is_known_of_them(
     code, out, _ = typed("runs", tmp_path)
     assert code == 0
     assert "4/6" in out
-    code, out, _ = typed("runs", tmp_path, "--json", "--number", "noc@90")
+    code, out, _ = typed("runs", tmp_path, "--json", "--statistic", "noc@90")
     told = json.loads(out)
     assert {row["run"] for row in told["numbers"]} == set(map(str, halves))
     assert told["runs"][1]["jobs"] == 6
-    code, _, err = typed("runs", tmp_path, "--number", "nothing")
+    code, _, err = typed("runs", tmp_path, "--statistic", "nothing")
     assert code == 2
     assert "'nothing'" in err
 

@@ -19,8 +19,7 @@ from segmeter.models.synthetic import Disc
 from segmeter.report.writing import write_report
 from segmeter.runtime.redaction import redacted
 from segmeter.store import Run, RunFolder
-from segmeter.store.places import Place
-from segmeter.store.remote import RemotePlace
+from segmeter.store.storage import Place, RemotePlace
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("mine"),), (Spec("drawn"),), rounds=1, limit=2)

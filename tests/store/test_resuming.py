@@ -22,7 +22,7 @@ from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.store import Run, RunFolder
-from segmeter.store.places import RunGone
+from segmeter.store.storage import RunGone
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=2)
@@ -60,7 +60,7 @@ def test_a_changed_source_is_refused_and_played_anew_when_asked(
     first = Run.open(out).sql("select avg(iou) as iou from rows").to_pylist()
     lose_a_part(out)
     plan = with_file(tmp_path, 9)
-    with pytest.raises(RunConflict, match=r"1 of 2 jobs .* other code or state .* --again"):
+    with pytest.raises(RunConflict, match=r"1 of 2 jobs .* other code or state .* --rerun-changed"):
         run_plan(plan, out, workers=0)
     assert run_plan(plan, out, workers=0, again=True) == Tally(done=2, before=0, failed=0)
     assert Run.open(out).sql("select avg(iou) as iou from rows").to_pylist() != first

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from segmeter.study.plan import read_plan
+from segmeter.study.plan import Validity, read_plan
+from segmeter.study.records import revalidate
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import default_url, open_study, study_app
 from segmeter.study.server import listening as listening_server
@@ -135,6 +136,18 @@ def found(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     assert match, text[:500]
     return match[1]
+
+
+@pytest.fixture
+def revalidated() -> Callable[[RunningStudy, Validity], int]:
+    """Applies other rules to all finished batches, as a server with a changed plan does."""
+
+    def apply(study: RunningStudy, rules: Validity) -> int:
+        plan = study.plan.model_copy(update={"validity": rules})
+        with study.database.writing() as connection:
+            return revalidate(connection, plan, study.stimuli)
+
+    return apply
 
 
 @pytest.fixture

@@ -546,28 +546,40 @@ def test_a_volume_is_segmented_slice_by_slice(
         hands.enter(f"{address}/", "mobile" if hands.touch else "pc")
         hands.start()
         hands.until(f"document.getElementById('place').classList.contains('open') && {ready}")
-        first = int(chromium.run("document.getElementById('slice').value"))
+        hands.until("document.querySelector('.slices')?.dataset.ready === 'yes'")
+        first = int(chromium.run("document.querySelector('.slices').dataset.slice"))
         shown = study.stimuli.shown(targets_of(study)[0]["scene"])
         assert first == shown.slices[targets_of(study)[0]["target"]]
+        window = "document.querySelector('.slices').dataset.window"
+        before = chromium.run(window)
+        slide = (
+            "(() => {{ const s = document.querySelector('[{}]'); s.value = Number(s.value) {};"
+            " s.dispatchEvent(new Event('input')); return 1; }})()"
+        )
+        chromium.run(slide.format("data-width", "/ 2"))
+        assert chromium.run(window) != before
+        place = (
+            "(() => { const c = document.querySelector('.live canvas');"
+            " const b = c.getBoundingClientRect();"
+            " const s = Math.min(b.width / c.width, b.height / c.height);"
+            " return [b.left + b.width / 2, b.top + b.height / 2, s * c.width, s * c.height]; })()"
+        )
+        x, y, across, down = chromium.run(place)
         if hands.touch:
-            chromium.run(
-                "(() => { const s = document.getElementById('slice');"
-                " s.value = Number(s.value) + 1;"
-                " s.dispatchEvent(new Event('input')); return 1; })()"
-            )
+            chromium.run(slide.format("data-at", "+ 1"))
         else:
-            box = chromium.run(
-                "(() => { const b = document.getElementById('canvas').getBoundingClientRect();"
-                " return [b.left + b.width / 2, b.top + b.height / 2]; })()"
-            )
-            wheel = {"x": box[0], "y": box[1], "deltaX": 0, "deltaY": -100}
+            wheel = {"x": x, "y": y, "deltaX": 0, "deltaY": -100}
             chromium.call("Input.dispatchMouseEvent", type="mouseWheel", **wheel)
-        hands.until(f"document.getElementById('slice').value === '{first + 1}'")
+            chromium.run("document.getElementById('zoom-in').click()")
+            x, y, across, down = chromium.run(place)
+        hands.until(f"document.querySelector('.slices').dataset.slice === '{first + 1}'")
         rows, columns = shown.size
-        hands.press_pixel(columns // 3, rows // 4, (columns, rows))
+        spot = columns // 3 + 0.5, rows // 4 + 0.5
+        press = (x + (spot[0] / columns - 0.5) * across, y + (spot[1] / rows - 0.5) * down)
+        hands.press(*press)
         hands.until(f"!document.getElementById('done').disabled && {ready}")
         assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
-        assert covered(chromium, "#tools button:enabled, #slice") == []
+        assert covered(chromium, "#tools button:enabled, .slices button, .slices input") == []
         chromium.run("document.getElementById('done').click()")
         hands.until("!document.getElementById('after').hidden")
     with study.database.snapshot() as connection:
@@ -576,10 +588,60 @@ def test_a_volume_is_segmented_slice_by_slice(
     (step,) = found.steps
     point = [first + 1, rows - 1 - rows // 4, columns - 1 - columns // 3]
     assert step["point"] == point
+    assert step["zoom"] == (1.0 if hands.touch else 1.5)
     assert [row["z"], row["y"], row["x"]] == point
     assert 0 <= row["iou"] <= row["dice"] <= 1
     assert row["user_ms"] > 0
     assert chromium.complaints == []
+
+
+SCALES = """
+[[questions]]
+name = "effort"
+text = "How hard was it?"
+kind = "scale"
+steps = 21
+low = "very low"
+high = "very high"
+[[questions]]
+name = "skill"
+text = "How skilled are you?"
+kind = "likert"
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 860), (412, 915), (390, 844)])
+def test_every_step_of_a_scale_can_be_touched(
+    begin: Callable[..., RunningStudy],
+    listening: Callable[[Any], Any],
+    chromium: Any,
+    width: int,
+    height: int,
+) -> None:
+    """On phones no button of the 21 steps of NASA-TLX is smaller than 40 px."""
+    study = begin(f"{COMBINED}{SCALES}")
+    hands = Hands(chromium, touch=width < 1000)
+    with listening(study_app(study)) as address:
+        hands.size(width, height, 1.0, 1.0)
+        hands.go(f"{address}/")
+        hands.until("document.querySelector('[name=agreed]') !== null")
+        chromium.run("document.querySelector('[name=agreed]').click()")
+        chromium.run("document.querySelector('form.consent').requestSubmit()")
+        hands.until("document.querySelector('.questions') && document.readyState === 'complete'")
+        boxes = chromium.run(
+            "[...document.querySelectorAll('.likert label')].map(label => {"
+            " const b = label.getBoundingClientRect();"
+            " return [b.width, b.height, b.left + b.width / 2, b.top + b.height / 2]; })"
+        )
+        assert len(boxes) == 21 + 7
+        assert min(down for _, down, _, _ in boxes) >= 40
+        assert min(across for across, *_ in boxes) >= (40 if hands.touch else 24)
+        assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+        assert covered(chromium, ".likert input") == []
+        hands.press(*boxes[20][2:])
+        hands.until("document.querySelectorAll('[name=effort]')[20].checked")
+        ends = chromium.run("document.querySelector('.ends').innerText")
+        assert ends.split("\n") == ["1 very low", "21 very high"]
 
 
 def test_while_others_hold_all_places_the_page_says_so_and_looks_again(

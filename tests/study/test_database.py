@@ -232,12 +232,12 @@ def test_nobody_sees_an_image_twice_and_cells_fill_evenly(
 
 
 def test_other_rules_can_be_run_over_what_is_there(
-    begin: Callable[..., RunningStudy], visit: Any
+    begin: Callable[..., RunningStudy], visit: Any, revalidated: Any
 ) -> None:
     study = begin()
     play(study, visit(study).join(), right=5)
     assert [state for state, _ in states(study)] == ["dropped"]
-    assert study.revalidate(Validity(batch_minimum=5)) == 5
+    assert revalidated(study, Validity(batch_minimum=5)) == 5
     assert states(study) == [("done", "")]
     check_counters(study.database.engine)
 

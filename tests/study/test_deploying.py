@@ -40,7 +40,7 @@ def instruction(dockerfile: str, name: str) -> list[str]:
     return list(json.loads(found[1]))
 
 
-def test_the_compose_file_joins_caddy_and_the_study(files: dict[str, str]) -> None:
+def test_the_compose_file_joins_caddy_and_the_study(files: dict[str, str], tmp_path: Path) -> None:
     compose = yaml.safe_load(files["compose.yaml"])
     study, caddy = compose["services"]["study"], compose["services"]["caddy"]
     assert set(compose) == {"services", "volumes"}
@@ -53,9 +53,24 @@ def test_the_compose_file_joins_caddy_and_the_study(files: dict[str, str]) -> No
     assert blocks is not None
     assert blocks.groups() == ("study.example.org", "study:8000")
     assert "EXPOSE 8000" in files["Dockerfile"]
+    named = [study["build"], *(v.split(":")[0] for v in study["volumes"] + caddy["volumes"])]
+    paths = {name for name in named if name.startswith(".")}
+    assert paths == {".", "..", "./Caddyfile"}
+    assert all((tmp_path / "deploy" / path).exists() for path in paths)
     for text in files.values():
         assert "{plan}" not in text
         assert "{domain}" not in text
+
+
+def test_the_dockerfile_is_made_of_known_instructions(files: dict[str, str]) -> None:
+    text = re.sub(r"\\\n\s*", "", files["Dockerfile"])
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if not line.startswith("#")]
+    names = [name for name, _ in lines]
+    assert names == ["FROM", "RUN", "COPY", "RUN", "WORKDIR", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT"]
+    copied = next(rest for name, rest in lines if name == "COPY").split()[0]
+    guide = (Path(__file__).parents[2] / "docs" / "study.md").read_text()
+    assert f"deploy/{copied}" in guide  # the only file that a reader has to add
+    assert f"file:///tmp/{copied}" in text
 
 
 def test_systemd_accepts_the_unit(files: dict[str, str], tmp_path: Path) -> None:

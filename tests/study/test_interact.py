@@ -22,9 +22,11 @@ from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, as_prompts
+from segmeter.core.sections import Greys, Section, Slices
 from segmeter.core.users import Observation
 from segmeter.engine import run_plan
 from segmeter.models.synthetic import Disc
+from segmeter.report.page import Page, render
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import database as db
 from segmeter.study.analyses import study_page
@@ -69,18 +71,14 @@ def content(person: Any, trial: dict[str, Any]) -> Any:
 
 
 def drawn(answer: dict[str, Any], shape: tuple[int, ...]) -> Mask:
-    """The mask as the browser would draw it: an image, or upright slices."""
-    whole = np.zeros(shape if len(shape) == 3 else (1, *shape), dtype=bool)
-    for z, mask in answer["masks"].items():
-        bits = np.zeros(mask["height"] * mask["width"], dtype=bool)
-        place = 0
-        for k, length in enumerate(mask["runs"]):
-            bits[place : place + length] = bool(k % 2)
-            place += length
-        rows = slice(mask["top"], mask["top"] + mask["height"])
-        columns = slice(mask["left"], mask["left"] + mask["width"])
-        whole[int(z), rows, columns] = bits.reshape(mask["height"], mask["width"])
-    return Mask.of(np.ascontiguousarray(whole[:, ::-1, ::-1]) if len(shape) == 3 else whole[0])
+    """The mask as the browser would draw it."""
+    mask = answer["mask"]
+    bits = np.zeros(mask["size"], dtype=bool).ravel()
+    place = 0
+    for k, length in enumerate(mask["runs"]):
+        bits[place : place + length] = bool(k % 2)
+        place += length
+    return Mask.of(bits.reshape(mask["size"]), tuple(mask["low"]), shape)
 
 
 def restarted(begin: Callable[..., RunningStudy], visit: Any, person: Any) -> Any:
@@ -125,7 +123,7 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
             answer = step(person, trial, made.number, y + 0.5, x + 0.5, positive=click.positive)
             assert answer.status_code == 200, answer.text
             assert drawn(answer.json(), scene.shape) == made.mask
-            assert set(answer.json()) == {"number", "masks"}  # no score leaves the server
+            assert set(answer.json()) == {"number", "mask"}  # no score leaves the server
             with study.database.snapshot() as connection:
                 kept = steps_of(connection, trial["id"])[made.number - 1]
             assert kept["scores"] == made.scores
@@ -144,11 +142,15 @@ def test_a_volume_is_segmented_slice_by_slice_as_a_simulated_user_does(
     (trial,) = person.batch()["trials"]
     task = task_of(study, trial)
     scene = study.stimuli.dataset.load(task["scene"])
-    depth, height, width = scene.shape
-    assert (trial["depth"], trial["height"], trial["width"]) == (depth, height, width)
+    depth = scene.shape[0]
+    data = trial["volume"]
+    assert data["shape"] == list(scene.shape)
+    assert data["greys"]["values"][0] <= scene.voxels.min()
+    assert data["affine"] == [list(row) for row in scene.header.affine]
     target = next(each for each in scene.targets if each.id == task["target"])
     areas = [target.mask.slice(z).area for z in range(depth)]
-    assert areas[trial["first"]] == max(areas)
+    assert areas[int(data["at"][0])] == max(areas)
+    assert target.mask.dense()[tuple(map(int, data["at"]))]
     mosaic = person.http.get(f"/images/{trial['id']}/volume")
     assert mosaic.status_code == 200
     person.see(trial)
@@ -160,7 +162,7 @@ def test_a_volume_is_segmented_slice_by_slice_as_a_simulated_user_does(
     for made in record.rounds:
         (click,) = made.prompts
         z, y, x = click.point
-        shown = (height - 1 - y + 0.5, width - 1 - x + 0.5)
+        shown = (y + 0.5, x + 0.5)
         more = {"slice": int(z), "positive": click.positive}
         answer = step(person, trial, made.number, *shown, **more)
         assert answer.status_code == 200, answer.text
@@ -178,6 +180,22 @@ def test_a_volume_is_segmented_slice_by_slice_as_a_simulated_user_does(
     assert all(row["user_ms"] == 900.0 and row["server_ms"] > 0 for row in rows)
     kept = pq.read_table(tmp_path / "out" / "steps.parquet").to_pylist()
     assert [(row["z"], row["y"], row["x"]) for row in kept] == points
+
+
+def test_volumes_are_shown_by_the_viewer_of_reports(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    person = visit(begin(VOLUMES)).join()
+    script = person.http.get("/static/slices.js").text
+    shape = (4, 20, 20)
+    voxels, mask = np.zeros(shape, np.uint8), Mask.box(shape, (1, 5, 5), (3, 9, 9))
+    block = Slices("k", "small", voxels, [], mask, greys=Greys((0.0, 1.0, 2.0, 3.0)))
+    report = render(Page("volumes", "", [], [Section("Slices", blocks=[block])]))
+    assert script in report
+    page = person.http.get("/work").text
+    for control in ("data-plane", "data-at", "data-level", "data-width", "data-preset"):
+        assert control in page
+        assert control in report
 
 
 def test_people_and_a_simulated_user_are_compared_on_volumes(

@@ -116,7 +116,7 @@ def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: A
         ('[data]\nscenes = ["cofee"]', "no scene 'cofee'; did you mean 'coffee'?"),
         ('[data]\ntargets = ["coffee/cap"]', "did you mean 'coffee/cup'?"),
         ('[descriptions]\n"coffee/cap" = "the cup"', "[descriptions]: no scene that is shown"),
-        ('[data]\ndataset = "mini-volumes"', "is a volume; studies show images, and"),
+        ('[data]\ndataset = "mini-volumes"', "the other kinds images only"),
         (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "ground_truth"', "has no target 'tea/'"),
         (f'{RATED}[[masks]]\nname = "a"\nsource = "run"\nrun = "none"\nmodel = "a"', "none"),
     ],

@@ -21,6 +21,7 @@ from segmeter.study.exports import export, meanings, participant_rows, trial_row
 from segmeter.study.joining_routes import platform_ids, return_link
 from segmeter.study.plan import Recruiting
 from segmeter.study.preview import plan_warnings, preregistration
+from segmeter.study.progress import heat_targets, progress
 from segmeter.study.running import RunningStudy
 
 QUICK = """
@@ -279,9 +280,13 @@ def test_practice_gives_feedback_and_a_check_hides_in_the_batch(
         person.answer(trial, **on_target(study, person, trial))
     with study.database.snapshot() as connection:
         rows = [row for row in trial_rows(connection, study.plan) if not row["training"]]
+        now, clicked = progress(connection), heat_targets(connection)
     assert [row["check"] for row in rows].count(True) == 1
     assert {row["scene"] for row in rows if not row["check"]} == {"astronaut"}
     assert [row["counts"] for row in rows if row["check"]] == [False]
+    # The conductor's page leaves the two practice clicks out.
+    assert sum(row["answers"] for row in now["seconds"]) == len(rows)
+    assert sum(row["clicks"] for row in clicked) == len(rows)
 
 
 def test_failing_the_practice_too_often_ends_the_participation(

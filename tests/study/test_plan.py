@@ -80,8 +80,8 @@ def test_modes_have_the_times_of_the_paper() -> None:
     assert seconds["Object_CutOut"] == [1.5, 2.0, 1.5, None]
     assert seconds["Silhouette_Mask"] == [1.5, 2.0, 1.5, None]
     for mode in BUILT_IN.values():
-        assert [screen.blocked for screen in mode.screens[:-1]] == [True] * (len(mode.screens) - 1)
-        assert not mode.screens[-1].blocked
+        assert all(screen.seconds for screen in mode.screens[:-1])
+        assert mode.screens[-1].seconds is None
 
 
 def test_the_hash_changes_with_every_letter() -> None:

@@ -162,7 +162,7 @@ def test_scores_off_the_scale_are_refused(
 
 
 def test_practice_comes_first_and_has_to_be_passed(
-    begin: Callable[..., RunningStudy], visit: Any
+    begin: Callable[..., RunningStudy], visit: Any, revalidated: Any
 ) -> None:
     target = "cup"
     study = begin(PLAN)
@@ -178,14 +178,14 @@ def test_practice_comes_first_and_has_to_be_passed(
         assert rate(person, batch["trials"][0], score).status_code == 200
         answer = person.post(f"/api/batches/{batch['batch']}/finish").json()
         assert answer == {"passed": passed, "next": "work"}
-    assert study.revalidate(Validity(batch_minimum=0)) == 0  # rules about clicks change nothing
+    assert revalidated(study, Validity(batch_minimum=0)) == 0  # rules about clicks change nothing
     assert not person.batch()["training"]
     with study.database.snapshot() as connection:
         assert list(rating_rows(connection, study.plan)) == []
 
 
 def test_a_batch_that_gets_known_masks_wrong_does_not_count(
-    begin: Callable[..., RunningStudy], visit: Any
+    begin: Callable[..., RunningStudy], visit: Any, revalidated: Any
 ) -> None:
     gold = TRAINED.replace("rating.training", "rating.gold")
     target = next(t.id for t in catalogue.datasets.make("mini").load("coffee").targets)
@@ -210,7 +210,7 @@ def test_a_batch_that_gets_known_masks_wrong_does_not_count(
     assert (rated(2), dropped()) == (0, ["0 of 1 checks right"])
     assert (rated(9), dropped()) == (5, ["0 of 1 checks right"])
     # The rule belongs to the plan and can be run again.
-    assert study.revalidate(study.plan.validity.model_copy(update={"checks": 0.0})) == 5
+    assert revalidated(study, study.plan.validity.model_copy(update={"checks": 0.0})) == 5
     with study.database.snapshot() as connection:
         assert len(list(rating_rows(connection, study.plan))) == 10
         filled = sa.select(sa.func.sum(db.cells.c.valid))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from segmeter.core.errors import BadInput
-from segmeter.training.mask_losses import dice_loss, focal_loss, score_errors, step_loss
+from segmeter.training.annotation_rounds import dice_loss, focal_loss, score_errors, step_loss
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.clickability import map_sources
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -52,9 +52,9 @@ class Given:
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         self.asked += 1
-        return ClickMap.of(self.values)
+        return ClickabilityMap.of(self.values)
 
 
 def test_golden_draws_of_all_groups_and_rounds(
@@ -161,7 +161,7 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
 def test_both_protocols_share_the_first_map_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Mask] = []
 
-    def counted(error_region: Mask, **options: Any) -> ClickMap:
+    def counted(error_region: Mask, **options: Any) -> ClickabilityMap:
         made.append(error_region)
         return prior_on(error_region, **options)
 

@@ -8,7 +8,7 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Header, Image, Scene, Target, Volume
+from segmeter.core.scenes import Image, Scene, SceneHeader, Target, Volume
 from segmeter.models.synthetic import Disc
 
 # These need a file of clicks or prompts; users of videos have tests of their own.
@@ -25,7 +25,7 @@ def drawn(volume: bool) -> Scene:
         target = Target("t", Mask.box((48, 64), (8, 20), (40, 44)))
         return Image("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
     target = Target("t", Mask.box((12, 24, 32), (3, 4, 10), (9, 20, 22)))
-    header = Header("volume", (12, 24, 32), (3.0, 1.0, 1.0))
+    header = SceneHeader("volume", (12, 24, 32), (3.0, 1.0, 1.0))
     return Volume("test", "scene", np.zeros((12, 24, 32), np.int16), [target], header=header)
 
 

@@ -113,7 +113,7 @@ def test_recorded_prompts_of_any_kind_are_replayed_round_by_round(tmp_path: Path
 def test_a_wrong_line_of_recorded_prompts_is_named(
     tmp_path: Path, line: str, sentence: str
 ) -> None:
-    from segmeter.datasets.recorded_prompts import read_prompts
+    from segmeter.datasets.recorded_clicks import read_prompts
 
     (tmp_path / "a.csv").write_text(f"scene,round,prompt\n{line}\n")
     with pytest.raises(BadInput, match=sentence):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from segmeter.datasets.recorded_clicks import Clicks, Key
     from segmeter.measures.clicks import Sides
 
-__all__ = ["simulate_clicks", "warn_of_skipped"]
+__all__ = ["make_click_file", "warn_of_skipped"]
 
 Tell = Callable[[str], None]
 _MAPS = ("uniform", "distance", "prior")
@@ -33,7 +33,7 @@ def _silent(sentence: str) -> None:
     """Ignore a sentence."""
 
 
-def simulate_clicks(
+def make_click_file(
     datasets: Sequence[str],
     out: str | Path,
     *,
@@ -56,7 +56,7 @@ def simulate_clicks(
     Examples
     --------
     >>> import segmeter
-    >>> segmeter.simulate_clicks(
+    >>> segmeter.make_click_file(
     ...     ["mini"], getfixture("tmp_path") / "clicks.csv", people=2, first_only=True, limit=1
     ... )
     10
@@ -99,7 +99,7 @@ def compare_clicks(
     protocols: str | Sequence[str] = "both",
     tell: Tell = _silent,
 ) -> list[tuple[ProtocolName, Row]]:
-    """Compare recorded clicks with each other or with click maps.
+    """Compare recorded clicks with each other or with clickability maps.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def compare_clicks(
         `"devices"`, `"modes"`, `"halves"` (people with people), `"maps"`, or `"scribbles"`:
         coverage, centredness and length of recorded first strokes and of the user `scribble`'s.
     maps
-        Click maps to judge; weights of a network as `name=FILE`.
+        Clickability maps to judge; weights of a network as `name=FILE`.
     previous
         Folder of the masks that later rounds showed.
 
@@ -139,7 +139,7 @@ def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]
 
     from segmeter.clickability.click_similarity import Row
     from segmeter.core.prompts import Scribble
-    from segmeter.datasets.recorded_prompts import read_prompts
+    from segmeter.datasets.recorded_clicks import read_prompts
     from segmeter.measures.clicks import scribble_shape
     from segmeter.stats.intervals import Resampling
     from segmeter.users.error_prompts import stroke

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
     from segmeter.clickability.fitting.held_out import HeldOut
     from segmeter.core.masks import Mask
-    from segmeter.stats.costs import FittedCosts
+    from segmeter.stats.cost_fitting import FittedCosts
 
 __all__ = ["cost_lines"]
 
@@ -68,7 +68,7 @@ def fit_published_clicks(
 
     folder, made = Path(tables), Path(out)
     if not folder.is_dir():
-        raise BadInput(f"--tables: there is no folder '{folder}'")
+        raise BadInput(f"--click-tables: there is no folder '{folder}'")
     place = _place_of_masks(data, weights)
     seen = _published(folder)
     masks = {name: _masks(place, dataset, file) for name, dataset, file in _SETS}
@@ -121,7 +121,7 @@ def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = _sile
     """
     from segmeter.core.annotation_events import timings
     from segmeter.datasets.annotation_logs import read_log
-    from segmeter.stats.costs import fit_costs as fitted
+    from segmeter.stats.cost_fitting import fit_costs as fitted
 
     read = read_log(Path(log))
     if read.unknown:

@@ -61,7 +61,7 @@ def train_clicks(
     from segmeter.clickability.training.samples import samples_of
     from segmeter.clickability.training.training_loop import Course, train
     from segmeter.datasets.recorded_clicks import read_clicks
-    from segmeter.models.sam._networks import pick_device
+    from segmeter.models.sam._loading import pick_device
 
     chosen = _recipe(recipe, epochs, batch, rate)
     start = None if backbone is None else Path(backbone)
@@ -83,7 +83,7 @@ def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None
     from segmeter.clickability.training.training_loop import recipe
 
     if rate is not None and not (math.isfinite(rate) and rate > 0):
-        raise BadInput(f"--rate is a number above 0, not {rate:g}")
+        raise BadInput(f"--learning-rate is a number above 0, not {rate:g}")
     found = recipe(name)
     return replace(
         found,

@@ -47,6 +47,8 @@ class VolumeFacts:
     modality: str
     window: str
     organs_ml: dict[str, float]
+    patient: str = ""
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, scene: Volume) -> VolumeFacts:
@@ -64,6 +66,8 @@ class VolumeFacts:
             seen.modality,
             f"{low:g} to {high:g}" + (" HU" if seen.modality.startswith("CT") else ""),
             {t.id: t.mask.area * ml for t in scene.targets},
+            next((t.groups.get("patient", "") for t in scene.targets), ""),
+            tuple(_warnings(scene, seen.modality, low, high)),
         )
 
     def sentence(self) -> str:
@@ -72,7 +76,22 @@ class VolumeFacts:
         more = len(self.organs_ml) - _ORGANS
         organs += [f"and {more} more"] if more > 0 else []
         seen = f"{self.modality or 'modality unknown'}, shown from {self.window}"
-        return f"{self.scene}: {self.size}, {self.spacing}; {seen}; {', '.join(organs)}"
+        of = f" of patient {self.patient}" if self.patient else ""
+        return f"{self.scene}{of}: {self.size}, {self.spacing}; {seen}; {', '.join(organs)}"
+
+
+def _warnings(scene: Volume, modality: str, low: float, high: float) -> Iterator[str]:
+    """Warnings of a window that looks like level and width, and of DICOM without a frame."""
+    from segmeter.datasets.volumes.cases import FileVolume
+
+    if modality.startswith("CT") and low > 0:
+        ends = f"{low - high / 2:g},{low + high / 2:g}"
+        yield (
+            f"the window hides everything below {low:g} HU; window= takes the lowest and highest"
+            f" value (level {low:g}, width {high:g} is window={ends})"
+        )
+    if isinstance(scene, FileVolume) and not scene.has_frame_of_reference:
+        yield "DICOM without FrameOfReferenceUID cannot be exported with --format dicom-seg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +105,16 @@ class VideoFacts:
 
     @classmethod
     def of(cls, scene: Video) -> VideoFacts:
-        """Every frame is decoded, so that a broken one is found."""
         for t in range(len(scene)):
-            scene.frame(t)
+            scene.frame(t)  # decoded, so that a broken one is found
         masks = {t.id: t.mask for t in scene.targets if isinstance(t.mask, FrameMasks)}
         seen = {k: f"in {len(m.present)} of {len(m.known)}" for k, m in masks.items()}
         return cls(scene.id, len(scene), size_in_words(scene.shape[1:]), seen)
 
     def sentence(self) -> str:
         """One line for a terminal."""
-        objects = [f"object {name} {where}" for name, where in self.objects.items()]
-        more = len(objects) - _ORGANS
-        objects = [*objects[:_ORGANS], *([f"and {more} more"] if more > 0 else [])]
-        known = f"; {', '.join(objects)} annotated frames" if objects else ""
-        return f"{self.scene}: {self.frames} frames of {self.size}{known}"
+        objects = (f"; object {k} {where} annotated frames" for k, where in self.objects.items())
+        return f"{self.scene}: {self.frames} frames of {self.size}{''.join(objects)}"
 
 
 @dataclass
@@ -115,6 +130,17 @@ class Findings:
     shown: list[Scene] = field(default_factory=list)
     volumes: list[VolumeFacts] = field(default_factory=list)
     videos: list[VideoFacts] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """Patients of volumes, and warnings, each once."""
+        if not self.volumes:
+            return []
+        patients = {v.patient or v.scene for v in self.volumes}
+        who = f"{counted(len(self.volumes), 'scan')} of {counted(len(patients), 'patient')}"
+        if not any(v.patient for v in self.volumes):
+            who += ", one each: the data names none; patient= finds them in the names of scans"
+        return [who, *dict.fromkeys(f"warning: {w}" for v in self.volumes for w in v.warnings)]
 
 
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:

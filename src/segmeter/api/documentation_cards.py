@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
+from segmeter.core.citations import cited
 from segmeter.core.errors import BadInput, BadWeights, check_choice
-from segmeter.core.references import cited
 from segmeter.core.wording import counted
 
 __all__ = ["make_card"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["differences_markdown"]
 
-_CONDITION = re.compile(r"(\S+) (worse|may be worse)(?: by ([0-9.]+))?")
+_CONDITION = re.compile(r"(\S+) (worse|possibly worse)(?: by ([0-9.]+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _parsed(text: str, cards: Any) -> tuple[str, bool, float]:
     if found is None:
         raise BadInput(
             f"--fail-if '{text}' is not understood; write 'noc@90 worse', 'noc@90 worse by 0.2' or "
-            "'noc@90 may be worse by 0.2'"
+            "'noc@90 possibly worse by 0.2'"
         )
     name = found[1]
     if name not in cards:
@@ -166,7 +166,7 @@ def _parsed(text: str, cards: Any) -> tuple[str, bool, float]:
         )
     if cards[name].better == "":
         raise BadInput(f"--fail-if: '{name}' has no direction; neither value is worse")
-    return name, found[2] == "may be worse", float(found[3] or 0)
+    return name, found[2] == "possibly worse", float(found[3] or 0)
 
 
 def differences_markdown(found: Sequence[Difference]) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import RunOption
 from segmeter.core.catalogue import Entry, Registry, required
+from segmeter.core.citations import cited
 from segmeter.core.errors import NotFound, SegmeterError, suggestion
 from segmeter.core.measures import Measure
-from segmeter.core.references import cited
 from segmeter.runtime.remote_files import Roots
 
 __all__ = [
@@ -189,7 +189,7 @@ class BenchmarkOptions:
         """
         summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
         evaluates = getattr(made, "evaluates", ("model",))
-        offered = tuple(option for option in made.options if option.help)
+        offered = tuple(option for option in made.options if option.help or option.refused)
         return cls(summary or benchmark, offered, "model" in evaluates, "method" in evaluates)
 
 

@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Dataset as Source
-from segmeter.core.scenes import DatasetCard, Header, Image, Scene, Target, Volume
+from segmeter.core.scenes import DatasetCard, Image, Scene, SceneHeader, Target, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.runtime.remote_files import Roots, as_typed, is_address
@@ -252,7 +252,7 @@ def scene_of(
         )
     z, y, x = spacing_mm
     affine = np.array([[0, 0, x, 0], [0, y, 0, 0], [z, 0, 0, 0], [0, 0, 0, 1]], dtype=float)
-    header = Header("volume", pixels.shape, (z, y, x), tuple(map(tuple, affine)))
+    header = SceneHeader("volume", pixels.shape, (z, y, x), tuple(map(tuple, affine)))
     return Volume(dataset, name, pixels, targets, header=header)
 
 
@@ -266,7 +266,8 @@ def roots_of(data: str | Path | None, weights: str | Path | None = None) -> Root
     found = [None if path is None else as_typed(path) for path in (data, weights)]
     for flag, path in zip(("--data", "--weights"), found, strict=True):
         if path is not None and not is_address(path) and not Path(path).is_dir():
-            raise BadInput(f"{flag}: there is no folder '{path}'")
+            hint = f"; it is a file: --model {path}" if Path(path).is_file() else ""
+            raise BadInput(f"{flag}: there is no folder '{path}'{hint}")
     return Roots(found[0], found[1])
 
 
@@ -296,22 +297,43 @@ def protocol_names(given: str | Sequence[str]) -> tuple[ProtocolName, ...]:
 
 
 def is_own_data(path: str) -> bool:
-    """Whether a path is that of a folder, or of a table that lists volumes."""
-    return Path(path).is_dir() or (path.lower().endswith(".csv") and Path(path).is_file())
+    """Whether a path is that of a folder, of a COCO file, or of a table that lists volumes."""
+    return Path(path).is_dir() or (
+        path.lower().endswith((".csv", ".json")) and Path(path).is_file()
+    )
+
+
+def _folder_of(path: str) -> str:
+    """The folder of a COCO file and its images; other paths as they are."""
+    if not path.lower().endswith(".json") or not Path(path).is_file():
+        return path
+    inside = Path(path).parent
+    base = inside.parent if inside.name == "annotations" else inside
+    if len([*base.glob("*.json"), *base.glob("annotations/*.json")]) > 1:
+        raise BadInput(
+            f"--dataset: '{base}' has several JSON files; move '{path}' and its images to "
+            "a folder of their own"
+        )
+    return str(base)
 
 
 def dataset_spec(text: str) -> Spec:
     """The spec of a data set by name, or of a folder of your own by its path or address."""
     spec = Spec.parse(text)
     if is_address(spec.name) or is_own_data(spec.name):
-        return Spec("folder", {"path": spec.name, **spec.options})
+        return Spec("folder", {"path": _folder_of(spec.name), **spec.options})
     if spec.name.lower() in _DECATHLON:
         raise NotFound(
             "the Medical Segmentation Decathlon is given task by task, by the folder of each: "
             "--dataset DATA/Task09_Spleen"
         )
     if "/" in spec.name and ".py:" not in spec.name:
-        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
+        path = Path(spec.name)
+        if path.is_file():
+            raise NotFound(f"--dataset: '{path}' is a file; name the folder with the images")
+        near = [str(folder) for folder in path.parent.glob("*/")]
+        hint = suggestion(spec.name, near)
+        raise NotFound(f"--dataset: there is no folder '{spec.name}'" + (hint and f";{hint}"))
     return spec
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import segmeter
 from segmeter.api.loading import roots_of
 from segmeter.core import catalogue
-from segmeter.core.errors import BadWeights, NotFound, SegmeterError
+from segmeter.core.errors import BadWeights, NotFound, NoWeights, SegmeterError
 from segmeter.runtime.processes import gpu_names
 from segmeter.runtime.remote_files import Roots
 
@@ -121,8 +121,8 @@ def _model(name: str, places: Roots) -> Finding:
     try:
         model = catalogue.models.make(name, **places.options())
     except NotFound as error:
-        lacks_weights = str(error).startswith("no weights for")
-        return Finding(name, "no weights" if lacks_weights else "not here", str(error))
+        state: State = "no weights" if isinstance(error, NoWeights) else "not here"
+        return Finding(name, state, str(error))
     except (SegmeterError, ImportError) as error:
         return Finding(name, "broken", str(error))
     where = _weights_of(name, model, places)

@@ -1,8 +1,9 @@
-"""Progress of a run on stderr: how many scenes, how fast, how long still, what failed."""
+"""Progress of a run on stderr: how many jobs, how fast, how long still, what failed."""
 
 from __future__ import annotations
 
 import sys
+from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,16 @@ class Bar:
     quiet
         Print failures only.
     every
-        Without a terminal, print a line for every scene.
+        Without a terminal, print a line for every job.
+    sparse
+        Without a terminal, print nothing but the line of every half minute, and failures.
     """
 
-    def __init__(self, first: str = "", *, quiet: bool = False, every: bool = False) -> None:
+    def __init__(
+        self, first: str = "", *, quiet: bool = False, every: bool = False, sparse: bool = False
+    ) -> None:
         self.first, self._quiet, self._every = first, quiet, every
+        self._sparse = sparse and not sys.stderr.isatty()
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -46,13 +52,13 @@ class Bar:
             console=self._console,
             disable=quiet or not sys.stderr.isatty(),
         )
-        self._failures = 0
+        self._failures, self._ended = 0, Event()
         self._began = self._last_line = monotonic()
         self.reason = ""
 
     def say(self, sentence: str) -> None:
         """Print a sentence that people should read, such as what was recognised in a folder."""
-        if not self._quiet:
+        if not (self._quiet or self._sparse):
             self._print(sentence)
 
     def say_reason(self) -> None:
@@ -66,7 +72,9 @@ class Bar:
         self._before = done
         self._began = monotonic()
         self._bar.start()
-        self._task = self._bar.add_task("scenes", total=total, completed=done, rate="", failed="")
+        self._task = self._bar.add_task("jobs", total=total, completed=done, rate="", failed="")
+        if self._bar.disable and not self._quiet:
+            Thread(target=self._write_lines, daemon=True).start()
 
     def step(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -85,23 +93,33 @@ class Bar:
             self._last_line = monotonic()
             self._print(self._line(f"{outcome.job}: " if self._every else ""))
 
+    def _write_lines(self) -> None:
+        """Write a line to a log also while a scene takes minutes."""
+        while not self._ended.wait(abs(_EVERY_S)):
+            if monotonic() - self._last_line > _EVERY_S:
+                self._last_line = monotonic()
+                self._print(self._line(""))
+
     def _line(self, name: str) -> str:
-        """A line of a log: scenes so far, failures, and the expected time that is left."""
+        """A line of a log: jobs so far, failures, and the expected time that is left."""
         task = self._bar.tasks[self._task]
         total, ours = task.total or 0, task.completed - self._before
         each = (monotonic() - self._began) / max(1, ours)
         failed = f", {self._failures} failed" if self._failures else ""
         left = f", about {time_text(each * (total - task.completed))} left"
-        return f"{name}{task.completed:.0f} of {total:.0f} scenes{failed}{left}"
+        if not ours:
+            left = f" after {time_text(monotonic() - self._began)}"
+        return f"{name}{task.completed:.0f} of {total:.0f} jobs{failed}{left}"
 
     def _name(self, outcome: Outcome) -> None:
         if self._failures <= _NAMED:
             self._print(f"failed: {outcome.job}: {outcome.error}")
         elif self._failures == _NAMED + 1:
-            self._print("failed: more scenes, which the report will name")
+            self._print("failed: more jobs, which the report will name")
 
     def _print(self, text: str) -> None:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
+        self._ended.set()
         self._bar.stop()

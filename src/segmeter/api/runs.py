@@ -13,19 +13,25 @@ from typing import TYPE_CHECKING, Any, Literal
 from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
+from segmeter.core.plans import display_names, with_titles
+from segmeter.core.score_matrices import quoted
 from segmeter.core.sections import Section, Table, Value
-from segmeter.core.tables import quoted
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
 
 if TYPE_CHECKING:
     from segmeter.api.gates import Gate
     from segmeter.engine import Tally
-    from segmeter.report.browse_server import BrowseServer
+    from segmeter.report.browsing import BrowseServer
 
 __all__ = ["Run", "open_run"]
 
-_COST_KEYS = {"time": "hours", "waiting": "waiting_hours", "saved": "saved_percent"}
+_COST_KEYS = {
+    "time": "hours",
+    "waiting": "waiting_hours",
+    "with waiting": "total_hours",
+    "saved": "saved_percent",
+}
 _LANGUAGES = {"md": "markdown", "tex": "latex"}
 
 
@@ -134,8 +140,7 @@ class Run(StoredRun):
         if by is None and groups is None:
             found = self.differences()
             if not found:
-                named = ", ".join(f"'{name}'" for name in map(str, self.plan.segmenters))
-                raise BadInput(f"the run has only one model ({named}); there is nothing to compare")
+                raise BadInput(self._nothing_to_compare())
             return [d for d in found if d.protocol in wanted]
         from segmeter.benchmarks.by_group.breakdown import differences_by_group
 
@@ -145,6 +150,19 @@ class Run(StoredRun):
         if not chosen:
             raise BadInput("no group has two models on the same targets; nothing can be compared")
         return chosen
+
+    def _nothing_to_compare(self) -> str:
+        """Why there is no difference: one model, or models without results in common."""
+        have = list(dict.fromkeys(row.model for row in self.summary()))
+        named = " and ".join(f"'{name}'" for name in have) or "no model"
+        why = f"only {named} has results" if len(have) < 2 else f"{named} share no object"
+        return " ".join([f"there is nothing to compare: {why}.", *self.unfinished()])
+
+    def unfinished(self) -> list[str]:
+        """A sentence for each model and data set that lacks scenes; none for a complete run."""
+        from segmeter.report.provenance import unfinished
+
+        return unfinished(self)
 
     @property
     def models_by_run(self) -> list[dict[str, str]]:
@@ -165,7 +183,7 @@ class Run(StoredRun):
         ----------
         conditions
             `"noc@90 worse"`: significantly worse (Holm); `"noc@90 worse by 0.2"`: the 95 %
-            interval is beyond a margin; `"noc@90 may be worse by 0.2"`: it reaches beyond one.
+            interval is beyond a margin; `"noc@90 possibly worse by 0.2"`: it reaches beyond one.
 
         Returns
         -------
@@ -244,7 +262,7 @@ class Run(StoredRun):
         by: str | None = None,
         groups: str | Path | None = None,
         objects: int | None = None,
-        rate: float | None = None,
+        hourly_rate: float | None = None,
     ) -> Path:
         """Write the report, one HTML page; by default `report.html` in the run folder.
 
@@ -252,7 +270,7 @@ class Run(StoredRun):
         ----------
         by, groups
             Split the results by a group, as in `compare`.
-        objects, rate
+        objects, hourly_rate
             Add what a project of so many objects would cost, at so much money per hour.
         """
         from segmeter.report.writing import write_sections
@@ -260,7 +278,7 @@ class Run(StoredRun):
         if out is not None and Path(out).is_dir():
             page = Path(out) / "report.html"
             raise BadInput(f"--out '{out}' is a folder; name the page, such as '{page}'")
-        sections = self._report_sections(by, groups, objects, rate)
+        sections = self._report_sections(by, groups, objects, hourly_rate)
         (written,) = write_sections(self, sections, None if out is None else Path(out), "html")
         return Path(written)
 
@@ -272,7 +290,7 @@ class Run(StoredRun):
         by: str | None = None,
         groups: str | Path | None = None,
         objects: int | None = None,
-        rate: float | None = None,
+        hourly_rate: float | None = None,
     ) -> list[Path]:
         """Write the tables of the report, a file each; with CSV also one line per session.
 
@@ -283,21 +301,27 @@ class Run(StoredRun):
         endings = {language: ending for ending, language in _LANGUAGES.items()}
         ending: Any = endings.get(format, format)
         check_choice("format", ending, ("html", "csv", "md", "tex"))
-        sections = self._report_sections(by, groups, objects, rate)
+        sections = self._report_sections(by, groups, objects, hourly_rate)
         place = None if out is None else Path(out)
         return [Path(file) for file in write_sections(self, sections, place, ending)]
 
-    def conclusion(self) -> str:
-        """The first sentence of the report: the answer to the benchmark's question."""
+    def conclusion(self, objects: int | None = None) -> str:
+        """The first sentence of the report: the answer to the benchmark's question.
+
+        With `objects`, which way of annotating so many takes least. Missing scenes come first.
+        """
         from segmeter.report.writing import answer_of
 
         made = next(iter(self._reports.values()), None)
-        return answer_of(made or self._report_sections(None, None, None, None))
+        if objects is not None:
+            made = self._added_sections(None, None, objects, None)
+        told = answer_of(made or self._report_sections(None, None, None, None))
+        return "\n".join(filter(None, (*self.unfinished(), told)))
 
     def cost(
         self,
         objects: int,
-        rate: float | None = None,
+        hourly_rate: float | None = None,
         *,
         by: str | None = None,
         groups: str | Path | None = None,
@@ -307,11 +331,12 @@ class Run(StoredRun):
         Returns
         -------
         list of dict
-            Per data set and way: hours of a person, hours of waiting for the machine, money at
-            `rate` per hour, and percent saved; each with `value`, `low` and `high` (95 %). With
-            `by` or `groups` (as in `compare`) also clicks, hours and money of each group.
+            Per data set and way: hours of a person, hours of waiting for the machine, both
+            together, and of these money at `hourly_rate` and percent saved; each with `value`,
+            `low` and `high` (95 %). With `by` or `groups` (as in `compare`) also clicks, hours
+            and money of each group.
         """
-        sections = self._added_sections(by, groups, objects, rate)
+        sections = self._added_sections(by, groups, objects, hourly_rate)
         found = []
         for table in (table for section in sections for table in _cost_tables(section)):
             heads = [_COST_KEYS.get(column.title, column.title) for column in table.columns]
@@ -321,26 +346,41 @@ class Run(StoredRun):
         return found
 
     def cost_sheet(
-        self, out: str | Path | None = None, objects: int = 1000, rate: float | None = None
+        self,
+        out: str | Path | None = None,
+        objects: int = 1000,
+        hourly_rate: float | None = None,
+        *,
+        by: str | None = None,
+        groups: str | Path | None = None,
     ) -> Path:
-        """Write what annotating so many objects would cost as a page that prints on one sheet."""
-        from segmeter.report.page import render
-        from segmeter.report.writing import page_of
+        """Write what annotating so many objects would cost as a page that prints on one sheet.
 
-        made = page_of(self, self._added_sections(None, None, objects, rate))
+        With `by` or `groups` (as in `compare`) the costs of each group follow.
+        """
+        from segmeter.report.page import render
+        from segmeter.report.writing import page_of, warned
+
+        whole, *split = self._added_sections(by, groups, objects, hourly_rate)
+        kept = [whole, *(replace(s, blocks=_cost_tables(s)) for s in split if _cost_tables(s))]
+        made = page_of(self, warned(self, kept))
         page = replace(made, title="Annotation costs", subtitle=made.title)
         place = Path(self.address) / "cost.html" if out is None else Path(out)
         return _written(place, render(page))
 
     def _report_sections(
-        self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
+        self,
+        by: str | None,
+        groups: str | Path | None,
+        objects: int | None,
+        hourly_rate: float | None,
     ) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
         from segmeter.report.writing import sections_of
 
-        if rate is not None and objects is None:
-            raise BadInput("--rate is what an hour costs of --objects; say how many objects")
-        key = (by, None if groups is None else str(groups), objects, rate)
+        if hourly_rate is not None and objects is None:
+            raise BadInput("--hourly-rate needs --objects; say how many objects")
+        key = (by, None if groups is None else str(groups), objects, hourly_rate)
         if key not in self._reports:
             added = self._added_sections(*key)
             found = sections_of(self, added)
@@ -351,21 +391,25 @@ class Run(StoredRun):
         return self._reports[key]
 
     def _added_sections(
-        self, by: str | None, groups: str | Path | None, objects: int | None, rate: float | None
+        self,
+        by: str | None,
+        groups: str | Path | None,
+        objects: int | None,
+        hourly_rate: float | None,
     ) -> list[Section]:
         """Sections for the cost of `objects` and for results by group."""
-        whole = None if objects is None else self.benchmark.cost_section(self, objects, rate)
+        whole = None if objects is None else self.benchmark.cost_section(self, objects, hourly_rate)
         found = [] if whole is None else [whole]
         if by is not None or groups is not None:
             from segmeter.benchmarks.by_group.breakdown import breakdown
 
             file = None if groups is None else Path(groups)
             by = by or "group"
-            found.append(breakdown(self.benchmark, self, by, file, objects or 1000, rate))
+            found.append(breakdown(self.benchmark, self, by, file, objects or 1000, hourly_rate))
         if objects is not None and not any(map(_cost_tables, found)):
             name = self.plan.benchmark
             raise BadInput(f"--objects: benchmark '{name}' has no total of a person's time")
-        return found
+        return [with_titles(section, display_names(self.plan.datasets)) for section in found]
 
     @cached_property
     def _reports(self) -> dict[Any, list[Section]]:
@@ -427,15 +471,12 @@ class Run(StoredRun):
 
     def browse(self, port: int = 0) -> BrowseServer:
         """A local server with a page of all sessions; `serve_forever()` starts it."""
-        from segmeter.report.browse_server import BrowseServer
-        from segmeter.report.browsing import Sessions
+        from segmeter.report.browsing import BrowseServer, Sessions
 
         return BrowseServer(Sessions(self), port)
 
     def missing_images(self) -> dict[str, str]:
         """Data sets whose images are not found here, and why: the report lacks their images."""
-        from segmeter.core.plans import display_names
-
         found = {}
         for name, shown in display_names(self.plan.datasets).items():
             try:
@@ -446,7 +487,7 @@ class Run(StoredRun):
 
     def cite(self) -> str:
         """BibTeX of every model, data set, measure and benchmark that the run used."""
-        from segmeter.report.references import bibtex, citations_of
+        from segmeter.report.provenance import bibtex, citations_of
 
         return bibtex(citations_of(self))
 

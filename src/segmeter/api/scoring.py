@@ -28,10 +28,10 @@ def score(
     ----------
     predictions
         A folder of masks or label maps (PNG, TIFF, `.npy`, NIfTI, NRRD, run lengths in JSON) or
-        a COCO results file, several to compare, or a mapping from names to them.
+        a COCO results or annotation file, several to compare, or a mapping from names to them.
     ground_truth
-        A folder of files of the same names, in which every value but 0 is an object; or a COCO
-        annotation file.
+        A folder of files of the same names, in which all non-zero values are objects; or a COCO
+        annotation file, or a folder with one (and its images, which the report then shows).
     measures
         By default Dice, IoU, boundaries or surfaces, and correction effort.
     instances

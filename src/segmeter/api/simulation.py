@@ -25,7 +25,7 @@ __all__ = ["next_click", "simulate"]
 
 
 def next_click(
-    ground_truth: Any, prediction: Any, clicks: Sequence[Any] = (), *, ignore: Any = None
+    ground_truth: Any, prediction: Any = None, clicks: Sequence[Any] = (), *, ignore: Any = None
 ) -> Click | None:
     """The next click of a simulated user: the deepest wrong pixel.
 
@@ -37,7 +37,8 @@ def next_click(
     Parameters
     ----------
     ground_truth, prediction
-        Masks of the same size, 2D or 3D; all non-zero values are foreground.
+        Masks of the same size, 2D or 3D; all non-zero values are foreground. Without a prediction,
+        the first click.
     clicks
         Clicks so far: points, or `(point, positive)` pairs, or `Click` objects.
     ignore
@@ -54,9 +55,12 @@ def next_click(
     >>> import segmeter
     >>> ground_truth = np.zeros((9, 9), bool)
     >>> ground_truth[2:7, 2:7] = True
-    >>> segmeter.next_click(ground_truth, np.zeros((9, 9), bool))
+    >>> segmeter.next_click(ground_truth)
     Click(point=(4, 4), positive=True)
+    >>> segmeter.next_click(ground_truth, np.ones((9, 9), bool)).positive
+    False
     """
+    prediction = np.zeros(np.shape(ground_truth), bool) if prediction is None else prediction
     truth, shown = (Mask.of(np.asarray(mask) != 0) for mask in (ground_truth, prediction))
     if truth.shape != shown.shape:
         raise BadInput(f"ground truth is {truth.shape} but the prediction is {shown.shape}")

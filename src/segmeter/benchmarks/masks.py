@@ -1,4 +1,4 @@
-"""Masks that exist: predictions of any program scored against ground truth, without prompts."""
+"""Masks from another tool, scored against ground truth."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import target_columns
+from segmeter.benchmarks.declared import Declared, once_per_run
+from segmeter.benchmarks.sessions import mask_of, target_columns
 from segmeter.benchmarks.starts import paired
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
@@ -19,8 +19,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Schema, measure_column
 from segmeter.core.scenes import Scene
+from segmeter.core.score_matrices import Tables, load_tables
 from segmeter.core.sections import Section
-from segmeter.core.tables import Tables, load_tables
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions
 from segmeter.measures.instances import (
@@ -41,6 +41,15 @@ _PER_IMAGE: Mapping[str, tuple[str, Better]] = {
     "missed": ("missed objects", "lower"),
     "spurious": ("spurious predictions", "lower"),
 }
+_UNITS = {
+    "touch-up": "vertices",
+    "added-path": "{}",
+    "redrawn-path": "{}",
+    "hd95": "mm",
+    "surface-beyond": "mm²",
+}
+"""Units of measures that are not shares; `{}` is mm in volumes and pixels in images."""
+_WORST = 8
 _TARGET = ("target", "cluster", "label", "groups", "area", "outline_px", "shape")
 
 MASK_ROWS = Schema(
@@ -71,12 +80,13 @@ class ScoredImages(Group):
     values: Mapping[str, Floats]
 
 
-@catalogue.benchmarks.add("masks", summary="masks that exist against ground truth ('score')")
+@catalogue.benchmarks.add("masks", summary="masks from another tool against ground truth ('score')")
 @dataclass(frozen=True, slots=True)
 class Masks(Declared):
     """Scores of masks: per object, and of instances per image."""
 
     name: str = "masks"
+    evaluates: ClassVar[tuple[str, ...]] = ()  # only `segmeter score` runs it
     schema: ClassVar[Schema] = MASK_ROWS
     measures: ClassVar[tuple[str, ...]] = (
         "dice", "iou", "boundary-iou", "nsd", "hd95", "touch-up", "added-path"
@@ -125,14 +135,28 @@ class Masks(Declared):
         ]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
-        made = [_statistic(name) for name in run.plan.measures]
+        query = "select max(len(shape)) as axes from rows"
+        (found,) = once_per_run(run, "axes", lambda: run.sql(query).to_pylist())
+        length = "mm" if found["axes"] == 3 else "px"
+        made = [_statistic(name, length) for name in run.plan.measures]
         return [*made, *(_image_statistic(n, *about) for n, about in _PER_IMAGE.items())]
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.report_parts import headline_sections
+        from segmeter.benchmarks.report_parts import column_of, headline_sections, summary_table
 
         cards = cards_by_name(self.statistics(run))
-        return headline_sections(list(cards), cards, self.summary(run), self.differences(run))
+        rows = [replace(row, protocol="") for row in self.summary(run)]  # there is one only
+        measures = [name for name in cards if name in run.plan.measures]
+        results, *others = headline_sections(measures, cards, rows, self.differences(run))
+        columns = {
+            name: replace(column_of(card), unit="%" if card.percent else "")
+            for name, card in cards.items()
+            if name not in measures
+        }
+        note = "Means per image; 95 % intervals over images."
+        images = summary_table("images", rows, columns, note=note)
+        found = [g for g in self.groups(run) if isinstance(g, Scored)]
+        return [results, *_worst_masks(run, found), *others, Section("Whole images", "", [images])]
 
 
 def _scored(
@@ -162,8 +186,46 @@ def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:
     return {name: float(every[name]) for name in _PER_IMAGE}
 
 
-def _statistic(name: str) -> Statistic:
-    """A measure over objects: shares as means in percent, others as medians."""
+def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
+    """The objects of the lowest IoU or Dice over all predictions, with their images."""
+    from segmeter.benchmarks.report_parts import cases_at_hand
+    from segmeter.core.sections import Gallery, Illustration, Note, Outline
+
+    by = next((name for name in ("iou", "dice") if groups and name in groups[0].values), "")
+    ranked = sorted(
+        (float(value), key, place)
+        for place, group in enumerate(groups if by else ())
+        for key, value in zip(group.keys, group.values[by], strict=True)
+    )[:_WORST]
+    if not ranked:
+        return []
+    places = [(groups[place].dataset, key) for _, key, place in ranked]
+    cases, why = cases_at_hand(run, places)
+    if why:
+        return [Section("Worst masks", "", [Note(f"They cannot be shown: {why}", "warning")])]
+    images = []
+    for case, (value, key, place) in zip(cases, ranked, strict=True):
+        group, (scene, target) = groups[place], key
+        rows = run.job_rows(group.model, group.dataset, scene)
+        mask = mask_of(next(row for row in rows if row["target"] == target), case.scene.shape)
+        images.append(
+            Illustration(
+                case.scene.pixels,
+                f"**{case.title}**\n{group.model}: {by} {100 * value:.1f} %",
+                f"{case.title} with the ground truth and the mask of {group.model}",
+                outlines=(
+                    Outline(case.target.mask, "ground_truth", "the ground truth"),
+                    Outline(mask, "prediction", group.model),
+                ),
+                close=True,
+            )
+        )
+    text = "Dashed: the ground truth. Filled: the prediction. `segmeter browse` shows all objects."
+    return [Section("Worst masks", "", [Gallery(images, text)])]
+
+
+def _statistic(name: str, length: str) -> Statistic:
+    """A measure over objects: shares as means in percent, others as medians in their unit."""
     card = catalogue.measures.make(name)
     share = card.range == (0, 1)
 
@@ -172,8 +234,9 @@ def _statistic(name: str) -> Statistic:
 
     if share:
         return Statistic(name, name, "%", 1, card.better, True, values, of=Scored, tested="yes")
+    unit = ", ".join(filter(None, (_UNITS.get(name, "").format(length), "median")))
     return Statistic(
-        name, name, "median", 2, card.better, values=values, interval=_median, of=Scored,
+        name, name, unit, 2, card.better, values=values, interval=_median, of=Scored,
         paired=lambda g: np.where(np.isfinite(g.values[name]), g.values[name], np.nan),
     )  # fmt: skip
 

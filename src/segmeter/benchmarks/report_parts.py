@@ -13,24 +13,33 @@ import numpy as np
 
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Difference, Group, Results, Row, StatisticCard, SummaryRow
+from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sections import (
+    SCENE_NUMBERS,
+    Answer,
     Axis,
     Block,
     Cell,
     Column,
     Frame,
+    Greys,
     Label,
     Line,
     Note,
+    Quantity,
     Section,
+    Slices,
     Table,
     Value,
 )
+from segmeter.datasets.volumes.cases import WINDOWS
+from segmeter.models.volumes.preparation import prepared
+from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import difference
-from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Resampling
 
 P_VALUE = Column("p", "Holm-corrected", 3)
@@ -108,17 +117,13 @@ def at_odds(d: Difference, pairs: int) -> str:
     apart = d.low > 0 or d.high < 0
     if apart and not d.significant:
         if d.p < 0.05:
-            return (
-                f" (the interval leaves out 0 but is for this pair alone; p is for {pairs} pairs)"
-            )
+            return f" (the interval excludes 0 but is for this pair alone; p is for {pairs} pairs)"
         return (
-            " (the interval leaves out 0; the exchange test, exact for few cases, does not"
-            " reach 5 %)"
+            " (the interval excludes 0; the paired permutation test, exact for few cases, does "
+            "not reach 5 %)"
         )
     if d.significant and not apart and np.isfinite(d.low):
-        return (
-            " (the interval touches 0: it is wider than the exchange test where values are skewed)"
-        )
+        return " (the interval touches 0: with skewed values it is wider than the permutation test)"
     return ""
 
 
@@ -258,15 +263,67 @@ def cost_of(run: Results) -> CostModel:
     return CostModel() if path is None else CostModel.read(Path(path))
 
 
+def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
+    """The run on the objects that all groups of a data set have; itself if none is missing.
+
+    Groups of a data set that share no object keep their own.
+    """
+    keys: dict[str, list[set[Key]]] = {}
+    for group in groups:
+        keys.setdefault(group.dataset, []).append(set(group.keys))
+    common = {name: set.intersection(*held) for name, held in keys.items()}
+    kept = {name: common[name] or set.union(*held) for name, held in keys.items()}
+    if all(own == kept[name] for name, held in keys.items() for own in held):
+        return run
+    return run.only([(name, *key) for name, held in kept.items() for key in held])
+
+
+def percent(row: SummaryRow) -> Quantity:
+    """A percentage with its interval, for a sentence."""
+    limits = "" if np.isnan(row.low) else f"({row.low:.1f} to {row.high:.1f})"
+    return Quantity(f"{row.value:.1f} %", Value.of(row), limits, row.measure)
+
+
+def lost_jobs(run: Results) -> list[Note]:
+    """A warning with the first reason where jobs failed."""
+    lost = run.sql("select dataset, scene, model, error from errors order by all").to_pylist()
+    first = "".join(f"{row['dataset']}/{row['scene']}: {row['error']}" for row in lost[:1])
+    return [Note(f"{len(lost)} jobs failed, the first: {first}", "warning")] if lost else []
+
+
 def uneven(where: str, groups: Sequence[Group]) -> Note | None:
     """A warning where models were not scored on the same targets."""
     if len({frozenset(group.keys) for group in groups}) < 2:
         return None
     counts = ", ".join(f"{group.model} {len(group.keys)}" for group in groups)
+    common = len(set.intersection(*(set(group.keys) for group in groups)))
+    shown = f"the answer, its table and costs are of the {common} that all have; elsewhere "
     return Note(
-        f"On {where} the models were not scored on the same objects ({counts}): their means are "
-        "not comparable, their paired differences are.",
+        f"On {where} the models were not scored on the same objects ({counts}): "
+        f"{shown if common else ''}their means are not comparable, their paired differences are.",
         "warning",
+    )
+
+
+def machines(run: Results) -> str:
+    """On what the seconds were measured, and whether it was busy; empty if unknown."""
+    known = [entry.get("machine", {}) for entry in run.provenance.get("commands", [])]
+    named = {f"{m['processor']} with {m['cores']} cores" for m in known if "processor" in m}
+    devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
+    on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
+    if not on:
+        return ""
+    busy = [m for m in known if (m.get("load") or 0) > (m.get("cores") or 1)]
+    told = ""
+    if busy:
+        worst = max(busy, key=lambda m: float(m["load"]))
+        told = (
+            f" The machine was busy when the run began (load {worst['load']:g} on "
+            f"{worst['cores']} cores): an idle one answers sooner."
+        )
+    return (
+        f"Waiting was measured on {', '.join(on)}, with whatever else ran there at the time; "
+        f"another machine waits longer or shorter.{told}"
     )
 
 
@@ -342,62 +399,126 @@ def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> Frame:
 
 _HOUR = 3600.0
 _PAIRS = 6
-"""With fewer clusters, no exchange of two ways reaches p = 0.05."""
+"""With fewer clusters, no permutation of two reaches p = 0.05."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to annotate objects: seconds of a person and by hand, one for each object."""
+    """A way to annotate objects: a person's work, waiting and drawing by hand, in seconds.
+
+    `mean`, `waited` and `total` (both added) have intervals; the others are one per object.
+    """
 
     name: str
+    group: Group
     mean: Value
-    waiting: Value
+    waited: Value
+    total: Value
     seconds: Floats
+    waiting: Floats
     by_hand: Floats
-    clusters: Sequence[str]
-    dataset: str
+
+    @property
+    def spent(self) -> Floats:
+        """Work and waiting of each object."""
+        return self.seconds + self.waiting
 
 
 def cost_section(
-    tables: Mapping[str, Sequence[Way]], objects: int, rate: float | None, units: str
+    tables: Mapping[str, Sequence[Way]], objects: int, rate: float | None, units: str, assumed: str
 ) -> Section:
-    """Hours, and money at a rate per hour, for so many objects, by what they are like."""
+    """Hours, and money at a rate per hour, for so many objects, by what they are like.
+
+    `assumed` states the goal, the price of drawing by hand and how waiting was measured.
+    """
     if objects < 1:
         raise BadInput(f"--objects is a number of objects, not {objects}")
     if rate is not None and not 0 <= rate < float("inf"):
-        raise BadInput(f"--rate is money per hour, not {rate:g}")
+        raise BadInput(f"--hourly-rate is money per hour, not {rate:g}")
     text = (
-        "Time of a person, if all objects are like those measured; objects that fail are drawn by "
-        "hand. Waiting is for the machine that ran this benchmark, and is not paid here. 95 % "
-        f"intervals are of the mean over {units}: other kinds of objects cost something else."
+        "Annotators are paid while they wait for the model: order, money and savings include "
+        "waiting. Numbers hold if all objects are like those measured; 95 % intervals are of the "
+        f"mean over {units}. {assumed}"
     )
-    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1)]
+    columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1),
+               Column("with waiting", "hours", 1)]  # fmt: skip
     if rate is not None:
         columns.append(Column("money", f"at {rate:g} per hour", 0))
     columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
     blocks: list[Block] = []
-    for title, ways in tables.items():
+    for title, found in tables.items():
+        ways = sorted(found, key=lambda way: float(way.spent.mean()))
         rows = [_cost_row(way, objects, rate, units) for way in ways]
         hand = float(ways[0].by_hand.mean()) * objects / _HOUR
         money: list[Cell] = [] if rate is None else [Value(hand * rate)]
-        rows.append(["all by hand", Value(hand), Value(0.0), *money, None, "the alternative"])
+        rows.append(["all by hand", Value(hand), Value(0.0), Value(hand), *money, None,
+                     "the alternative"])  # fmt: skip
         where = f" like those of {title}" if len(tables) > 1 else ""
-        blocks.append(Table(f"project-{title}", columns, rows, f"{objects} objects{where}"))
-    return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
+        group = ways[0].group
+        scenes = len(set(group.clusters))
+        measured = f"{group.size} measured in {scenes} {units if scenes > 1 else units[:-1]}"
+        caption = f"{objects} objects{where}; {measured}"
+        blocks += [
+            Answer((f"On {title}: " if len(tables) > 1 else "") + _advice(ways, objects, units)),
+            Table(f"project-{title}", columns, rows, caption),
+        ]
+    return Section(f"What {objects:,} objects cost".replace(",", " "), "", [*blocks, Note(text)])
+
+
+def _advice(ways: Sequence[Way], objects: int, units: str) -> str:
+    """Which way takes least with waiting, how sure that is, and whether waiting decides it."""
+    best, *others = ways
+    factor, hand = objects / _HOUR, float(best.by_hand.mean())
+    saved = _saved(best)
+    against = f"{_spread(_times(best.total, factor), 1)} hours with waiting"
+    told = [
+        f"**{best.name}** takes {'least, ' if others else ''}{against}, against "
+        f"{hand * factor:.1f} by hand: {_spread(saved, 0)} % saved"
+    ]
+    if others and others[0].group.keys == best.group.keys:
+        gap = difference(others[0].spent, best.spent, best.group.clusters, seed=best.group.dataset)
+        few = len(set(best.group.clusters)) < _PAIRS
+        sure = _too_few(units) if few else f"{'' if gap.p < 0.05 else 'not '}significant"
+        more = _spread(_times(Value.of(gap.interval), factor), 1)
+        told.append(f"the next, **{others[0].name}**, takes {more} hours more ({sure})")
+    working = min(ways, key=lambda way: float(way.seconds.mean()))
+    mine, theirs = (float(way.seconds.mean()) * factor for way in (best, working))
+    if round(mine - theirs, 1) > 0:
+        told.append(f"without waiting **{working.name}** would, {theirs:.1f} against {mine:.1f}")
+    return "; ".join(told) + "."
+
+
+def _too_few(units: str) -> str:
+    return f"too few {units} to test: at least {_PAIRS} are needed"
+
+
+def _spread(value: Value, digits: int) -> str:
+    """A number with its interval in brackets, where it has one."""
+    if value.value is None:
+        return "–"
+    text = f"{value.value:.{digits}f}"
+    low, high = (f"{end:.{digits}f}" if end is not None else "" for end in (value.low, value.high))
+    return text if low == high or "nan" in low else f"{text} ({low} to {high})"
+
+
+def _saved(way: Way) -> Value:
+    """Percent of drawing by hand that is saved, waiting counted; no limits for one image."""
+    hand = float(way.by_hand.mean())
+    if not hand:
+        return Value(None)
+    group = way.group
+    gap = difference(way.spent, way.by_hand, group.clusters, seed=group.dataset).interval
+    return _times(Value(-gap.value, -gap.high, -gap.low), 100 / hand)
 
 
 def _cost_row(way: Way, objects: int, rate: float | None, units: str) -> list[Cell]:
-    hours = _times(way.mean, objects / _HOUR)
-    hand = float(way.by_hand.mean())
-    few = len(set(way.clusters)) < _PAIRS
-    paired = difference(way.seconds, way.by_hand, way.clusters, seed=way.dataset)
-    gap = paired.interval
-    limits = (None, None) if few else (-gap.high, -gap.low)
-    saved = _times(Value(-gap.value, *limits), 100 / hand) if hand else Value(None)
-    money: list[Cell] = [] if rate is None else [_times(hours, rate)]
-    waiting = _times(way.waiting, objects / _HOUR)
-    conclusion = f"too few {units} to test" if few else _pays(gap.value, paired.p)
-    return [way.name, hours, waiting, *money, saved, conclusion]
+    factor, group = objects / _HOUR, way.group
+    few = len(set(group.clusters)) < _PAIRS
+    paired = difference(way.spent, way.by_hand, group.clusters, seed=group.dataset)
+    money: list[Cell] = [] if rate is None else [_times(way.total, factor * rate)]
+    hours = [_times(value, factor) for value in (way.mean, way.waited, way.total)]
+    conclusion = _too_few(units) if few else _pays(paired.interval.value, paired.p)
+    return [way.name, *hours, *money, _saved(way), conclusion]
 
 
 def _pays(gap: float, p: float) -> str:
@@ -412,3 +533,31 @@ def _times(value: Value, factor: float) -> Value:
         return None if part is None else part * factor
 
     return Value(times(value.value), times(value.low), times(value.high))
+
+
+def volume_slices(
+    scene: Volume,
+    key: str,
+    title: str,
+    frames: Sequence[Frame] = (),
+    ground_truth: Mask | None = None,
+    caption: str = "",
+) -> Slices:
+    """A volume to scroll through: voxels as codes of a wide range, modality and window named."""
+    shown = prepared(scene, "sam", "corrected")
+    low, high = shown.range
+    ct = shown.modality.startswith("CT")
+    ends = (min(low, float(scene.voxels.min())), max(high, float(scene.voxels.max())))
+    greys = Greys((ends[0], low, high, ends[1]), "HU" if ct else "", WINDOWS if ct else {})
+    modality = shown.modality or "Unknown modality"
+    return Slices(
+        key,
+        title,
+        np.stack([greys.codes(plane) for plane in scene.voxels]),
+        frames,
+        ground_truth,
+        f"{caption} {modality}, shown to networks from {low:g} to {high:g}.",
+        header=scene.header,
+        greys=greys,
+        numbers=scene.slice_numbers if isinstance(scene, KnowsItsScan) else SCENE_NUMBERS,
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,12 +13,22 @@ from segmeter.benchmarks.report_parts import (
     Case,
     cases_at_hand,
     column_of,
+    cost_of,
     frame_of,
     rounds_axis,
     session_rows,
 )
-from segmeter.benchmarks.responses import FIRST, SPANS, STATISTICS, Responses
-from segmeter.core.benchmarks import Difference, Results, Row
+from segmeter.benchmarks.responses import (
+    FIRST,
+    GOAL,
+    KEPT,
+    OBEYED,
+    SPANS,
+    STATISTICS,
+    Responses,
+    of_sign,
+)
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import (
     Axis,
@@ -35,16 +46,17 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.stats.calibration import reliability, risk_coverage
-from segmeter.stats.intervals import Floats
+from segmeter.stats.annotation_time import CostModel
+from segmeter.stats.calibration import Stopping, reliability, risk_coverage, stop_at
+from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
 _CARDS = cards_by_name(STATISTICS)
 _FOLLOWS = tuple(name for name in _CARDS if not name.startswith(("score-", "rice-", "obeyed-")))
 _SCORES = tuple(name for name in _CARDS if name.startswith("score-"))
 _SHARE = Axis("% of clicks", low=0.0, high=1.0, percent=True)
-_FRACTION = Axis("", low=0.0, high=1.0, digits=1)
-_REPLAYED, _MOST_POINTS = 2, 100
+_BY_CLASS = ("obeyed", "kept", "hurt", "score-error", "score-ece", "score-auroc", "score-aurc")
+_REPLAYED, _MOST_POINTS, _MOST_CLASSES, _STOPS = 2, 100, 8, (0.8, 0.9, 0.95)
 _TEXT = (
     "A click is **obeyed** if its pixel has the click's label in the mask that follows; an earlier "
     "click is **kept** if it still has it. A click **hurts** if it lowers IoU by more than one "
@@ -62,9 +74,10 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
     found = [g for g in benchmark.groups(run) if isinstance(g, Responses) and g.protocol == lead]
     numbers = benchmark.numbers(run)
     known = {name for (_, name) in numbers if name in _CARDS}
+    cost, classes = _price(run), _classes(run)
     blocks: list[Block] = []
     for members in comparisons(found):
-        blocks += _blocks(run, members, numbers)
+        blocks += _blocks(run, members, numbers, cost, classes)
     if not blocks:
         return []
     if "obeyed" not in known:
@@ -74,21 +87,47 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
     return [Section("Does the model follow clicks?", _TEXT, blocks)]
 
 
-def followed_sentence(differences: Iterable[Difference], value: Callable[[str, str], Value]) -> str:
-    """Which model follows more clicks, where that is significant; empty where it is not."""
+def followed_notes(run: Results, benchmark: Declared) -> list[Block]:
+    """A sentence on every data set where models differ significantly in clicks obeyed."""
+    found: dict[tuple[str, str, str], list[Difference]] = {}
+    numbers = benchmark.numbers(run)
+    for d in benchmark.differences(run, ["obeyed"]) if len(run.plan.segmenters) > 1 else ():
+        if d.protocol == run.plan.leading_protocol:
+            found.setdefault((d.dataset, d.user, d.protocol), []).append(d)
+    notes: list[Block] = []
+    for where, apart in found.items():
+        rows = {(key[0], name): row for (key, name), row in numbers.items() if key[1:] == where}
+        sentence = followed_sentence(apart, rows)
+        notes += [Note(f"{', '.join(filter(None, where[:2]))}: {sentence}")] if sentence else []
+    return notes
+
+
+def followed_sentence(
+    differences: Iterable[Difference], rows: Mapping[tuple[str, str], SummaryRow]
+) -> str:
+    """Which model follows more clicks, where that is significant; empty where it is not.
+
+    `rows` are those of the summary, by model and statistic.
+    """
     found = [d for d in differences if d.measure == "obeyed" and d.significant and d.value]
     if not found:
         return ""
     d = max(found, key=lambda d: abs(d.value))
     one = d if d.value > 0 else d.turned
-    shares = [value(model, d.measure).value or 0.0 for model in (one.first, one.second)]
+    shares = [rows[model, d.measure].value for model in (one.first, one.second)]
     return (
         f"**{one.first}** follows {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
         "and that is **significant**."
     )
 
 
-def _blocks(run: Results, members: Sequence[Responses], numbers: Numbers) -> list[Block]:
+def _blocks(
+    run: Results,
+    members: Sequence[Responses],
+    numbers: Numbers,
+    cost: CostModel | None,
+    classes: Mapping[tuple[str, str, str], str],
+) -> list[Block]:
     where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
     stem = re.sub(r"\W+", "-", where)
     blocks: list[Block] = [
@@ -97,6 +136,8 @@ def _blocks(run: Results, members: Sequence[Responses], numbers: Numbers) -> lis
         *_curves(members, where),
         *_table(f"score-{stem}", _SCORES, members, numbers, f"{where}: the model's own score"),
         *_calibration(members, where),
+        *_stopping(members, where, stem, cost),
+        *by_class(members, where, stem, classes),
     ]
     if not any(np.nansum(g.given) for g in members):
         return blocks
@@ -147,11 +188,11 @@ def _curves(members: Sequence[Responses], where: str) -> list[Block]:
     rounds = int(max((np.nanmax(g.round, initial=1) for g in members), default=1))
     if rounds == 1 or not any(np.nansum(g.given) for g in members):
         return []
-    kinds: dict[str, Callable[[Responses], tuple[Floats, Floats]]] = {
-        "Clicks obeyed": lambda g: (g.obeyed, g.given),
-        "Positive clicks obeyed": lambda g: (np.where(g.positive == 1, g.obeyed, np.nan), g.given),
-        "Negative clicks obeyed": lambda g: (np.where(g.positive == 0, g.obeyed, np.nan), g.given),
-        "Earlier clicks kept": lambda g: (g.kept, g.earlier),
+    kinds = {
+        "Clicks obeyed": OBEYED,
+        "Positive clicks obeyed": of_sign(True),
+        "Negative clicks obeyed": of_sign(False),
+        "Earlier clicks kept": KEPT,
     }
     charts = [
         Chart(f"{title}: {where}", rounds_axis(rounds), _SHARE,
@@ -182,8 +223,7 @@ def _calibration(members: Sequence[Responses], where: str) -> list[Block]:
     scored = [g for g in members if len(g.pairs()[0]) > 1]
     if not scored:
         return []
-    ends = np.array([0.0, 1.0])
-    diagram: list[Line] = [Line("score = IoU", ends, ends, role="guide")]
+    diagram: list[Line] = []
     curves = []
     for group in scored:
         scores, iou = group.pairs()
@@ -193,16 +233,112 @@ def _calibration(members: Sequence[Responses], where: str) -> list[Block]:
         risk = risk_coverage(scores, 1 - iou)
         places = np.unique(np.linspace(0, len(risk) - 1, _MOST_POINTS).astype(int))
         curves.append(Line(group.model, (places + 1) / len(risk), risk[places]))
+    # Scores may exceed 1, and most lie close together: both axes span what there is.
+    held = np.concatenate([[*line.x, *line.y] for line in diagram])
+    low, high = float(np.floor(held.min() * 10) / 10), float(np.ceil(held.max() * 10) / 10)
+    diagram.insert(0, Line("", np.array([low, high]), np.array([low, high]), role="guide"))
+    x_axis, y_axis = (
+        Axis(f"mean {name}", low=low, high=high, digits=1) for name in ("score", "IoU")
+    )
     return [
         Multiples(
             [
-                Chart(f"Reliability of the score: {where}", _named("mean score"),
-                      _named("mean IoU"), diagram),
+                Chart(f"Reliability of the score (grey: score = IoU): {where}", x_axis, y_axis,
+                      diagram),
                 Chart(f"Risk over coverage: {where}", _named("share of masks accepted"),
                       Axis("mean 1 - IoU", low=0.0, digits=2), curves),
             ]
         )
     ]  # fmt: skip
+
+
+def _price(run: Results) -> CostModel | None:
+    """The cost model where an object has one price by hand: in images, not by outline."""
+    cost = cost_of(run)
+    if cost.by_hand_px or "shape" not in _columns(run):
+        return None
+    axes = run.sql("select max(len(shape)) as axes from rows")["axes"][0].as_py()
+    return cost if axes == 2 else None
+
+
+def _columns(run: Results) -> list[str]:
+    names: list[str] = run.sql("select * from rows limit 0").column_names
+    return names
+
+
+def _stopping(
+    members: Sequence[Responses], where: str, stem: str, cost: CostModel | None
+) -> list[Block]:
+    """Costs of stopping, or of sending an object to a person, by the model's own score."""
+    rows: list[list[Cell]] = []
+    for group in members:
+        clusters, scores, iou = group.sessions()
+        if not clusters:
+            continue
+        drawn = Resampling(clusters, seed=group.dataset)
+        tried = np.unique(np.nanquantile(scores, np.linspace(0, 1, 21)))
+        least = min(tried, key=lambda s: _seconds(stop_at(scores, iou, s), cost).mean())
+        for limit, told in [*((s, f"{s:g}") for s in _STOPS), (least, f"{least:.3g}, cheapest")]:
+            found = stop_at(scores, iou, limit)
+            shown = [found.clicks, 100 * found.right, 100 * (1 - found.passed), 100 * found.early,
+                     found.wasted_clicks, 100 * found.regret]  # fmt: skip
+            shown += [] if cost is None else [_seconds(found, cost)]
+            rows.append([group.model, told, *(Value.of(drawn.interval(v)) for v in shown)])
+    if not rows:
+        return []
+    columns = [
+        Column("model"), Column("stop at score"), Column("clicks", "per object", 2),
+        Column(f"IoU >= {GOAL:g}", "% of objects", 1), Column("score not reached", "%", 1),
+        Column("stopped too early", "%", 1), Column("wasted", "clicks", 2),
+        Column("below the best round", "IoU points", 1),
+    ]  # fmt: skip
+    note = "An object whose score is not reached in any round is sent to a person after the last."
+    if cost is not None:
+        columns.append(Column("time", "s per object", 1))
+        note += f" Masks below {GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
+    note += " The cheapest score was chosen on these objects."
+    caption = f"{where}: stop when the model's score passes a threshold"
+    return [Table(f"stopping-{stem}", columns, rows, caption, note)]
+
+
+def _seconds(found: Stopping, cost: CostModel | None) -> Floats:
+    """A person's seconds per object; without a price by hand those of a typical cost model."""
+    price = cost or CostModel()
+    return price.per_object + price.click * found.clicks + price.by_hand * (1 - found.right)
+
+
+def _classes(run: Results) -> dict[tuple[str, str, str], str]:
+    """Class names of objects, by data set, scene and target."""
+    if "label" not in _columns(run):
+        return {}
+    found = run.sql("""
+        select dataset, scene, target, min(label) as label from rows
+        where label <> '' group by all order by all
+    """)
+    return {(r["dataset"], r["scene"], r["target"]): r["label"] for r in found.to_pylist()}
+
+
+def by_class(
+    members: Sequence[Responses], where: str, stem: str, labels: Mapping[tuple[str, str, str], str]
+) -> list[Block]:
+    """Obedience and calibration of the most frequent classes, of two objects or more."""
+    rows: list[list[Cell]] = []
+    every = Counter(labels.get((g.dataset, *key), "") for g in members for key in g.keys)
+    least = 2 * len(members)
+    classes = [name for name, n in every.most_common() if name and n >= least][:_MOST_CLASSES]
+    shown = [_CARDS[name] for name in _BY_CLASS]
+    for group in members if len(classes) > 1 else ():
+        for name in classes:
+            at = [i for i, k in enumerate(group.keys) if labels.get((group.dataset, *k)) == name]
+            part = group.only(at)
+            found = [card.estimate(part) if at else None for card in shown]
+            values = [Value(None) if one is None else Value.of(one[0]) for one in found]
+            rows.append([group.model, name, len(at), *values])
+    if not rows:
+        return []
+    columns = [Column("model"), Column("class"), Column("objects", digits=0)]
+    columns += map(column_of, shown)
+    return [Table(f"classes-{stem}", columns, rows, f"{where}: clicks and score by class")]
 
 
 def _named(title: str) -> Axis:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import round_from_json
 from segmeter.core.rows import CONSISTENCY, RESPONSES, SESSION_LISTS
-from segmeter.core.tables import Tables, columns_in, load_tables, spread
+from segmeter.core.score_matrices import Tables, columns_in, load_tables, spread
 from segmeter.measures.obedience import HURT, Response, responses, setbacks
 from segmeter.stats.calibration import (
     area_under_roc,
@@ -92,6 +93,25 @@ class Responses(Group):
         score, iou = (t if lines is None else t[lines] for t in (self.score, self.iou))
         known = ~np.isnan(score) & ~np.isnan(iou)
         return score[known], iou[known]
+
+    def sessions(self) -> tuple[list[str], Floats, Floats]:
+        """Cluster, scores and IoU of each session that has scores; pooled users one by one."""
+        starts = [*np.flatnonzero((self.round == 1).any(axis=0)), self.round.shape[1]]
+        both, width = np.stack([self.score, self.iou]), int(np.diff(starts).max(initial=0))
+        padded = np.full((2, len(starts) - 1, self.size, width), np.nan)
+        for place, (a, b) in enumerate(pairwise(starts)):
+            padded[:, place, :, : b - a] = both[:, :, a:b]
+        tables = padded.reshape(2, -1, width)
+        known = ~np.isnan(tables).any(axis=0).all(axis=1)
+        clusters = np.tile(np.array(self.clusters), len(starts) - 1)[known]
+        return clusters.tolist(), tables[0][known], tables[1][known]
+
+    def only(self, lines: Sequence[int]) -> Responses:
+        """The same of some objects."""
+        tables = (getattr(self, field.name)[lines] for field in fields(self)[len(fields(Group)) :])
+        keys, clusters = tuple(self.keys[i] for i in lines), tuple(self.clusters[i] for i in lines)
+        head = (self.model, self.dataset, self.user, self.protocol)
+        return Responses(*head, keys, clusters, *tables)
 
 
 def response_groups(
@@ -256,7 +276,7 @@ def _rounds(parts: Parts, low: int, high: int) -> Parts:
     return limited
 
 
-def _of_sign(positive: bool) -> Parts:
+def of_sign(positive: bool) -> Parts:
     return lambda g: (np.where(g.positive == positive, g.obeyed, np.nan), g.given)
 
 
@@ -313,10 +333,11 @@ def _score(
 
 def _recovery(group: Responses) -> Interval | None:
     """Median number of rounds until IoU is back (Kaplan and Meier); none where half never are."""
+    falls = (np.fmax.accumulate(group.iou, axis=1) > group.iou).any(axis=1)
     found = [
         (line, s.rounds_to_recover or len(session) - s.round, s.rounds_to_recover is not None)
-        for line, rounds in enumerate(group.round)
-        for session in np.split(group.iou[line], np.flatnonzero(rounds == 1))
+        for line in np.flatnonzero(falls)
+        for session in np.split(group.iou[line], np.flatnonzero(group.round[line] == 1))
         for s in setbacks(session[~np.isnan(session)].tolist())
     ]
     if not found:
@@ -343,21 +364,21 @@ def _median_time(lasted: Floats, recovered: Floats, weights: Floats) -> float:
     return float("nan")
 
 
-_OBEYED: Parts = lambda g: (g.obeyed, g.given)  # noqa: E731
-_KEPT: Parts = lambda g: (g.kept, g.earlier)  # noqa: E731
+OBEYED: Parts = lambda g: (g.obeyed, g.given)  # noqa: E731
+KEPT: Parts = lambda g: (g.kept, g.earlier)  # noqa: E731
 _HURT = _mean(lambda g: g.hurt)
 _ERROR = _mean(lambda g: np.abs(g.score - g.iou))
 
 STATISTICS = [
-    _share("obeyed", "clicks obeyed", "% of clicks", _OBEYED),
+    _share("obeyed", "clicks obeyed", "% of clicks", OBEYED),
     *(
-        _share(f"obeyed@{span}", f"obeyed, round {span}", "% of clicks", _rounds(_OBEYED, *limits))
+        _share(f"obeyed@{span}", f"obeyed, round {span}", "% of clicks", _rounds(OBEYED, *limits))
         for span, limits in SPANS.items()
     ),
-    _share("obeyed-positive", "positive obeyed", "% of clicks", _of_sign(True)),
-    _share("obeyed-negative", "negative obeyed", "% of clicks", _of_sign(False)),
-    _share("kept", "earlier clicks kept", "% of earlier clicks", _KEPT),
-    _share(f"kept@{FIRST}", f"kept, round {FIRST}", "% of earlier clicks", _rounds(_KEPT, 2, 10)),
+    _share("obeyed-positive", "positive obeyed", "% of clicks", of_sign(True)),
+    _share("obeyed-negative", "negative obeyed", "% of clicks", of_sign(False)),
+    _share("kept", "earlier clicks kept", "% of earlier clicks", KEPT),
+    _share(f"kept@{FIRST}", f"kept, round {FIRST}", "% of earlier clicks", _rounds(KEPT, 2, 10)),
     _share("undone", "rounds that undo a click", "% of rounds",
            _mean(lambda g: np.where(g.earlier > 0, g.undone > 0, np.nan)), "lower"),
     _share("hurt", "clicks that hurt", "% of clicks 2 on", _HURT, "lower"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.starts import starts_of
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
@@ -87,13 +87,23 @@ def simulate_all(
             until=until,
             oracle_rounds=oracle_rounds,
         )
-    if plan.options.get("consistency"):
-        for record in records:
-            record.consistency = consistency(scene, encoded, record, plan.seed)
+    add_consistency(scene, encoded, records, plan)
     return records, seconds_encode
 
 
+CONSISTENCY = RunOption(
+    "consistency", bool, None, "Also give each session's clicks in other orders, and the last one "
+    "moved.",
+)  # fmt: skip
 _ORDERS, _JITTER = 3, (-2, 0, 2)  # further orders of clicks; moves of the last, in pixels
+
+
+def add_consistency(
+    scene: Scene, encoded: EncodedScene, records: Sequence[Trajectory], plan: Plan
+) -> None:
+    """Give each session's clicks in other orders, where the plan asks for it."""
+    for record in records if plan.options.get("consistency") else ():
+        record.consistency = consistency(scene, encoded, record, plan.seed)
 
 
 def consistency(
@@ -168,6 +178,7 @@ def rows_of(
         "user": simulated.name,
         "protocol": simulated.protocol,
         "seconds_encode": seconds_encode,
+        "start_from": simulated.start.source if simulated.start else None,
         "start_mask_iou": None if start is None else _iou(simulated.target, start),
         **target_columns(scene, simulated.target),
     }

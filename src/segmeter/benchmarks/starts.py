@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, RunOption
+from segmeter.core.benchmarks import Group, Results, RunOption
 from segmeter.core.capabilities import WithWeights
 from segmeter.core.catalogue import Registry, Spec
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, NoWeights
 from segmeter.core.lockstep import Start
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
@@ -39,6 +39,10 @@ OPTIONS = (
     RunOption("start", str, None, "Also start from masks: a folder of label maps, a COCO results "
               "file, a method, or a model (its automatic masks)."),
     RunOption("start_digest", str, None),
+)  # fmt: skip
+NO_START = RunOption(
+    "start", str, None, refused="it measures first clicks, which are placed on the object whatever "
+    "mask is there; 'segmeter run BENCHMARK --help' lists --start where masks are corrected",
 )  # fmt: skip
 _FOUND: OrderedDict[tuple[str, str, str], list[Start]] = OrderedDict()
 _MOST_SCENES = 256  # whose starting masks are remembered, for other models
@@ -137,8 +141,8 @@ def made_near(registry: Registry[Made], source: str, near: str | None) -> Made:
     """Make something named, with the weights of a folder if it finds none elsewhere."""
     try:
         return registry.make(source)
-    except NotFound as error:
-        if near is None or "no weights" not in str(error):
+    except NoWeights:
+        if near is None:
             raise
         return registry.make(source, weights=near)
 
@@ -150,22 +154,29 @@ def folder_of(model: object) -> str | None:
 
 
 def start_sections(
-    groups: Sequence[tuple[Group, Floats | None]], shown: Sequence[Statistic], met: float
+    run: Results,
+    groups: Sequence[tuple[Group, Floats | None]],
+    shown: Sequence[Statistic],
+    met: float,
 ) -> list[Section]:
     """Sessions from masks against those from nothing, on the same objects.
 
     `groups` come with the IoU of their starting masks, None for those from nothing; `shown` are
     statistics to compare, and `met` the IoU from which nothing is left to correct.
     """
+    if all(start is None for _, start in groups):
+        return []
+    found = run.sql(
+        "select distinct start_from from rows where start_from is not null order by all"
+    )
+    source = ", ".join(found["start_from"].to_pylist())  # one: a plan names one start
     by_key = {group.key: group for group, start in groups if start is None}
     rows = []
     for group, start in groups:
-        user, _, source = group.user.rpartition(" from ")
+        user = group.user.removesuffix(f" from {source}")
         before = by_key.get((group.model, group.dataset, user, group.protocol))
         if start is not None and before is not None and before.keys == group.keys:
             rows.append(_row(before, group, source, start, shown, met))
-    if not rows:
-        return []
     columns = [
         Column("model"), Column("data"), Column("from"), Column("IoU of the start", "%", 1),
         Column("at the goal", "% of objects", 0), Column("without a mask", "objects", 0),

@@ -30,29 +30,30 @@ def _runs(incomplete: str) -> list[str]:
 
 
 # Where things are
-RunAddress = Annotated[
-    str, Argument(help="A run folder, or the address of a run.", autocompletion=_runs)
-]
+RunAddress = Annotated[str, Argument(help="Folder or URL of a run.", autocompletion=_runs)]
 Runs = Annotated[
-    list[str], Argument(help="Run folders or addresses, read as one.", autocompletion=_runs)
+    list[str], Argument(help="Run folders or URLs, read as one.", autocompletion=_runs)
 ]
 Data = Annotated[
     Path | None,
-    Option("--data", envvar="SEGMETER_DATA", help="Folder or address of the data sets."),
+    Option("--data", envvar="SEGMETER_DATA", help="Folder or URL of the datasets."),
 ]
 Weights = Annotated[
     Path | None,
-    Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder or address of the weights."),
+    Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder or URL of the weights."),
 ]
 MasksShown = Annotated[
-    Path | None, Option("--previous", help="Folder of the masks that later rounds showed.")
+    Path | None, Option("--previous", help="Folder of the masks that were shown in later rounds.")
 ]
 
 # What is evaluated
 OneModel = Annotated[
     str,
     Option(
-        "--model", "-m", autocompletion=names_of("models"), help="Model by name, or file.py:name."
+        "--model",
+        "-m",
+        autocompletion=names_of("models"),
+        help="Model by name, a checkpoint, or file.py:name.",
     ),
 ]
 Models = Annotated[
@@ -62,7 +63,8 @@ Models = Annotated[
         "-m",
         "--tracker",
         autocompletion=names_of("models"),
-        help="Model or tracker by name, or file.py:name; may be given several times.",
+        help="Model or tracker by name, a checkpoint, ONNX folder or http address, or "
+        "file.py:name; can be repeated.",
     ),
 ]
 OneDataset = Annotated[
@@ -71,7 +73,7 @@ OneDataset = Annotated[
         "--dataset",
         "-d",
         autocompletion=names_of("datasets"),
-        help="Data set by name, or a folder of your own.",
+        help="Dataset by name, or your own folder.",
     ),
 ]
 ImageSets = Annotated[
@@ -80,58 +82,67 @@ ImageSets = Annotated[
         "--dataset",
         "-d",
         autocompletion=names_of("datasets"),
-        help="Data set by name, or a folder of your own; may be given several times.",
+        help="Dataset by name, or your own folder; can be repeated.",
     ),
 ]
 Limit = Annotated[
-    int | None, Option("--limit", min=1, help="Only the first scenes of each data set.")
+    int | None, Option("--limit", min=1, help="Only the first N images or volumes of each dataset.")
 ]
-Seed = Annotated[int, Option("--seed", help="Seed of every draw.")]
+Seed = Annotated[int, Option("--seed", help="Random seed.")]
 
 # How it is evaluated
 OneProtocol = Annotated[
     str,
     Option(
         "--protocol",
-        help="published: as the authors' code computes, flaws included; corrected: without them.",
+        help="published: as in the authors' code, flaws included; corrected: without them.",
     ),
 ]
 ProtocolChoice = Annotated[
     str,
     Option(
         "--protocol",
-        help="published: as the authors' code computes, flaws included; corrected: without "
-        "them; or both.",
+        help="published: as in the authors' code, flaws included; corrected: without them; "
+        "or both.",
     ),
 ]
 Cost = Annotated[
-    Path | None, Option("--cost", help="Cost model (TOML): seconds of a click, a box, a failure.")
+    Path | None,
+    Option("--cost", help="Cost model (TOML): seconds per click, box, hand-drawn mask, ..."),
 ]
 GoalChoice = Annotated[
     str | None,
-    Option("--goal", help="Good enough: percent of IoU or a measure, as 85,90 or 'dice>=0.9'."),
+    Option(
+        "--goal",
+        help="Target quality: IoU in percent, such as 85,90, or a measure, such as 'dice>=0.9'.",
+    ),
 ]
 By = Annotated[
     str | None, Option("--by", help="Split by class, size, shape, boundary or another group.")
 ]
 GroupsFile = Annotated[
-    Path | None, Option("--groups", help="Groups of your own: CSV of mask,group.")
+    Path | None, Option("--groups", help="Your own groups: CSV with columns mask,group.")
 ]
 Trust = Annotated[
     bool,
     Option(
-        "--trust", help="Run the Python files that the run names; never for a run you were sent."
+        "--trust",
+        help="Execute Python files and open weights that the run names; only for your own runs.",
     ),
 ]
 
 # What is written
-AsJson = Annotated[bool, Option("--json", help="Print JSON for a program to read.")]
-NewFolder = Annotated[Path, Option("--out", "-o", help="Folder for the files; made if missing.")]
+AsJson = Annotated[bool, Option("--json", help="Print the results as JSON.")]
+NewFolder = Annotated[Path, Option("--out", "-o", help="Folder for the files; created if missing.")]
 CostFile = Annotated[Path, Option("--out", "-o", help="Cost model to write (TOML).")]
 FigureFile = Annotated[
-    Path | None, Option("--figure", help="Draw the curves here (.svg, .png or .pdf).")
+    Path | None, Option("--figure", help="Plot the curves to this file (.svg, .png or .pdf).")
 ]
 
 # With how much
-Threads = Annotated[int, Option("--threads", min=1, help="Threads; more pay on idle cores only.")]
-Processes = Annotated[int, Option("--workers", min=1, help="Processes; results stay the same.")]
+Threads = Annotated[
+    int, Option("--threads", min=1, help="Threads; use more on an idle machine only.")
+]
+Processes = Annotated[
+    int, Option("--workers", min=1, help="Worker processes; results do not depend on them.")
+]

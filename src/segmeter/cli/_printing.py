@@ -121,11 +121,12 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
     console = Console(width=min(Console().width, 100), markup=False)
     cards = {card.name: card for card in run.statistics()} if rows else {}
-    shown = [name for name in run.benchmark.headline if name in cards]
+    shown = run.headline() if rows else []
     unit = "scene" if run.plan.kind == "method" else "target"
     for table in _tables(rows, shown, cards, unit):
         console.print(table)
-    for sentence in (*(run.notes() if rows else ()), *_closing(run, reported)):
+    told = [*_legend(rows, [cards[name] for name in shown]), *run.notes()] if rows else []
+    for sentence in (*told, *_closing(run, reported)):
         console.print(printable(sentence), soft_wrap=True, markup=False, highlight=False)
 
 
@@ -146,30 +147,61 @@ def _tables(
     cards: Mapping[str, Any],
     unit: str,
 ) -> list[Table]:
-    """One table per data set and user; models and protocols down, headline statistics across."""
+    """One table per data set, user and protocol; models down, headline statistics across.
+
+    Protocols whose numbers are all equal share a table.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     tables = []
-    for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
-        here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
+    for (dataset, user, protocol), here in _by_protocol(rows, headline).items():
         known = [row.measure for row in here if row.measure in cards]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
-        title = printable(", ".join(filter(None, (dataset, user, count))))
+        title = printable(", ".join(filter(None, (dataset, user, count, protocol))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("model\nprotocol", overflow="fold", max_width=24)
+        table.add_column("model", overflow="fold", max_width=24)
         shown = _fitting(here, shown, cards)
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
-        for model, protocol in dict.fromkeys((row.model, row.protocol) for row in here):
-            values = {r.measure: r for r in here if (r.model, r.protocol) == (model, protocol)}
+        for model in dict.fromkeys(row.model for row in here):
+            values = {r.measure: r for r in here if r.model == model}
             cells = (_cell(values.get(name), cards[name]) for name in shown)
-            label = printable(f"{_in_lines(short(model))}\n{protocol}")
+            label = "\n".join(map(printable, _in_lines(short(model)).split("\n")))
             table.add_row(Text(label), *cells)
         tables.append(table)
     return tables
+
+
+def _by_protocol(
+    rows: Sequence[segmeter.SummaryRow], headline: Sequence[str]
+) -> dict[tuple[str, str, str], list[segmeter.SummaryRow]]:
+    """Rows by data set, user and protocol; one group where the headline does not differ."""
+    found: dict[tuple[str, str, str], list[segmeter.SummaryRow]] = {}
+    for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
+        here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
+        names = list(dict.fromkeys(row.protocol for row in here))
+        apart = [[row for row in here if row.protocol == name] for name in names]
+        told = {  # as text, for nan is not nan
+            repr([replace(r, protocol="") for r in part if not headline or r.measure in headline])
+            for part in apart
+        }
+        if len(names) > 1 and len(told) == 1:
+            names, apart = ["both protocols"], apart[:1]
+        else:
+            names = [f"protocol {name}" if name else "" for name in names]
+        found |= {(dataset, user, n): part for n, part in zip(names, apart, strict=True)}
+    return found
+
+
+def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any]) -> list[str]:
+    """A line on what ranges and seconds are, where there are any."""
+    ranges = ["ranges: 95 % intervals"] if any(row.low < row.high for row in rows) else []
+    timed = any(card.effort == "seconds" for card in cards)
+    seconds = ["seconds: a person's, by the cost model, without waiting"] if timed else []
+    return ["; ".join([*ranges, *seconds])] if ranges or seconds else []
 
 
 def _in_lines(model: str) -> str:

@@ -22,6 +22,8 @@ from segmeter.api import contacts_only, printable
 from segmeter.cli._help import Application, Command, Group, panel_of
 from segmeter.cli._printing import VOLUME, speak_plainly
 
+# What others call the most clicks per object.
+_ROUNDS = ("click", "max-clicks", "num-clicks", "n-clicks", "max-rounds", "interactions")
 _ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "--debug")
 
 
@@ -38,8 +40,8 @@ class Exit:
 app = typer.Typer(
     name="segmeter",
     cls=Application,
-    epilog="Exit codes: 0 done; 1 done, but something failed or was found wrong; 2 bad input, or "
-    "no room to write; 70 a fault, with its trace; 130 interrupted.",
+    epilog="Exit codes: 0 done; 1 done, but a job failed or a check found a problem; 2 bad input "
+    "or disk full; 70 internal error, with traceback; 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -76,9 +78,9 @@ def _top(
     verbose: bool = Option(False, "--verbose", "-v", help="Print a line per scene."),
     debug: bool = Option(False, "--debug", help="Print the traceback of an error."),
 ) -> None:
-    """Measure how many clicks and seconds a segmentation model takes per good mask.
+    """Evaluate interactive segmentation models: clicks and annotation time per good mask.
 
-    `segmeter demo` shows it on images that ship inside; `segmeter COMMAND --help` has an
+    `segmeter demo` runs it on built-in images; `segmeter COMMAND --help` has an
     example of each command. `-q`, `-v` and `--debug` may be anywhere.
     """
     VOLUME.quiet, VOLUME.verbose = quiet, verbose
@@ -111,10 +113,13 @@ def run_app() -> None:
         code = Exit.FAULT
         if not interrupted.is_set():  # an import that is interrupted may raise anything
             traceback.print_exc()
-            typer.echo("segmeter: a fault in segmeter, or in a file of yours: see above", err=True)
+            typer.echo(
+                "segmeter: internal error, or an error in your Python file: see above", err=True
+            )
     if code == Exit.INTERRUPTED or (code == Exit.FAULT and interrupted.is_set()):
         code = Exit.INTERRUPTED
-        typer.echo("segmeter: interrupted; what was finished is kept", err=True)
+        kept = "nothing was written" if "--dry-run" in sys.argv else "what was finished is kept"
+        typer.echo(f"segmeter: interrupted; {kept}", err=True)
     sys.exit(code if isinstance(code, int) else Exit.DONE)
 
 
@@ -163,6 +168,9 @@ def _misused(error: Any) -> int:
     command = error.ctx.command_path if error.ctx is not None else "segmeter"
     if not said:  # no command at all: the help has been shown
         return Exit.BAD_INPUT
+    typed = str(getattr(error, "option_name", "")).strip("-")
+    if typed in _ROUNDS and any("--rounds" in p.opts for p in error.ctx.command.params):
+        said += "; did you mean --rounds?"
     stop = "" if said.endswith("?") else ";"
     return _complain(f"{said[0].lower()}{said[1:]}{stop} '{command} --help' shows how")
 

@@ -13,13 +13,13 @@ from segmeter.cli._options import Data, RunAddress
 from segmeter.cli.app import Exit, app
 
 Port = Annotated[
-    int, Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    int, Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")
 ]
 
 
 @app.command()
 def browse(run: RunAddress, data: Data = None, port: Port = 0) -> int:
-    """Filter, sort and open every session of a run; read-only, on this machine only.
+    """Browse the sessions of a run in a local, read-only web page: filter, sort, open.
 
     Example: `segmeter browse runs/mine`
     """

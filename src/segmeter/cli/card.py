@@ -12,17 +12,17 @@ import segmeter
 from segmeter.cli._options import Data, NewFolder, Weights
 from segmeter.cli.app import Exit, command_group
 
-group = command_group("card", "Cards of data sets, models and annotations.")
+group = command_group("card", "Write model cards, datasheets and annotation cards.")
 
-Subject = Annotated[str, Argument(help="Name of the data set or model, or a folder.")]
+Subject = Annotated[str, Argument(help="Name of the dataset or model, or a folder.")]
 RunsUsed = Annotated[list[str] | None, Option("--run", help="Run whose results the card reports.")]
 
 
 @group.command("dataset")
 def dataset(subject: Subject, out: NewFolder, run: RunsUsed = None, data: Data = None) -> int:
-    """Write the card of a data set: datasheet questions, filled from the data.
+    """Write a datasheet for a dataset, filled in from the data where possible.
 
-    Answers that people wrote into OUT/card.json are kept.
+    Answers you edited in OUT/card.json are kept.
 
     Example: `segmeter card dataset mini -o cards/mini`
     """
@@ -34,13 +34,15 @@ def model(
     subject: Subject,
     out: NewFolder,
     run: RunsUsed = None,
-    by: Annotated[str, typer.Option(help="Groups of the fairness table, such as size.")] = "",
-    watts: Annotated[float | None, typer.Option(help="Power of the training machine.")] = None,
+    by: Annotated[str, typer.Option(help="Attribute for the fairness table, such as size.")] = "",
+    watts: Annotated[
+        float | None, typer.Option(help="Power of the training machine in watts.")
+    ] = None,
     weights: Weights = None,
 ) -> int:
-    """Write the card of a model, with results of runs as a model-index for Hugging Face.
+    """Write a model card, with results of runs as a model-index for Hugging Face.
 
-    Answers that people wrote into OUT/card.json are kept.
+    Answers you edited in OUT/card.json are kept.
 
     Example: `segmeter card model mobile-sam -o cards/mobile-sam --run runs/mine`
     """
@@ -51,12 +53,14 @@ def model(
 def annotation(
     subject: Subject,
     out: NewFolder,
-    study: Annotated[Path | None, typer.Option(help="Folder of `segmeter study export`.")] = None,
+    study: Annotated[
+        Path | None, typer.Option(help="Folder written by `segmeter study export`.")
+    ] = None,
     data: Data = None,
 ) -> int:
-    """Write the card of a data set's annotations, filled from the export of a study.
+    """Write a data card for a dataset's annotations, filled in from the export of a study.
 
-    Answers that people wrote into OUT/card.json are kept.
+    Answers you edited in OUT/card.json are kept.
 
     Example: `segmeter card annotation mini -o cards/mini-annotation`
     """

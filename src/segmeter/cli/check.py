@@ -13,7 +13,7 @@ from typer import Argument, Option
 import segmeter
 from segmeter.api import counted, printable
 from segmeter.cli._options import AsJson, Data, Weights
-from segmeter.cli._printing import print_json
+from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ Segmenter = Annotated[
     str,
     Argument(
         metavar="NAME",
-        help="Model or data set by name, a folder of data or a run, or file.py:name.",
+        help="Model or dataset by name, a folder of data or a run, or file.py:name.",
     ),
 ]
 PageFile = Annotated[Path | None, Option("--page", help="Write a page of overlays (for data).")]
 FirstScenes = Annotated[
-    int | None, Option("--limit", min=1, help="Only the first scenes (for data).")
+    int | None, Option("--limit", min=1, help="Only the first N images or volumes (for data).")
 ]
 
 
@@ -44,13 +44,13 @@ def check(
     limit: FirstScenes = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check a model, a data set or a run: one line per fault, exit code 1 if there is any.
+    """Check a model, a dataset or a run: one line per problem, exit code 1 if there is any.
 
-    Of a run every file is read completely.
+    For a run, every file is read in full.
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
-    found = segmeter.check(model, data=data, weights=weights, limit=limit, page=page)
+    found = segmeter.check(model, data=data, weights=weights, limit=limit, page=page, tell=say)
     code = Exit.DONE if found else Exit.WITH_ERRORS
     if as_json:
         print_json(_facts(found))
@@ -96,8 +96,8 @@ def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | 
         typer.echo(fact)
     if len(facts) > _NAMED:
         typer.echo(f"and {len(facts) - _NAMED} more scenes; --page or --json has them all")
-    for fault in faults[:_NAMED]:
-        typer.echo(fault)
+    for line in (*found.notes, *faults[:_NAMED]):
+        typer.echo(line)
     if len(faults) > _NAMED:
         typer.echo(f"and {len(faults) - _NAMED} more; --page or --json has them all")
     held = f"{counted(found.scenes, 'scene')}, {counted(found.targets, 'target')}"

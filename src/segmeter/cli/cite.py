@@ -10,7 +10,7 @@ from segmeter.cli.app import Exit, app
 
 @app.command()
 def cite(runs: Runs) -> int:
-    """Print BibTeX of every model, data set, measure and benchmark that runs used.
+    """Print BibTeX of every model, dataset, measure and benchmark used in runs.
 
     Example: `segmeter cite runs/mine > used.bib`
     """

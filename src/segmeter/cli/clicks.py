@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 import segmeter
 from segmeter.api import click_files, click_fitting, click_training
-from segmeter.api.click_maps import map_lines
+from segmeter.api.click_response import map_lines
 from segmeter.cli._options import (
     AsJson,
     CostFile,
@@ -36,72 +36,77 @@ from segmeter.cli.app import Exit, command_group
 
 group = command_group(
     "clicks",
-    "Maps of click quality, simulated clicks, models of where people click, what clicks cost.",
+    "Click-response maps, simulated clicks, models of where people click, seconds per click.",
 )
 
 _IMAGES, _NETWORK = "Which images", "The network and its training"
 
-# Options of `clicks map`
-SceneName = Annotated[str | None, Option("--scene", help="Which scene; the first by default.")]
-TargetName = Annotated[str | None, Option("--target", help="Which object; the first by default.")]
-Stride = Annotated[int, Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")]
+# Options of `clicks response`
+SceneName = Annotated[str | None, Option("--scene", help="Image; the first by default.")]
+TargetName = Annotated[str | None, Option("--target", help="Object; the first by default.")]
+Stride = Annotated[int, Option("--stride", min=1, help="Pixels between clicks; 1 for every pixel.")]
 Threshold = Annotated[
-    float, Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
+    float, Option("--threshold", min=0, max=1, help="IoU below which a click counts as bad.")
 ]
-Boundary = Annotated[
-    bool, Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
-]
+Boundary = Annotated[bool, Option("--boundary/--no-boundary", help="Also compute Boundary IoU.")]
 Boxes = Annotated[
-    bool, Option("--boxes", help="Also the best and the worst box, and a map of shifts.")
+    bool, Option("--with-boxes", help="Also the best and worst box, and a map of box shifts.")
 ]
 
 # Options of `clicks simulate`
 ClickFile = Annotated[Path, Option("--out", "-o", help="CSV file to write.")]
 People = Annotated[int, Option("--people", min=1, help="Clicks per object.")]
-FirstOnly = Annotated[bool, Option("--first-only", help="Leave out later rounds.")]
+FirstOnly = Annotated[bool, Option("--first-only", help="First clicks only.")]
 MasksFolder = Annotated[
-    Path | None, Option("--masks", help="Folder for later rounds' previous masks.")
+    Path | None, Option("--masks", help="Folder for the masks shown in later rounds.")
 ]
 
 # Options of `clicks compare`
-ClicksFile = Annotated[Path, Option("--clicks", help="Clicks or previews file (CSV).")]
+ClicksFile = Annotated[Path, Option("--clicks", help="File of clicks or previews (CSV).")]
 Compare = Annotated[
-    str, Option("--compare", help="devices, modes, halves (people and people), maps, or scribbles.")
+    str, Option("--compare", help="devices, modes, halves (of the annotators), maps, or scribbles.")
 ]
 Maps = Annotated[
-    list[str] | None, Option("--map", help="Click map to judge; a network's weights as name=FILE.")
+    list[str] | None,
+    Option("--map", help="Clickability map to evaluate; a network's weights as name=FILE."),
 ]
 
 # Options of `clicks fit`
 Tables = Annotated[
-    Path | None, Option("--tables", help="Folder with the tables *_per_image.csv of RClicks.")
+    Path | None, Option("--click-tables", help="Folder with RClicks' tables *_per_image.csv.")
 ]
-FitClicks = Annotated[Path | None, Option("--clicks", help="Clicks file (CSV) instead of tables.")]
+FitClicks = Annotated[
+    Path | None, Option("--clicks", help="Clicks file (CSV) instead of RClicks' tables.")
+]
 ClickedSets = Annotated[
-    list[str] | None, Option("--dataset", "-d", help="Data set of the clicks' images, or a folder.")
+    list[str] | None, Option("--dataset", "-d", help="Dataset of the clicked images, or a folder.")
 ]
 Scenes = Annotated[
-    int, Option("--scenes", min=1, help="Images per data set on which models make error regions.")
+    int, Option("--scenes", min=1, help="Images per dataset on which error regions are computed.")
 ]
 FitFolder = Annotated[Path, Option("--out", "-o", help="Folder for figures, tables and numbers.")]
-PriorFile = Annotated[Path | None, Option("--prior", help="Write the numbers to this file.")]
+PriorFile = Annotated[
+    Path | None, Option("--prior", help="Write the fitted parameters to this file.")
+]
 PageFile = Annotated[
-    Path | None, Option("--page", help="Put the tables between this page's marks.")
+    Path | None, Option("--page", help="Insert the tables between the marks of this page.")
 ]
 RegionsFile = Annotated[
-    Path | None, Option("--kept", help="File that keeps the models' error regions.")
+    Path | None, Option("--kept", help="Cache file for the models' error regions.")
 ]
 
 # Options of `clicks train`
 TrainFolder = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
 RecipeName = Annotated[
-    str, Option("--recipe", help="published: as the authors' code; corrected: ours.")
+    str, Option("--recipe", help="published: the authors' training; corrected: ours.")
 ]
 LearnFrom = Annotated[
-    Path | None, Option("--learn", rich_help_panel=_IMAGES, help="List of images to learn from.")
+    Path | None,
+    Option("--learn", rich_help_panel=_IMAGES, help="File that lists the images to train on."),
 ]
 ReportOn = Annotated[
-    Path | None, Option("--report", rich_help_panel=_IMAGES, help="List of images to report on.")
+    Path | None,
+    Option("--report", rich_help_panel=_IMAGES, help="File that lists the images to test on."),
 ]
 Backbone = Annotated[
     Path | None, Option("--backbone", rich_help_panel=_NETWORK, help="Pretrained MSCAN weights.")
@@ -114,20 +119,21 @@ Epochs = Annotated[
     int | None, Option("--epochs", min=1, rich_help_panel=_NETWORK, help="Epochs; 20 by default.")
 ]
 Batch = Annotated[
-    int | None, Option("--batch", min=2, rich_help_panel=_NETWORK, help="Samples per step; 16.")
+    int | None,
+    Option("--batch", min=2, rich_help_panel=_NETWORK, help="Samples per step; 16 by default."),
 ]
 Rate = Annotated[
-    float | None, Option("--rate", rich_help_panel=_NETWORK, help="Largest learning rate.")
+    float | None, Option("--learning-rate", rich_help_panel=_NETWORK, help="Peak learning rate.")
 ]
 Device = Annotated[str, Option("--device", help="cpu, cuda or cuda:1.")]
-Loaders = Annotated[int, Option("--workers", min=0, help="Processes that prepare samples.")]
+Loaders = Annotated[int, Option("--workers", min=0, help="Processes that load samples.")]
 
 # Options of `clicks costs`
-LogFile = Annotated[Path, Argument(help="A log as CSV or JSON lines.")]
+LogFile = Annotated[Path, Argument(help="Annotation log (CSV or JSON lines).")]
 
 
-@group.command("map")
-def map_clicks(
+@group.command()
+def response(
     model: OneModel,
     dataset: OneDataset,
     out: NewFolder,
@@ -136,15 +142,17 @@ def map_clicks(
     stride: Stride = 1,
     threshold: Threshold = 0.5,
     boundary: Boundary = True,
-    boxes: Boxes = False,
+    with_boxes: Boxes = False,
     data: Data = None,
     weights: Weights = None,
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> int:
-    """Try every click on one object: an array, a heat map, a page to look into.
+    """Compute the IoU for a click at every position on one object (click-response map).
 
-    Example: `segmeter clicks map -m grabcut -d mini --stride 8 --out maps/first`
+    Writes an array, a heat map and an interactive page.
+
+    Example: `segmeter clicks response -m grabcut -d mini --stride 8 --out maps/first`
     """
 
     def progress(what: str, done: int, total: int | None = None) -> None:
@@ -153,9 +161,9 @@ def map_clicks(
             end = "\n" if done == total else ""
             print(f"\r{share} {what}", end=end, file=sys.stderr, flush=True)
 
-    facts = segmeter.click_map(
+    facts = segmeter.click_response_map(
         model, dataset, out, scene=scene, target=target, stride=stride, threshold=threshold,
-        boundary=boundary, boxes=boxes, data=data, weights=weights, threads=threads,
+        boundary=boundary, boxes=with_boxes, data=data, weights=weights, threads=threads,
         progress=progress,
     )  # fmt: skip
     if as_json:
@@ -163,8 +171,8 @@ def map_clicks(
         return Exit.DONE
     for name, value in map_lines(facts):
         typer.echo(f"{name:<44} {value}")
-    shifts = ", boxshifts.npz, .png" if boxes else ""
-    typer.echo(f"written to {out}: clickmap.npz, .png, .html, .json{shifts}")
+    shifts = ", boxshifts.npz, .png" if with_boxes else ""
+    typer.echo(f"written to {out}: click-response.npz, .png, .html, .json{shifts}")
     return Exit.DONE
 
 
@@ -179,11 +187,11 @@ def simulate(
     limit: Limit = None,
     seed: Seed = 0,
 ) -> int:
-    """Generate a synthetic click file, for testing what reads recorded clicks.
+    """Write a synthetic file of recorded clicks, e.g. to try out commands that need one.
 
     Example: `segmeter clicks simulate --dataset mini --out clicks.csv`
     """
-    count = segmeter.simulate_clicks(
+    count = segmeter.make_click_file(
         dataset, out, people=people, first_only=first_only, masks=masks, data=data, limit=limit,
         seed=seed,
     )  # fmt: skip
@@ -202,8 +210,8 @@ def compare(
     protocol: ProtocolChoice = "both",
     as_json: AsJson = False,
 ) -> int:
-    """Compare clicks with clicks (devices, display modes, people and people) or with maps, or
-    recorded scribbles with simulated ones.
+    """Compare recorded clicks between devices, display modes or annotators, or with a clickability
+    map; or recorded with simulated scribbles.
 
     Example: `segmeter clicks compare --clicks clicks.csv -d grabcut --data DATA --compare devices`
     """
@@ -230,7 +238,7 @@ def _number(value: float, row: Any) -> str:
 
 @group.command()
 def fit(
-    tables: Tables = None,
+    click_tables: Tables = None,
     clicks: FitClicks = None,
     dataset: ClickedSets = None,
     data: Data = None,
@@ -242,24 +250,24 @@ def fit(
     page: PageFile = None,
     kept: RegionsFile = None,
 ) -> int:
-    """Fit the click prior, hold out each data set in turn, and write tables and figures.
+    """Fit the click prior with leave-one-dataset-out validation; write tables and figures.
 
-    With `--model` (and its weights) later rounds are fitted too, on error regions of these models,
-    which are kept for the next call.
+    With `--model` (and its weights), later rounds are fitted too, on the error regions of these
+    models, which are cached.
 
-    With `--clicks` instead of tables, such as a study's, it is fitted on that file's first
-    clicks alone.
+    With `--clicks FILE`, e.g. from your own study, the prior is fitted to the first clicks in
+    that file.
 
-    Example: `segmeter clicks fit --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
+    Example: `segmeter clicks fit --click-tables TABLES --data DATA --weights WEIGHTS -m mobile-sam`
     """
     if clicks is not None:
         typer.echo(click_fitting.fit_clicks(clicks, dataset or (), out, data=data, prior=prior))
         return Exit.DONE
-    if tables is None:
-        raise segmeter.BadInput("give --tables, or --clicks with --dataset")
+    if click_tables is None:
+        raise segmeter.BadInput("give --click-tables, or --clicks with --dataset")
     text = click_fitting.fit_published_clicks(
-        tables, out, data=data, weights=weights, models=model or (), scenes=scenes, prior=prior,
-        page=page, kept=kept, tell=say,
+        click_tables, out, data=data, weights=weights, models=model or (), scenes=scenes,
+        prior=prior, page=page, kept=kept, tell=say,
     )  # fmt: skip
     typer.echo(f"{text}\nfigures are in {out}")
     return Exit.DONE
@@ -280,7 +288,7 @@ def train(
     frame: Frame = 416,
     epochs: Epochs = None,
     batch: Batch = None,
-    rate: Rate = None,
+    learning_rate: Rate = None,
     seed: Seed = 0,
     device: Device = "cpu",
     workers: Loaders = 0,
@@ -293,8 +301,9 @@ def train(
     """
     found = click_training.train_clicks(
         clicks, dataset, out, data=data, previous=previous, learn=learn, report=report,
-        recipe=recipe, epochs=epochs, batch=batch, rate=rate, size=size, frame=frame, seed=seed,
-        device=device, workers=workers, backbone=backbone, progress=_training_bar(), tell=say,
+        recipe=recipe, epochs=epochs, batch=batch, rate=learning_rate, size=size, frame=frame,
+        seed=seed, device=device, workers=workers, backbone=backbone, progress=_training_bar(),
+        tell=say,
     )  # fmt: skip
     for row in found.scores:
         interval = f"({row.low:.3f} to {row.high:.3f})"
@@ -328,7 +337,8 @@ def _training_bar() -> Callable[[Any], None]:
 
 @group.command()
 def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> int:
-    """Fit what a click, a box or a drawing costs to a log of real annotation, with intervals.
+    """Estimate the seconds per click, box and hand-drawn mask from an annotation log, with
+    confidence intervals.
 
     A line of the log has annotator, image, object, event and time; events are start, click,
     box, scribble, polygon, done. `segmeter study costs` does the same from a study.

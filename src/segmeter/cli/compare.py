@@ -23,7 +23,7 @@ from segmeter.cli._options import (
     Runs,
     Trust,
 )
-from segmeter.cli._printing import differences_json, print_json, rows_json
+from segmeter.cli._printing import differences_json, print_json, say_answer
 from segmeter.cli.app import Exit, app
 
 _NARROW = 72  # columns of a terminal below which a measure and its models share a column
@@ -32,8 +32,8 @@ FailIf = Annotated[
     list[str] | None,
     Option(
         "--fail-if",
-        help="Exit 1 if this holds, as 'noc@90 worse', 'noc@90 worse by 0.2' or 'noc@90 may be "
-        "worse by 0.2'.",
+        help="Exit with code 1 if this holds: 'noc@90 worse', 'noc@90 worse by 0.2' or "
+        "'noc@90 possibly worse by 0.2'; can be repeated.",
     ),
 ]
 Kind = Annotated[str, Option("--format", help="text, or markdown for a pull request.")]
@@ -58,8 +58,8 @@ def compare(
     p values are corrected for the number of comparisons (Holm). With `--by`, models are compared
     in each group, and p values are corrected over all groups.
 
-    With `--fail-if`, the models of the first run are the old ones: exit code 1 if a new one is
-    significantly worse, or is worse by more than a margin, or lacks objects.
+    With `--fail-if`, the first run is the baseline. The exit code is 1 if a model of a later run is
+    significantly worse, worse by more than a given margin, or has no result for some objects.
 
     Example: `segmeter compare runs/mine`, `segmeter compare runs/old runs/new --fail-if 'noc@90
     worse'`
@@ -71,9 +71,13 @@ def compare(
         return _gate(opened, fail_if, protocol, kind, as_json)
     found = opened.compare(protocol, by, groups)
     names = display_names(opened.plan.datasets)  # a folder by its last part
+    left = opened.unfinished()
     if as_json:
-        rows_json(differences_json(found))
-    elif kind != "text":
+        print_json({"rows": differences_json(found)} | ({"unfinished": left} if left else {}))
+        return Exit.DONE
+    if left:
+        say_answer("\n".join([*left, "Pairs are compared on the objects that both models have."]))
+    if kind != "text":
         print(printable(differences_markdown([getattr(d, "difference", d) for d in found])))
     elif by is not None or groups is not None:
         print(_conclusion([g.difference for g in found]))

@@ -14,19 +14,17 @@ from segmeter.cli._printing import print_summary, progress_bar, say, say_answer
 from segmeter.cli.app import Exit, app
 
 What = Annotated[
-    str, Argument(help="images, volumes or video; all ship inside.", show_default=True)
+    str, Argument(help="images, volumes or video; all are built in.", show_default=True)
 ]
-Out = Annotated[
-    Path | None, Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
-]
+Out = Annotated[Path | None, Option("--out", "-o", help="Run folder; runs/demo by default.")]
 
 
 @app.command()
 def demo(what: What = "images", out: Out = None, weights: Weights = None) -> int:
     """Run a benchmark on built-in images, volumes or a video, and write its report.
 
-    Uses networks whose weights are available, else downloads MobileSAM's (40 MB) if a source
-    responds at once, else classical segmenters. SEGMETER_OFFLINE=1 downloads nothing.
+    Uses models whose weights are already here; otherwise downloads MobileSAM (40 MB). Without a
+    connection, or with SEGMETER_OFFLINE=1, it uses classical methods.
 
     Examples: `segmeter demo`, `segmeter demo volumes`, `segmeter demo video`
     """

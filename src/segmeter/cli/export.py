@@ -19,15 +19,15 @@ Format = Annotated[
     str | None,
     Option(
         "--format",
-        help="png, nifti, coco, cvat, fiftyone or labelstudio; of videos davis, coco-vid, gif or "
-        "mp4. By default PNG of images and videos, NIfTI of volumes.",
+        help="Images: png, coco, cvat, fiftyone, labelstudio. Volumes: nifti, nifti-labels (one "
+        "per case), dicom-seg. Videos: davis, coco-vid, gif, mp4. The first is the default.",
     ),
 ]
-Which = Annotated[
-    str, Option("--round", help="Masks of the last round, of the best one, or after K.")
+Which = Annotated[str, Option("--round", help="last, best, or a number of rounds.")]
+AllRounds = Annotated[bool, Option("--all-rounds", help="Write the masks of every round.")]
+Images = Annotated[
+    bool, Option("--images/--no-images", help="Write images next to annotation files.")
 ]
-AllRounds = Annotated[bool, Option("--all-rounds", help="Masks of every round, one file each.")]
-Images = Annotated[bool, Option("--images/--no-images", help="Images next to lists.")]
 
 
 @app.command()
@@ -41,10 +41,11 @@ def export(
     data: Data = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write the masks of a run: a file each, or as lists for COCO, CVAT and other tools.
+    """Export the masks of a run as one file per mask, or as annotation files for COCO, CVAT and
+    other tools.
 
-    Volumes become NIfTI on the grids of their own files, which ITK-SNAP and 3D Slicer show over
-    the images they belong to; images become PNG unless `--format` says otherwise.
+    Volumes are written as NIfTI in the geometry of the original scan, so ITK-SNAP and 3D Slicer
+    overlay them correctly; images are written as PNG unless `--format` is given.
 
     Example: `segmeter export runs/mine --round best --format coco --out masks`
     """
@@ -58,7 +59,9 @@ def export(
         ]  # fmt: skip
         print_json({"masks": facts})
         return Exit.DONE
-    typer.echo(f"{counted(len(written), 'mask')} written to {out}")
+    files = len({f.path for f in written})
+    held = f" ({counted(files, 'file')})" if files != len(written) else ""
+    typer.echo(f"{counted(len(written), 'mask')} written to {out}{held}")
     hint = opened.export_hint(kind)
     if hint:
         for file in dict.fromkeys(f.path for f in written):

@@ -14,23 +14,24 @@ from segmeter.cli._options import AsJson, Data, OneDataset
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, command_group
 
-group = command_group("fairness", "Groups of people and places for `--groups`.")
+group = command_group("fairness", "Groups of people and countries, for `--groups`.")
 
 BoxTable = Annotated[Path, Option("--miap", help="MIAP's table of boxes (CSV).")]
 MaskTable = Annotated[Path, Option("--masks", help="Open Images' table of masks (CSV).")]
 GroupsOut = Annotated[Path, Option("--out", "-o", help="Groups file to write.")]
 ClothingClasses = Annotated[
-    Path | None, Option("--clothing", help="Classes of clothing, a line each: their masks instead.")
+    Path | None,
+    Option("--clothing", help="File with classes of clothing, one per line; uses their masks."),
 ]
-CountryTable = Annotated[Path, Option("--countries", help="CSV of image,country.")]
-GroupTable = Annotated[Path, Option("--table", help="CSV of country,group.")]
+CountryTable = Annotated[Path, Option("--countries", help="CSV with columns image,country.")]
+GroupTable = Annotated[Path, Option("--country-groups", help="CSV with columns country,group.")]
 
 
 @group.command()
 def people(
     miap: BoxTable, masks: MaskTable, out: GroupsOut, clothing: ClothingClasses = None
 ) -> int:
-    """Join MIAP's people with masks of Open Images into a groups file.
+    """Match MIAP's person annotations to Open Images masks and write a groups file.
 
     Example: `segmeter fairness people --miap boxes.csv --masks masks.csv -o groups.csv`
     """
@@ -48,7 +49,7 @@ def places(
 ) -> int:
     """Count images and masks by region or income of the country they come from.
 
-    Example: `segmeter fairness places -d coco --countries flickr.csv --table regions.csv`
+    Example: `segmeter fairness places -d coco --countries flickr.csv --country-groups regions.csv`
     """
     found = place_shares(dataset, countries, table, data)
     if as_json:

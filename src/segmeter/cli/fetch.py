@@ -19,13 +19,13 @@ from segmeter.cli.app import Exit, app
 
 ModelName = Annotated[str | None, Argument(help="Model whose weights to fetch.")]
 Folder = Annotated[
-    Path | None, Option("--out", "-o", help="Folder for them; your cache by default.")
+    Path | None, Option("--out", "-o", help="Folder for the weights; your cache folder by default.")
 ]
 SourceName = Annotated[
     str | None,
-    Option("--from", help="hub, page, index, or a folder, file, archive, address or hub id."),
+    Option("--from", help="hub, page, index, or a folder, file, archive, URL or hub id."),
 ]
-Listing = Annotated[bool, Option("--list", help="List what can be fetched.")]
+Listing = Annotated[bool, Option("--list", help="List the available weights.")]
 
 
 @app.command()

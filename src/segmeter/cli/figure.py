@@ -13,14 +13,14 @@ from segmeter.cli._options import OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 
 FigureOut = Annotated[Path, Option("--out", "-o", help="Figure to write: .pdf, .svg or .png.")]
-MeasureName = Annotated[str, Option("--measure", help="Measure to draw, such as iou.")]
+MeasureName = Annotated[str, Option("--measure", help="Measure to plot, such as iou.")]
 
 
 @app.command()
 def figure(
     runs: Runs, out: FigureOut, measure: MeasureName = "iou", protocol: OneProtocol = "corrected"
 ) -> int:
-    """Draw a measure over the rounds, with 95 % bands, as a vector figure.
+    """Plot a measure against the number of clicks, with 95% confidence bands, as a vector figure.
 
     Example: `segmeter figure runs/mine --out fig.pdf`
     """

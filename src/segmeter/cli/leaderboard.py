@@ -10,6 +10,7 @@ from typer import Option
 
 import segmeter
 from segmeter.cli._options import Cost, GoalChoice, Runs
+from segmeter.cli._printing import say_answer
 from segmeter.cli.app import Exit, app
 
 Out = Annotated[Path, Option("--out", "-o", help="HTML file to write.")]
@@ -23,6 +24,8 @@ def leaderboard(
 
     Example: `segmeter leaderboard runs/one runs/two`
     """
-    page = segmeter.open_run(runs, cost=cost, goal=goal).leaderboard(out)
+    opened = segmeter.open_run(runs, cost=cost, goal=goal)
+    page = opened.leaderboard(out)
+    say_answer("\n".join(opened.unfinished()))
     typer.echo(f"leaderboard: {page}")
     return Exit.DONE

@@ -18,9 +18,13 @@ KindName = Annotated[
     str | None,
     Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
 ]
-ThingName = Annotated[str | None, Argument(help="One of them: its options, licence, citation.")]
+ThingName = Annotated[
+    str | None, Argument(help="Print details of this one: options, licence, citation.")
+]
 
-Everything = Annotated[bool, Option("--all", help="Also synthetic models, which are for tests.")]
+Everything = Annotated[
+    bool, Option("--all", help="Also list synthetic models, which are for tests.")
+]
 
 
 @app.command("list")
@@ -32,7 +36,7 @@ def list_names(
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> int:
-    """List models, methods, detectors, data sets, users, measures and benchmarks.
+    """List models, methods, detectors, datasets, users, measures and benchmarks.
 
     Examples: `segmeter list models`, `segmeter list datasets mini`
     """

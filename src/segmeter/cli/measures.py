@@ -18,7 +18,7 @@ from segmeter.cli.app import Exit, command_group
 if TYPE_CHECKING:
     from segmeter.api.measuring import Measured
 
-group = command_group("measures", "Compute measures for files, or judge measures.")
+group = command_group("measures", "Compute measures for files, or evaluate measures.")
 
 _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls them
 # How many proposals the table shows; the JSON has all numbers.
@@ -28,17 +28,15 @@ Prediction = Annotated[
     Path, Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
 ]
 GroundTruths = Annotated[
-    list[Path], Argument(metavar="GT", help="Ground truths; one file may hold several.")
+    list[Path], Argument(metavar="GT", help="Ground truth; one file may contain several.")
 ]
-Kind = Annotated[str, Option("--as", help="What the files hold: partition, object or proposals.")]
+Kind = Annotated[str, Option("--as", help="Content of the files: partition, object or proposals.")]
 Threshold = Annotated[
-    float | None, Option("--threshold", help="Where to cut a contour map (.mat, ucm2).")
+    float | None, Option("--threshold", help="Threshold of a contour map (.mat, ucm2).")
 ]
-VoidLabel = Annotated[
-    int | None, Option("--void", help="Label of a mask's pixels that are not judged.")
-]
+VoidLabel = Annotated[int | None, Option("--void", help="Label of pixels that are ignored.")]
 Boundaries = Annotated[
-    bool, Option("--boundaries/--no-boundaries", help="Also measures of boundaries.")
+    bool, Option("--boundaries/--no-boundaries", help="Also compute boundary measures.")
 ]
 
 
@@ -53,7 +51,7 @@ def compute(
     figure: FigureFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a partition, an object's mask or proposals with what people drew.
+    """Compare a partition, an object's mask or proposals with human annotations.
 
     Examples: `segmeter measures compute result.png person1.png person2.png --json`,
     `segmeter measures compute --as object mask.png ground_truth.png`,
@@ -119,26 +117,25 @@ _PARTS = {
 }
 
 
-OneDataset = Annotated[
-    str, Option("--dataset", "-d", help="Data set that people cut into regions.")
-]
+OneDataset = Annotated[str, Option("--dataset", "-d", help="Dataset with human partitions.")]
 Measures = Annotated[
     list[str] | None,
-    Option("--measure", help="Measure to judge, by id; all but boundaries by default."),
+    Option("--measure", help="Measure to evaluate; all but boundary measures by default."),
 ]
 Methods = Annotated[
-    list[str] | None, Option("--method", help="Segmenter, or folder of results, for SABD and SISD.")
+    list[str] | None,
+    Option("--method", help="Method, or folder with its results, for SABD and SISD."),
 ]
 Baselines = Annotated[
     list[str] | None,
-    Option("--baseline", help="What a segmenter should beat; a quadtree by default."),
+    Option("--baseline", help="Baseline method; a quadtree by default."),
 ]
 TrainingSet = Annotated[
     str | None, Option("--train", help="Where corrected settings are chosen: bsds500?split=train.")
 ]
-Limit = Annotated[int | None, Option("--limit", min=2, help="Only the first images.")]
+Limit = Annotated[int | None, Option("--limit", min=2, help="Only the first N images.")]
 PageFile = Annotated[
-    Path | None, Option("--report", help="Write the table and the curves as a page here.")
+    Path | None, Option("--report", help="Write the table and the curves as a page to this file.")
 ]
 
 
@@ -157,9 +154,9 @@ def meta(
     report: PageFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """Judge measures: how well do they tell good partitions from bad ones?
+    """Evaluate measures: how well do they distinguish good partitions from bad ones?
 
-    SIHD needs people's partitions only; with `--method` also SABD and SISD are computed.
+    SIHD needs only human partitions; SABD and SISD also need `--method`.
 
     Example: `segmeter measures meta --measure fop --measure ssc --dataset bsds500`
     """

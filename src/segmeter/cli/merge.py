@@ -13,17 +13,16 @@ from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, app
 
-Merged = Annotated[str, Argument(help="Folder or address of the merged run.")]
-Parts = Annotated[list[str], Argument(help="Runs of one plan, two or more.")]
+Merged = Annotated[str, Argument(help="Folder or URL of the merged run.")]
+Parts = Annotated[list[str], Argument(help="Two or more runs of one plan.")]
 
 
 @app.command()
 def merge(out: Merged, runs: Parts, as_json: AsJson = False) -> int:
-    """Join runs of one plan that were computed on several machines.
+    """Merge runs of one plan that were computed on several machines.
 
-    Jobs that several runs have are taken once; if their rows or weights differ, the merge is
-    refused. Damaged files are left out and named, with exit code 1. Nothing that a run names is
-    executed.
+    Jobs present in several runs are counted once; if their rows or weights differ, the merge is
+    rejected. Damaged files are left out and named, with exit code 1.
 
     Example: `segmeter merge runs/all runs/first runs/second`
     """

@@ -27,32 +27,32 @@ from segmeter.cli._printing import print_json, say
 from segmeter.cli.app import Exit, command_group
 
 group = command_group(
-    "models", "Segment whole images, embed masks, compare two versions of a model, serve one."
+    "models", "Segment everything, embed masks, compare two versions of a model, serve a model."
 )
 
 Images = Annotated[list[Path], Argument(help="Images, or folders of images.")]
-Points = Annotated[int, Option("--points", help="Points on a side of the grid.")]
-Crops = Annotated[int, Option("--crops", help="Layers of crops to search besides the image.")]
+Points = Annotated[int, Option("--points", help="Points per side of the grid.")]
+Crops = Annotated[int, Option("--crops", help="Layers of crops in addition to the full image.")]
 Smallest = Annotated[
-    int, Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
+    int, Option("--smallest", help="Remove holes and islands smaller than this many pixels.")
 ]
 Settings = Annotated[
     list[str] | None,
-    Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
+    Option("--option", help="Another setting as name=value: score, stability, box_nms, ..."),
 ]
 
 
 @group.command()
 def parity(
-    a: Annotated[str, Argument(metavar="A", help="Model: name, file, folder, address.")],
-    b: Annotated[str, Argument(metavar="B", help="Model that should be the same.")],
+    a: Annotated[str, Argument(metavar="A", help="Model: name, file, folder or URL.")],
+    b: Annotated[str, Argument(metavar="B", help="Model to compare with A.")],
     dataset: Annotated[str, Option("--dataset", "-d", help="Images to prompt on.")] = "mini",
     run: Annotated[Path | None, Option(help="Use the prompts recorded in a run.")] = None,
     at_least: Annotated[
-        float | None, Option(min=0, max=1, help="Exit 1 if the mean IoU is lower.")
+        float | None, Option(min=0, max=1, help="Exit with code 1 if the mean IoU is lower.")
     ] = None,
-    rounds: Annotated[int, Option(min=1, help="Most clicks per object.")] = 10,
-    limit: Annotated[int | None, Option(min=1, help="Only the first scenes.")] = None,
+    rounds: Annotated[int, Option(min=1, help="Maximum clicks per object.")] = 10,
+    limit: Annotated[int | None, Option(min=1, help="Only the first N images or volumes.")] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Write a page (HTML).")] = None,
     data: Data = None,
     weights: Weights = None,
@@ -79,8 +79,10 @@ def parity(
 @group.command()
 def serve(
     model: Annotated[str, Option("--model", "-m", help="Model: name, file or folder.")],
-    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8008,
+    host: Annotated[str, Option(help="IP address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
+    ] = 8008,
     weights: Weights = None,
 ) -> int:
     """Serve a model over HTTP, for `--model http://host:port` and for annotation tools.
@@ -110,7 +112,8 @@ def masks(
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> int:
-    """Find masks of everything: COCO JSON, an overlay and a page for each image.
+    """Segment everything (automatic mask generation): COCO JSON, an overlay and a page for each
+    image.
 
     Example: `segmeter models masks photo.jpg --model sam2-hiera-tiny --out found`
     """
@@ -143,11 +146,11 @@ def embed(
     weights: Weights = None,
     limit: Limit = None,
 ) -> int:
-    """Embed every mask of a data set with a SAM's image features.
+    """Embed every mask of a dataset with a SAM's image features.
 
-    Writes vectors (.npz, .parquet), or a page (.html) with a query, its neighbours, the most
-    unusual objects, near-duplicates and what to annotate next. The model `colours` gives colour
-    histograms, a baseline.
+    Writes vectors (.npz, .parquet), or a page (.html) for nearest-neighbour search, outliers,
+    near-duplicates and suggestions for what to annotate next. The model `colours` computes colour
+    histograms as a baseline.
 
     Example: `segmeter models embed -m mobile-sam -d FOLDER -o masks.npz -o masks.html`
     """

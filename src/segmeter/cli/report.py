@@ -10,22 +10,25 @@ import typer
 from typer import Option
 
 import segmeter
-from segmeter.api import printable
+from segmeter.api import display_names, printable, short
 from segmeter.cli._options import AsJson, By, Cost, Data, GoalChoice, GroupsFile, RunAddress, Trust
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
 from segmeter.cli.app import Exit, app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
-Out = Annotated[Path | None, Option("--out", "-o", help="Where to write; inside RUN by default.")]
+Out = Annotated[
+    Path | None, Option("--out", "-o", help="Output file or folder; inside RUN by default.")
+]
 Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
 Objects = Annotated[
-    int | None, Option("--objects", min=1, help="Add what annotating so many objects would cost.")
+    int | None,
+    Option("--objects", min=1, help="Estimate the cost of annotating this many objects."),
 ]
 Sheet = Annotated[
-    bool, Option("--sheet", help="Write the costs alone, a page that prints on one sheet.")
+    bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
 ]
-Rate = Annotated[float | None, Option("--rate", min=0, help="Money per hour (with --objects).")]
+Rate = Annotated[float | None, Option("--hourly-rate", min=0, help="Annotators' pay per hour.")]
 
 
 @app.command()
@@ -39,20 +42,20 @@ def report(
     by: By = None,
     groups: GroupsFile = None,
     objects: Objects = None,
-    rate: Rate = None,
+    hourly_rate: Rate = None,
     sheet: Sheet = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Write the report of a run: one HTML page, or its tables as text.
 
-    With `--objects`, the hours and the money of so many objects are printed and added to the page;
-    `--sheet` writes them alone, as a page that prints on one sheet. With `--by` as well, each group
-    has its clicks, hours and money.
+    `--objects N` adds an estimate of the hours and money needed to annotate N objects; `--sheet`
+    writes only this estimate, on one printable page. Add `--by` to break the estimate down by
+    group.
 
     Example: `segmeter report runs/mine`,
-    `segmeter report runs/mine --objects 20000 --rate 15 --sheet`,
-    `segmeter report runs/mine --objects 20000 --rate 15 --by size`
+    `segmeter report runs/mine --objects 20000 --hourly-rate 15 --sheet`,
+    `segmeter report runs/mine --objects 20000 --hourly-rate 15 --by size`
     """
     if kind not in _FORMATS:
         names = ", ".join(f"'{name}'" for name in _FORMATS)
@@ -63,37 +66,56 @@ def report(
     if sheet and objects is None:
         raise segmeter.BadInput("--sheet is about --objects; say how many objects")
     opened = segmeter.open_run(run, data=data, cost=cost, goal=goal, trust=trust)
-    costs = [] if objects is None else opened.cost(objects, rate, by=by, groups=groups)
+    costs = [] if objects is None else opened.cost(objects, hourly_rate, by=by, groups=groups)
     if as_json:
         rows = [asdict(row) for row in opened.summary()]
-        print_json({"rows": rows} | ({"cost": costs} if costs else {}))
+        left = opened.unfinished()
+        more = {"cost": costs, "unfinished": left}
+        print_json({"rows": rows} | {name: value for name, value in more.items() if value})
         return Exit.DONE
-    _print_costs(costs)
+    told = opened.conclusion(objects) if costs else ""
+    say_answer(told)
+    models = {name: short(name) for name in map(str, opened.plan.segmenters)}
+    _print_costs(costs, {**models, **display_names(opened.plan.datasets)})
     if sheet:
-        typer.echo(f"sheet: {printable(opened.cost_sheet(out, objects or 1, rate))}")
+        page = opened.cost_sheet(out, objects or 1, hourly_rate, by=by, groups=groups)
+        typer.echo(f"sheet: {printable(page)}")
         return Exit.DONE
-    more: dict[str, Any] = {"by": by, "groups": groups, "objects": objects, "rate": rate}
+    options: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
+    options["hourly_rate"] = hourly_rate
     if kind != "html":
-        for file in opened.report_tables(out, kind, **more):
+        for file in opened.report_tables(out, kind, **options):
             typer.echo(f"report: {printable(file)}")
         return Exit.DONE
-    page = opened.report(out, **more)
-    say_answer(opened.conclusion())
+    _write_page(opened, out, options, told)
+    return Exit.DONE
+
+
+def _write_page(opened: segmeter.Run, out: Path | None, options: dict[str, Any], told: str) -> None:
+    """Write the page; print its answer, unless that was told, and images that are not at hand."""
+    page = opened.report(out, **options)
+    say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in told))
     typer.echo(f"report: {printable(page)}")
     for name, why in opened.missing_images().items():
         remedy = "" if "--data" in why else "; give their folder with --data"
         say(f"images of {name} are not on the page: {why}{remedy}")
-    return Exit.DONE
 
 
-def _print_costs(costs: list[dict[str, Any]]) -> None:
-    """Hours and money of each way, one table per data set."""
+def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
+    """Hours and money of each way, one table per data set; models and folders by short names."""
+
+    def shown(text: str) -> str:
+        for name in sorted(names, key=len, reverse=True):
+            text = text.replace(name, names[name])
+        return text
+
     for title in dict.fromkeys(row["table"] for row in costs):
         here = [row for row in costs if row["table"] == title]
         same = [k for k in ("data set", "user") if len({row.get(k) for row in here}) == 1]
-        print(printable("; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])))
+        title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
+        print(printable(shown(title)))
         heads = [name for name in here[0] if name not in ("table", *same)]
-        rows = [[_amount(row[name]) for name in heads] for row in here]
+        rows = [[shown(_amount(row[name])) for name in heads] for row in here]
         print_rows([name.replace("_", "\n") for name in heads], rows)
 
 

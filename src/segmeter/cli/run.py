@@ -38,56 +38,59 @@ _WORK = "Resuming, sharing, speed"
 _OF_MODELS = ("model", "user", "rounds")
 
 Out = Annotated[
-    str | None, Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N.")
+    str | None, Option("--out", "-o", help="Run folder or URL; by default runs/BENCHMARK-N.")
 ]
 Methods = Annotated[
     list[str] | None,
     Option("--method", autocompletion=names_of("methods"),
-                 help="Method that needs no user, or a folder of its results."),
+                 help="Method that needs no prompts, or a folder with its results."),
 ]  # fmt: skip
 Users = Annotated[
     list[str] | None,
-    Option("--user", "-u", autocompletion=names_of("users"), help="Simulated user."),
+    Option(
+        "--user", "-u", autocompletion=names_of("users"), help="Simulated user; can be repeated."
+    ),
 ]
 Sample = Annotated[
-    int | None, Option("--sample", min=1, help="A random sample of each data set's scenes.")
+    int | None,
+    Option("--sample", min=1, help="Random sample of N images or volumes of each dataset."),
 ]
 Rounds = Annotated[
     int,
     Option("--rounds", min=0, rich_help_panel=_RULES,
-                 help="Rounds of a session; 0 takes the benchmark's own."),
+                 help="Rounds (clicks) per session; 0 for the benchmark's default."),
 ]  # fmt: skip
 Measures = Annotated[
     list[str] | None,
     Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
-                 help="Measure to take in every round."),
+                 help="Measure to compute in every round; can be repeated."),
 ]  # fmt: skip
 DryRun = Annotated[
     bool,
     Option(
         "--dry-run",
-        help="Run two scenes of each model, print the expected time and size; write nothing.",
+        help="Run two images of each model and print the expected time and size; write nothing.",
     ),
 ]
 Add = Annotated[
     bool,
     Option("--add", rich_help_panel=_WORK,
-                 help="Add these models, data sets or users to the run OUT."),
+                 help="Add these models, datasets or users to the run OUT."),
 ]  # fmt: skip
-Again = Annotated[
+RerunChanged = Annotated[
     bool,
-    Option("--again", rich_help_panel=_WORK,
+    Option("--rerun-changed", rich_help_panel=_WORK,
                  help="Re-run jobs whose weights or code have changed."),
 ]  # fmt: skip
 Shard = Annotated[
     str,
     Option("--shard", rich_help_panel=_WORK,
-                 help="Run one shard of the jobs, as 1/4; 'segmeter merge' joins them."),
+                 help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'."),
 ]  # fmt: skip
 Workers = Annotated[
     int | None,
     Option("--workers", min=0, rich_help_panel=_WORK,
-                 help="Processes; change speed, never results. By default as many as fit."),
+                 help="Worker processes; by default as many as fit. Results stay the same."),
 ]  # fmt: skip
 Threads = Annotated[
     int, Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
@@ -97,7 +100,7 @@ ExecutorName = Annotated[
 ]
 ClusterAddress = Annotated[
     str | None,
-    Option("--address", rich_help_panel=_WORK,
+    Option("--ray-address", rich_help_panel=_WORK,
                  help="Ray cluster: auto, HOST:PORT or ray://HOST."),
 ]  # fmt: skip
 
@@ -120,12 +123,12 @@ def run(
     dry_run: DryRun = False,
     add: Add = False,
     trust: Trust = False,
-    again: Again = False,
+    rerun_changed: RerunChanged = False,
     shard: Shard = "1/1",
     workers: Workers = None,
     threads: Threads = 1,
     executor: ExecutorName = None,
-    address: ClusterAddress = None,
+    ray_address: ClusterAddress = None,
     as_json: AsJson = False,
     **declared: Any,
 ) -> int:
@@ -139,7 +142,7 @@ def run(
     }  # fmt: skip
     bar = progress_bar()
     if dry_run:
-        found = segmeter.estimate(
+        found = segmeter.estimate_run(
             model or (), list(dataset), workers=workers, executor=executor, progress=bar, **request
         )
         if as_json:
@@ -149,8 +152,8 @@ def run(
         return Exit.DONE
     made = segmeter.evaluate(
         model or (), list(dataset), out=out, workers=workers, threads=threads, executor=executor,
-        address=address, shard=shard, again=again, add=add, trust=trust, progress=bar,
-        failures="keep", **request,
+        ray_address=ray_address, shard=shard, rerun_changed=rerun_changed, add=add, trust=trust,
+        progress=bar, failures="keep", **request,
     )  # fmt: skip
     print_summary(made, as_json)
     bar.say_reason()
@@ -169,8 +172,8 @@ def zero_shot(
 ) -> int:
     """Segment Anything's zero-shot suite: points, boxes, edges and proposals, a run each.
 
-    Uses all of the suite's data sets that are in DATA, and names the others. Interrupt it at any
-    time; the same command resumes it.
+    Uses all of the suite's datasets that are in DATA, and names the missing ones. Interrupt it at
+    any time; the same command resumes it.
 
     Example: `segmeter run zero-shot --model mobile-sam --data DATA --out runs/zero-shot`
     """
@@ -194,7 +197,8 @@ class _Benchmarks(Group):
     """One command per benchmark, made when it is typed: it shows the options that apply to it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*segmeter.list_benchmarks(), _SUITE]
+        known = {name: BenchmarkOptions.of(name) for name in segmeter.list_benchmarks()}
+        return [*(name for name, one in known.items() if one.models or one.methods), _SUITE]
 
     @property
     def commands(self) -> MutableMapping[str, Any]:
@@ -226,6 +230,7 @@ def _command(benchmark: str) -> Callable[..., int]:
     call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it
     call.__annotations__ = {p.name: p.annotation for p in kept}
     what = "model grabcut --dataset mini" if known.models else "method quadtree --dataset bsds500"
+    what += "-volumes" if benchmark == "volumes" else ""
     call.__doc__ = (
         f"{known.summary[:1].upper()}{known.summary[1:]}.\n\nInterrupt it at any time; the same "
         f"command resumes it.\n\nExample: `segmeter run {benchmark} --{what}`"
@@ -241,7 +246,8 @@ def _parameter(option: Any) -> inspect.Parameter:
     default = "" if option.default in (None, "") else f" Default: {option.default}."
     choices = f" ({' or '.join(option.choices)})" if option.choices else ""
     text = option.help.rstrip(".") + f"{choices}.{default}"
-    shown = Option(*flags, rich_help_panel=_RULES, help=text, show_default=False)
+    hidden = bool(option.refused)
+    shown = Option(*flags, rich_help_panel=_RULES, help=text, show_default=False, hidden=hidden)
     kind: Any = option.kind | None
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, shown]

@@ -18,26 +18,26 @@ from segmeter.cli.app import Exit, app
 
 @app.command()
 def runs(
-    folder: Annotated[str, Argument(help="Folder or address that holds runs.")] = "runs",
-    number: Annotated[
-        str | None, Option("--number", help="Compare a number of their summaries, such as noc@90.")
+    folder: Annotated[str, Argument(help="Folder or URL that contains runs.")] = "runs",
+    statistic: Annotated[
+        str | None, Option("--statistic", help="Add this statistic of every model, such as noc@90.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the runs under a folder: models, data sets, progress, size.
+    """List the runs under a folder: models, datasets, progress, size.
 
-    With --number, that number of every model in every run; `segmeter compare` reports which
-    differences are significant.
+    `--statistic noc@90` adds the value of that statistic for every model; `segmeter compare`
+    reports which differences are significant.
 
-    Example: `segmeter runs runs --number noc@90`
+    Example: `segmeter runs runs --statistic noc@90`
     """
     found = segmeter.list_runs(folder)
-    numbers = [] if number is None else run_numbers(folder, number, say)
+    numbers = [] if statistic is None else run_numbers(folder, statistic, say)
     if as_json:
         facts: dict[str, Any] = {"runs": [asdict(one) for one in found]}
-        print_json(facts | ({"numbers": numbers} if number else {}))
-    elif number is not None:
-        _print_numbers(numbers, number)
+        print_json(facts | ({"numbers": numbers} if statistic else {}))
+    elif statistic is not None:
+        _print_numbers(numbers, statistic)
     else:
         _print_runs(found)
     return Exit.DONE

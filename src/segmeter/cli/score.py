@@ -23,7 +23,11 @@ Places = Annotated[
 ]
 MeasureNames = Annotated[
     list[str] | None,
-    Option("--measure", autocompletion=names_of("measures"), help="Measure to take or add."),
+    Option(
+        "--measure",
+        autocompletion=names_of("measures"),
+        help="Measure to compute; can be repeated.",
+    ),
 ]
 Instances = Annotated[
     bool, Option("--instances", help="Match objects by overlap, not by their labels.")
@@ -43,7 +47,7 @@ def score(
 ) -> int:
     """Score folders of masks against ground truth, or add a measure to a run from its masks.
 
-    Files are paired by name. The result is a run: `report`, `compare` and `table` read it.
+    Files are paired by name. The result is a run, which `report`, `compare` and `table` can read.
 
     Examples: `segmeter score nnunet/ labels/ --out runs/nnunet`,
     `segmeter score runs/mine --measure dice`

@@ -105,9 +105,10 @@ def power(
 ) -> int:
     """Estimate the power of a design by simulating studies and analysing each.
 
-    The effect is in units of the outcome: points of 1 to 10 for ratings, diagonals of the target
-    for clicks, log seconds for `interact`. Standard deviations are built-in assumptions, those of
-    an earlier study (`--like`, with `--db` where its database is elsewhere), or given one by one.
+    The effect is in units of the outcome: rating points (scale 1 to 10), click distance in units of
+    the object's diagonal, or log seconds (`interact`). Standard deviations are built-in defaults,
+    estimated from an earlier study (`--pilot`, with `--db` if its database is elsewhere), or set
+    individually (`--sd`).
 
     Example: `segmeter study power study.toml --effect 0.5 --people 40`
     """
@@ -121,7 +122,7 @@ def power(
         earlier, source = _open(like, db, data, None), f"as in {like}"
         if earlier.plan.kind != read.kind:
             raise segmeter.BadInput(
-                f"--like {like}: of kind '{earlier.plan.kind}', not '{read.kind}'"
+                f"--pilot {like}: of kind '{earlier.plan.kind}', not '{read.kind}'"
             )
         with earlier.database.snapshot() as connection:
             spreads = measured_spread(connection, earlier.plan, earlier.stimuli)
@@ -153,7 +154,7 @@ def serve(
     data: Data = None,
     weights: Weights = None,
 ) -> int:
-    """Begin or continue a study; runs until interrupted.
+    """Start or resume a study; runs until interrupted.
 
     Example: `segmeter study serve study.toml --port 8000`
     """
@@ -163,10 +164,10 @@ def serve(
 
     study = _open(plan, db, data, weights)
     secret = password or secrets.token_urlsafe(12)
+    application = server.study_app(study, secret, weights=weights, behind=bool(behind))
     typer.echo(f"participants: http://{host}:{port}{root_path}/")
     shown = "as you set it" if password else secret
     typer.echo(f"conductor:    http://{host}:{port}{root_path}/conduct   password: {shown}")
-    application = server.study_app(study, secret, weights=weights, behind=bool(behind))
     with suppress(KeyboardInterrupt):  # the usual way to stop it
         server.serve(application, host, port, root_path=root_path, behind=behind)
     typer.echo("stopped; the same command continues the study")
@@ -185,7 +186,7 @@ def invite(
 ) -> int:
     """Print single-use links, one per line.
 
-    Example: `segmeter study invite study.toml -n 20 --address https://study.example.org`
+    Example: `segmeter study invite study.toml -n 20 --url https://study.example.org`
     """
     if role not in ("person", "tester"):
         raise segmeter.BadInput(f"--role is person or tester, not '{role}'")
@@ -198,7 +199,8 @@ def invite(
 def participants(
     plan: options.PlanFile, out: options.CsvFile = None, db: options.Db = None, data: Data = None
 ) -> int:
-    """List participants: state, time, answers, flags, payable; with platform identifiers.
+    """List participants with status, duration, number of answers, flags, whether to pay them, and
+    platform IDs.
 
     Example: `segmeter study participants study.toml --out participants.csv`
     """
@@ -224,7 +226,7 @@ def export(
     db: options.Db = None,
     data: Data = None,
 ) -> int:
-    """Write all answers as CSV and parquet files with a codebook, also while the study runs.
+    """Write all answers as CSV and parquet files with a codebook, even while the study is running.
 
     Example: `segmeter study export study.toml --out export`
     """
@@ -260,7 +262,7 @@ def archive(
 
 @study_app.command()
 def backup(plan: options.PlanFile, out: options.BackupFile = None, db: options.Db = None) -> int:
-    """Copy the database into one file, consistently, also while the study runs.
+    """Copy a consistent snapshot of the database into one file, even while the study is running.
 
     Example: `segmeter study backup study.toml --out monday.db`
     """
@@ -315,7 +317,7 @@ def report(
     data: Data = None,
     weights: Weights = None,
 ) -> int:
-    """Write the study's results as a page; for `interact` next to simulated users.
+    """Write a results page; for `interact` studies it compares participants with simulated users.
 
     Example: `segmeter study report study.toml`
     """
@@ -378,11 +380,12 @@ def demo(
     weights: Weights = None,
     open_page: options.OpenPage = True,
 ) -> int:
-    """Run two studies with simulated people, then the commands that read their answers.
+    """Run two studies with simulated participants, and the commands that read their answers.
 
-    People drawn from the click model click and segment through a real server on built-in images.
-    The clicks then go to `clicks compare`, `clicks fit` and `run rclicks`; the sessions end in one
-    report next to a simulated user. MobileSAM is used where its weights are found.
+    Simulated participants (clicks drawn from the click model) take part through a real server, on
+    built-in images. Their clicks are passed to `clicks compare`, `clicks fit` and `run rclicks`;
+    the report compares their sessions with a simulated user's. MobileSAM is used if its weights are
+    found.
 
     Example: `segmeter study demo`
     """
@@ -401,14 +404,14 @@ def demo(
     with study.database.snapshot() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
     _write_results(study, out / "clicks.html", None, [], None)
+    typer.echo(f"clicks: {out / 'export'}, report {out / 'clicks.html'}")
+    if not only:
+        _read_again(out, model, weights)
     fewer = max(1, per_cell // 2)
     sessions = run_demo(out, "interact", typer.echo, weights, models=[model], per_cell=fewer)
     page = out / "interact.html"
     _write_results(sessions, page, out / "people", ["centre-click"], weights)
-    typer.echo(f"clicks: {out / 'export'}, report {out / 'clicks.html'}")
     typer.echo(f"people and a simulated user on the same objects: {page}, run {out / 'people'}")
-    if not only:
-        _read_again(out, model, weights)
     if open_page and sys.stdout.isatty():
         webbrowser.open(page.resolve().as_uri())
     return Exit.DONE

@@ -17,17 +17,19 @@ Kind = Annotated[
     str,
     Option("--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."),
 ]
-Columns = Annotated[str, Option("--columns", help="Statistics, as noc@80,noc@85,noc@90.")]
+Columns = Annotated[
+    str, Option("--columns", help="Statistics to show, such as noc@80,noc@85,noc@90.")
+]
 ModelOrder = Annotated[
     list[str] | None, Option("--model", "-m", help="Models to show, in this order; all by default.")
 ]
 DatasetOrder = Annotated[
     list[str] | None,
-    Option("--dataset", "-d", help="Data sets to show, in this order; all by default."),
+    Option("--dataset", "-d", help="Datasets to show, in this order; all by default."),
 ]
 Names = Annotated[
     list[str] | None,
-    Option("--name", help="Display name of a model or data set, as net.py:predict=Ours."),
+    Option("--name", help="Display name of a model or dataset, such as net.py:predict=Ours."),
 ]
 Out = Annotated[Path | None, Option("--out", "-o", help="File to write instead of printing.")]
 
@@ -45,7 +47,8 @@ def table(
     name: Names = None,
     out: Out = None,
 ) -> int:
-    """Print the table of a paper: models by data sets, bold where significantly best.
+    """Print a table for a paper: models in rows, datasets in columns, significantly best values in
+    bold.
 
     Example: `segmeter table runs/mine --format latex`,
     `segmeter table runs/mine --columns noc@80,noc@90 --name grabcut=GrabCut -d davis -d mini`

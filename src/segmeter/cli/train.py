@@ -18,34 +18,44 @@ if TYPE_CHECKING:
 
     from segmeter.api.training import DecoderTraining
 
-group = command_group("train", "Train with simulated annotators.")
+group = command_group("train", "Train models with simulated annotators.")
 
 _TRAINING = "Training"
 _TESTING = "Validation and test"
 
 
 Out = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
-Annotator = Annotated[str, Option("--user", "-u", help="Annotator in the loop.")]
-Steps = Annotated[int, Option("--steps", min=1, rich_help_panel=_TRAINING, help="Steps at most.")]
+Annotator = Annotated[str, Option("--user", "-u", help="Simulated user to train with.")]
+Steps = Annotated[
+    int, Option("--steps", min=1, rich_help_panel=_TRAINING, help="Maximum number of steps.")
+]
 Batch = Annotated[
     int, Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
 ]
 Rounds = Annotated[
     int, Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
 ]
-Rate = Annotated[float, Option("--rate", rich_help_panel=_TRAINING, help="Largest learning rate.")]
+Rate = Annotated[
+    float, Option("--learning-rate", rich_help_panel=_TRAINING, help="Peak learning rate.")
+]
 Validation = Annotated[
-    float, Option("--validation", rich_help_panel=_TESTING, help="Share of images to validate on.")
+    float,
+    Option(
+        "--validation", rich_help_panel=_TESTING, help="Share of images held out for validation."
+    ),
 ]
 Test = Annotated[
-    float, Option("--test", rich_help_panel=_TESTING, help="Share of images left to test on.")
+    float,
+    Option(
+        "--test-fraction", rich_help_panel=_TESTING, help="Share of images held out for testing."
+    ),
 ]
 TestUsers = Annotated[
     list[str] | None,
-    Option("--test-user", rich_help_panel=_TESTING, help="Test with this user too."),
+    Option("--test-user", rich_help_panel=_TESTING, help="Also test with this user."),
 ]
 Also = Annotated[
-    list[str] | None, Option("--also", rich_help_panel=_TESTING, help="Test on this data set too.")
+    list[str] | None, Option("--also", rich_help_panel=_TESTING, help="Also test on this dataset.")
 ]
 Every = Annotated[
     int, Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations.")
@@ -56,7 +66,7 @@ Patience = Annotated[
         "--patience",
         min=1,
         rich_help_panel=_TESTING,
-        help="Validations without improvement that end the training.",
+        help="Stop after this many validations without improvement.",
     ),
 ]
 
@@ -72,9 +82,9 @@ def decoder(
     steps: Steps = 400,
     batch: Batch = 16,
     rounds: Rounds = 6,
-    rate: Rate = 1e-4,
+    learning_rate: Rate = 1e-4,
     validation: Validation = 0.2,
-    test: Test = 0.0,
+    test_fraction: Test = 0.0,
     test_user: TestUsers = None,
     also: Also = None,
     every: Every = 50,
@@ -86,7 +96,7 @@ def decoder(
     The image encoder is frozen. Interrupt it at any time; the same command resumes it. Use the
     result as `--model mobile-sam?weights=OUT/model.safetensors`.
 
-    Example: `segmeter train decoder -m mobile-sam -d FOLDER -o OUT --test 0.3`
+    Example: `segmeter train decoder -m mobile-sam -d FOLDER -o OUT --test-fraction 0.3`
     """
     made = segmeter.train_decoder(
         model,
@@ -94,13 +104,13 @@ def decoder(
         out=out,
         user=user,
         validation=validation,
-        test=test,
+        test=test_fraction,
         test_users=test_user or (),
         also=also or (),
         data=data,
         weights=weights,
         progress=_progress(),
-        **{"steps": steps, "batch": batch, "rounds": rounds, "rate": rate, "seed": seed},
+        **{"steps": steps, "batch": batch, "rounds": rounds, "rate": learning_rate, "seed": seed},
         **{"validate_every": every, "patience": patience},
     )
     _print(made)

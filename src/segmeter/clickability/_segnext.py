@@ -37,7 +37,7 @@ SIZES = {
 
 
 class Clickability(nn.Module):
-    """Image and (object, error region) in, click map out, 0 to 1 over the frame.
+    """Image and (object, error region) in, clickability map out, 0 to 1 over the frame.
 
     `frame` is the side of the square it was trained on, `smooth` whether images are shrunk
     by area; published checkpoints know 416 and no smoothing.

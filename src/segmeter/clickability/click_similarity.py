@@ -18,7 +18,12 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key
-from segmeter.measures.clickmaps import SampleScores, ceiling, compare_devices, compare_samples
+from segmeter.measures.clickability_maps import (
+    SampleScores,
+    ceiling,
+    compare_devices,
+    compare_samples,
+)
 from segmeter.measures.clicks import Sides
 
 __all__ = ["REFERENCE", "Row"]

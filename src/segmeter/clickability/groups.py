@@ -1,4 +1,4 @@
-"""Clicking groups: tenths of a click map, from the least to the most clickable.
+"""Clicking groups: tenths of a clickability map, from the least to the most clickable.
 
 `published` keeps the pixels between two values, both included, so that groups overlap where
 values are equal, and hold more than a tenth; everything is float32, as in the original.
@@ -27,13 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.clickability.prior import Numbers, Round, kernel_numbers, prior_on, shipped
-from segmeter.core.distance_transform import squared_depths
 from segmeter.core.error_regions import Numbered, false_negatives, false_positives
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import squared_depths
 from segmeter.core.scenes import Scene, Target
 from segmeter.kernels import compiled, threads
 
@@ -58,7 +58,7 @@ def share_of_group(group: int, groups: int = GROUPS) -> tuple[float, float]:
     return (0.0, 1.0) if group == 0 else ((group - 1) / groups, group / groups)
 
 
-def draw_corrected(map: ClickMap, share: Share, uniform: float, seed: int) -> Point | None:
+def draw_corrected(map: ClickabilityMap, share: Share, uniform: float, seed: int) -> Point | None:
     """The pixel at a uniform place within a share of the mass; None if there is no mass.
 
     Pixels stand in order of value, equal ones in the order of a hash of `seed` and place, so
@@ -70,7 +70,7 @@ def draw_corrected(map: ClickMap, share: Share, uniform: float, seed: int) -> Po
     return _point(map, int(search(map.weights, at, seed & _MASK)))
 
 
-def draw_published(map: ClickMap, share: Share, uniform: float) -> Point | None:
+def draw_published(map: ClickabilityMap, share: Share, uniform: float) -> Point | None:
     """A pixel between the group's limits, by weight, counted in raster order; None if no mass."""
     bounds = limits(map, share)
     frame = (*map.shape, *map.low)
@@ -78,7 +78,7 @@ def draw_published(map: ClickMap, share: Share, uniform: float) -> Point | None:
     return _point(map, int(draw(map.weights, frame, bounds, uniform)))
 
 
-def limits(map: ClickMap, share: Share) -> tuple[float, float]:
+def limits(map: ClickabilityMap, share: Share) -> tuple[float, float]:
     """The published limits of a group: the first value at which the running sum of sorted
     weights reaches the lower share, and the first at which it exceeds the upper one."""
     pixels = map.shape[0] * map.shape[1]
@@ -87,7 +87,7 @@ def limits(map: ClickMap, share: Share) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def group_of_pixels(map: ClickMap, seed: int, groups: int = GROUPS) -> npt.NDArray[np.uint8]:
+def group_of_pixels(map: ClickabilityMap, seed: int, groups: int = GROUPS) -> npt.NDArray[np.uint8]:
     """Each pixel's corrected group by the middle of its mass, 0 where there is none; for images."""
     order = _order(map.weights, seed & _MASK)
     values = map.weights.ravel()[order].astype(np.float64)
@@ -98,7 +98,7 @@ def group_of_pixels(map: ClickMap, seed: int, groups: int = GROUPS) -> npt.NDArr
     return labels.reshape(map.weights.shape)
 
 
-def _point(map: ClickMap, place: int) -> Point | None:
+def _point(map: ClickabilityMap, place: int) -> Point | None:
     if place < 0:
         return None
     y, x = divmod(place, map.weights.shape[1])
@@ -211,7 +211,7 @@ class Draw:
         side = false_negatives if self.positive else false_positives
         return side(self.target, self.prediction)
 
-    def on(self, map: ClickMap) -> Point | None:
+    def on(self, map: ClickabilityMap) -> Point | None:
         """The click on a map of the error region; None if there is no mass."""
         left = map.without(self.clicked)
         if self.seed is None:

@@ -4,7 +4,7 @@
 `saliency-crop` a saliency network, and `network` a trained clickability network. The first
 round's map depends on image and target only and is kept, for all groups and models.
 
-Scores of click maps: how well they predict recorded clicks, over a whole clicks file.
+Scores of clickability maps: how well they predict recorded clicks, over a whole clicks file.
 
 `published`: maps as they are, one legacy stream of draws seeded 42 for the whole file, and
 everything in the original's units. `corrected`: maps cut to the error region, a stream a key, the
@@ -26,7 +26,7 @@ import numpy as np
 from segmeter.clickability import maps
 from segmeter.clickability.click_similarity import Row, summarised
 from segmeter.clickability.groups import Draw, Point, drawn_on_prior
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.clickability.prior import Round, prior_on
 from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.errors import NotFound, suggestion
@@ -35,7 +35,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.kernels import threads
-from segmeter.measures.clickmaps import ROWS, MapScores, compare
+from segmeter.measures.clickability_maps import ROWS, MapScores, compare
 
 __all__ = ["FirstRounds", "check_source", "map_scores", "source"]
 
@@ -54,7 +54,7 @@ class ClickSource(Protocol):
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap: ...
+    ) -> ClickabilityMap: ...
 
 
 class FirstRounds:
@@ -62,7 +62,7 @@ class FirstRounds:
 
     def __init__(self, inner: ClickSource) -> None:
         self.inner = inner
-        self._kept: OrderedDict[tuple[str, str, str], ClickMap] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str], ClickabilityMap] = OrderedDict()
         self._lock = Lock()  # eleven players ask at once; the first one makes the map
 
     @property
@@ -71,7 +71,7 @@ class FirstRounds:
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         """The error region's map, restricted to it."""
         if not first:
             return self._on(scene, target, error_region, first, protocol)
@@ -98,7 +98,7 @@ class FirstRounds:
 
     def _on(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         return self.inner.map(scene, target, error_region, first, protocol).on(error_region)
 
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
@@ -113,7 +113,7 @@ class _Prior(FirstRounds):
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         return super().map(scene, target, error_region, first, "corrected")
 
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
@@ -123,13 +123,15 @@ class _Prior(FirstRounds):
 class _Shape:
     """A source that looks at the error region's shape only."""
 
-    def __init__(self, name: str, make: Callable[[Mask, bool, ProtocolName], ClickMap]) -> None:
+    def __init__(
+        self, name: str, make: Callable[[Mask, bool, ProtocolName], ClickabilityMap]
+    ) -> None:
         self.name = name
         self._make = make
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         return self._make(error_region, first, protocol)
 
 
@@ -137,9 +139,9 @@ def check_source(name: str, checkpoint: Path | None = None) -> None:
     """Refuse a source that could not be made, without making it."""
     if name not in NAMES:
         hint = suggestion(name, NAMES)
-        raise NotFound(f"no click map '{name}';{hint} there are {', '.join(NAMES)}")
+        raise NotFound(f"no clickability map '{name}';{hint} there are {', '.join(NAMES)}")
     if name in _TRAINED and not _needed(name, checkpoint).exists():
-        raise NotFound(f"the click map '{name}' has no weights at '{checkpoint}'")
+        raise NotFound(f"the clickability map '{name}' has no weights at '{checkpoint}'")
 
 
 @lru_cache(maxsize=8)
@@ -170,7 +172,9 @@ def _made(name: str, checkpoint: Path | None) -> ClickSource:
 
 def _needed(name: str, checkpoint: Path | None) -> Path:
     if checkpoint is None:
-        raise NotFound(f"the click map '{name}' needs weights; add checkpoint=FILE to the user")
+        raise NotFound(
+            f"the clickability map '{name}' needs weights; add checkpoint=FILE to the user"
+        )
     return checkpoint
 
 

@@ -1,4 +1,4 @@
-"""Click maps: how likely each pixel of an error region is to be clicked.
+"""Clickability maps: how likely each pixel of an error region is to be clicked.
 
 A map keeps weights only inside the box of the error region; they need not sum to one.
 """
@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 
-__all__ = ["ClickMap", "depth_px"]
+__all__ = ["ClickabilityMap", "depth_px"]
 
 
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -42,7 +42,7 @@ _FULL_HD = math.hypot(1920, 1080)
 
 
 @dataclass(frozen=True, slots=True)
-class ClickMap:
+class ClickabilityMap:
     """Weights of the pixels in a box of a scene.
 
     Attributes
@@ -60,10 +60,10 @@ class ClickMap:
     weights: Weights
 
     @classmethod
-    def of(cls, values: npt.NDArray[np.floating]) -> ClickMap:
+    def of(cls, values: npt.NDArray[np.floating]) -> ClickabilityMap:
         """A map of a whole image."""
         if values.ndim != 2 or not np.isfinite(values).all() or (values < 0).any():
-            raise BadInput("a click map is H x W of finite numbers, none below zero")
+            raise BadInput("a clickability map is H x W of finite numbers, none below zero")
         return cls(
             (values.shape[0], values.shape[1]),
             (0, 0),
@@ -77,11 +77,11 @@ class ClickMap:
         whole[self.low[0] : self.low[0] + rows, self.low[1] : self.low[1] + columns] = self.weights
         return whole
 
-    def on(self, error_region: Mask) -> ClickMap:
+    def on(self, error_region: Mask) -> ClickabilityMap:
         """The part of the map that lies on an error region, in the error region's box."""
         low = (error_region.low[0], error_region.low[1])
         if (self.low, self.weights.shape) == (low, error_region.bits.shape):
-            return ClickMap(self.shape, low, self.weights * error_region.bits)
+            return ClickabilityMap(self.shape, low, self.weights * error_region.bits)
         part = np.zeros(error_region.bits.shape, dtype=np.float32)
         first = [max(a, b) for a, b in zip(low, self.low, strict=True)]
         ends = zip(error_region.high, self.low, self.weights.shape, strict=True)
@@ -90,9 +90,9 @@ class ClickMap:
             mine = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, self.low, strict=True))
             theirs = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, low, strict=True))
             part[theirs] = self.weights[mine]
-        return ClickMap(self.shape, low, part * error_region.bits)
+        return ClickabilityMap(self.shape, low, part * error_region.bits)
 
-    def without(self, points: Iterable[Sequence[float]]) -> ClickMap:
+    def without(self, points: Iterable[Sequence[float]]) -> ClickabilityMap:
         """The map with the given pixels set to zero, so that no pixel is clicked twice."""
         weights = None
         for point in points:
@@ -100,15 +100,15 @@ class ClickMap:
             if 0 <= y < self.weights.shape[0] and 0 <= x < self.weights.shape[1]:
                 weights = self.weights.copy() if weights is None else weights
                 weights[y, x] = 0
-        return self if weights is None else ClickMap(self.shape, self.low, weights)
+        return self if weights is None else ClickabilityMap(self.shape, self.low, weights)
 
 
-def uniform(error_region: Mask) -> ClickMap:
+def uniform(error_region: Mask) -> ClickabilityMap:
     """Every wrong pixel alike (UD)."""
     return _over(error_region, error_region.bits.astype(np.float32))
 
 
-def distance(error_region: Mask, protocol: ProtocolName = "corrected") -> ClickMap:
+def distance(error_region: Mask, protocol: ProtocolName = "corrected") -> ClickabilityMap:
     """Depth as weight (DT), largest 1.
 
     `published` does not count the image's border as an edge of the error region; `corrected` does.
@@ -136,7 +136,7 @@ def from_clicks(
     error_region: npt.NDArray[np.floating] | Mask,
     sigma: float = SIGMA,
     protocol: ProtocolName = "published",
-) -> ClickMap:
+) -> ClickabilityMap:
     """A map from real clicks `(y, x)`: blurred dots on a softened error region.
 
     `published` does what the authors' code does: the error region's edge is softened by 0.7 % of
@@ -147,14 +147,14 @@ def from_clicks(
     values = soft * blurred_clicks(clicks, (soft.shape[0], soft.shape[1]), sigma)
     if protocol == "corrected":
         values /= values.sum()
-    return ClickMap.of(values)
+    return ClickabilityMap.of(values)
 
 
 def blurred_clicks(clicks: npt.ArrayLike, shape: tuple[int, int], sigma: float = SIGMA) -> Weights:
     """Clicks as blurred dots, largest 1; clicks outside are moved to the border."""
     points = np.asarray(clicks, dtype=np.int64).reshape(-1, 2)
     if not len(points):
-        raise BadInput("a click map needs at least one click")
+        raise BadInput("a clickability map needs at least one click")
     radius = sigma * math.hypot(*shape) / _FULL_HD
     y, x = (np.clip(points[:, k], 0, shape[k] - 1) for k in (0, 1))
     dots = np.zeros(shape, dtype=np.float32)
@@ -182,6 +182,6 @@ def soft_error_region(
     return np.asarray(ndimage.gaussian_filter(hard.astype(np.float32), radius), dtype=np.float32)
 
 
-def _over(error_region: Mask, weights: Weights) -> ClickMap:
+def _over(error_region: Mask, weights: Weights) -> ClickabilityMap:
     shape, low = error_region.shape, error_region.low
-    return ClickMap((shape[0], shape[1]), (low[0], low[1]), weights)
+    return ClickabilityMap((shape[0], shape[1]), (low[0], low[1]), weights)

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
@@ -92,9 +92,9 @@ class NetworkSource:
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         values = apply(self._network, scene.pixels, target.mask.dense(), error_region.dense())
-        return ClickMap.of(values)
+        return ClickabilityMap.of(values)
 
 
 def apply(

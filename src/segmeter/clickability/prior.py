@@ -22,7 +22,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickMap, depth_px
+from segmeter.clickability.maps import ClickabilityMap, depth_px
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 
@@ -57,7 +57,9 @@ class Numbers:
     jitter: float
 
 
-def prior(error_region: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
+def prior(
+    error_region: Mask, numbers: Numbers | None = None, round: Round = "first"
+) -> ClickabilityMap:
     """Click density of people who correct an error region; the box grows by clicks that miss it.
 
     >>> map = prior(Mask.box((100, 100), (20, 30), (60, 90)))
@@ -66,7 +68,7 @@ def prior(error_region: Mask, numbers: Numbers | None = None, round: Round = "fi
     """
     found = numbers or shipped(round)
     if not error_region:
-        return ClickMap(
+        return ClickabilityMap(
             (error_region.shape[0], error_region.shape[1]), (0, 0), np.zeros((0, 0), np.float32)
         )
     diagonal = math.hypot(*error_region.shape)
@@ -76,12 +78,12 @@ def prior(error_region: Mask, numbers: Numbers | None = None, round: Round = "fi
         loose = jittered(weights, inside, found.jitter * diagonal, REACH * diagonal)
         mixed = cv2.addWeighted(weights, 1 - found.sloppy, loose, found.sloppy, 0.0)
         weights = np.asarray(mixed, dtype=np.float32)
-    return ClickMap((error_region.shape[0], error_region.shape[1]), low, weights)
+    return ClickabilityMap((error_region.shape[0], error_region.shape[1]), low, weights)
 
 
 def prior_on(
     error_region: Mask, numbers: Numbers | None = None, round: Round = "first"
-) -> ClickMap:
+) -> ClickabilityMap:
     """The part of the prior that lies on the error region: `prior(error_region).on(error_region)`.
 
     Nothing is computed outside the error region: thin slivers cost a twentieth (perf/prior.py).
@@ -92,7 +94,7 @@ def prior_on(
     (top, left), (height, width) = error_region.low, error_region.shape
     numbers_px = kernel_numbers(found, (height, width))
     weights = compiled.prior_on(error_region.bits, (top, left, height, width), numbers_px)
-    return ClickMap((height, width), (top, left), weights)
+    return ClickabilityMap((height, width), (top, left), weights)
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickMap, uniform
+from segmeter.clickability.maps import ClickabilityMap, uniform
 from segmeter.clickability.network import normalised
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
@@ -41,7 +41,7 @@ class SaliencySource:
 
     def map(
         self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickMap:
+    ) -> ClickabilityMap:
         if not error_region:
             return uniform(error_region)
         low, high = crop_box(error_region)
@@ -53,7 +53,7 @@ class SaliencySource:
         if not weights.any():
             weights = inside.astype(np.float32)
         weights = (weights / weights.sum(dtype=np.float64)).astype(np.float32)
-        return ClickMap((error_region.shape[0], error_region.shape[1]), low, weights)
+        return ClickabilityMap((error_region.shape[0], error_region.shape[1]), low, weights)
 
 
 class U2Net:

@@ -170,6 +170,8 @@ class RunOption:
         Bounds of a number.
     choices
         The texts that are allowed; any if empty.
+    refused
+        Why the benchmark does not have an option that others have; it is not listed.
     """
 
     name: str
@@ -179,6 +181,7 @@ class RunOption:
     least: float = -math.inf
     most: float = math.inf
     choices: tuple[str, ...] = ()
+    refused: str = ""
 
     @property
     def flag(self) -> str:
@@ -195,6 +198,8 @@ class RunOption:
         >>> RunOption("nms", float, 0.9).read(1)
         1.0
         """
+        if self.refused:
+            raise BadInput(f"{self.flag} is not for this benchmark: {self.refused}")
         if self.kind in (str, Path):
             value = str(value)  # a file may be called 7
         elif self.kind is float and type(value) is int:

@@ -1,4 +1,4 @@
-"""Capabilities: optional abilities of encoded scenes, models, methods and users.
+"""Capabilities: optional interfaces of encoded scenes, models, methods and users.
 
 A class declares its capabilities by name, `@capable(RendersTogether, KeepsState)`, and subclasses
 inherit them. `isinstance(thing, RendersTogether)` is true only for what was declared: a method of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
-    from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request, Segmentation
+    from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Segmentation
     from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
     from segmeter.core.scenes import Dataset, Scene, Target
@@ -39,7 +39,6 @@ __all__ = [
     "LosesPrompts",
     "OffersSome",
     "OnDevice",
-    "PredictsLater",
     "RendersTogether",
     "RepeatsDraws",
     "RunsUsersIndependently",
@@ -101,23 +100,6 @@ class RendersTogether(Protocol):
 
 
 @capability
-class PredictsLater(Protocol):
-    """An encoded scene that predicts while its caller does something else.
-
-    `start_predict` returns at once; the function it returns waits for the predictions and their
-    shown masks, which equal those of `predict` and `render`. `works_concurrently` is true where
-    this runs on a separate device.
-    """
-
-    @property
-    def works_concurrently(self) -> bool: ...
-
-    def start_predict(
-        self, requests: Sequence[Request]
-    ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]: ...
-
-
-@capability
 class KeepsState(Protocol):
     """An encoded scene that decides whether its last state goes back with the next prompts.
 
@@ -129,7 +111,7 @@ class KeepsState(Protocol):
 
 @capability
 class ScoresSingleClicks(Protocol):
-    """An encoded scene with a fast path for thousands of single clicks, as in a click map.
+    """An encoded scene with a fast path for thousands of single clicks, as in a click-response map.
 
     `single_click_scores` gives IoU and Boundary IoU `(n, 2)` after a single positive click at
     each point `(n, 2)`, or None where there is no fast path. `judge_pair` scores a mask by

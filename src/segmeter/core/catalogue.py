@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.received import check_opened, check_python
-from segmeter.core.user_files import module_of, objects_in
+from segmeter.core.plugin_files import module_of, objects_in
+from segmeter.core.trust import check_opened, check_python
 
 __all__ = ["Entry", "Registry", "Spec", "required", "short"]
 
@@ -135,9 +135,11 @@ class Registry(Generic[T]):
                     f"'{name}' is a file; name the {self.kind} in it: "
                     f"{' or '.join(inside) or f'{name}:NAME'}"
                 ) from None
-            hint = suggestion(name, self._entries)
+            own = _folders() if self.kind == "dataset" else []
+            hint = suggestion(name, [*self._entries, *own])
+            where = " and no such folder" if self.kind == "dataset" else ""
             raise NotFound(
-                f"no {self.kind} '{name}';{hint} 'segmeter list {self.kind}s' shows them all"
+                f"no {self.kind} '{name}'{where};{hint} 'segmeter list {self.kind}s' shows them all"
             ) from None
 
     def make(self, spec: Spec | str, **more: Any) -> T:
@@ -215,6 +217,11 @@ class Registry(Generic[T]):
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
+
+
+def _folders() -> list[str]:
+    """Names of the folders here, one of which may have been meant as a data set."""
+    return [path.name for path in Path().iterdir() if path.is_dir()]
 
 
 def _imported(entry: Entry[T]) -> Entry[T]:
@@ -325,7 +332,9 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     if not callable(thing) or (hasattr(thing, "encode") and not isinstance(thing, type)):
         return _always(adapters.as_model(thing, name))
     if isinstance(thing, type) and not hasattr(thing, "set_image"):
-        return thing  # a class: the caller checks that it has a model's methods
+        if not hasattr(thing, "encode"):
+            raise BadInput(adapters.no_model(thing, name))
+        return thing
     needed = [
         p
         for p in inspect.signature(thing).parameters.values()

@@ -1,4 +1,4 @@
-"""Effort: what a person did to give prompts, counted before it is priced in seconds."""
+"""Effort: counts of an annotator's actions; `stats/annotation_time` converts them to seconds."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 __all__ = [
     "BadInput",
     "BadWeights",
+    "NoWeights",
     "NotFound",
     "RunConflict",
     "SegmeterError",
@@ -29,6 +30,10 @@ class BadInput(SegmeterError):
 
 class NotFound(SegmeterError):
     """A name, a file or a folder that is not there."""
+
+
+class NoWeights(NotFound):
+    """Weights of a model that are in none of the folders looked at."""
 
 
 class BadWeights(SegmeterError):

@@ -10,24 +10,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 
-from segmeter.core.capabilities import PredictsLater, Team, forgets_prompts, team_of
+from segmeter.core.capabilities import Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import LazyGenerators, generator
-from segmeter.core.sessions import Judge, Round, Scores, Session, begin_round, mapped
+from segmeter.core.sessions import Judge, Round, Scores, Session, mapped, run_round
 from segmeter.core.users import Observation, User
 
 __all__ = ["Bound", "SimulatedSession", "Start", "Trajectory", "simulate"]
 
 Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
-_WORTH_LANES = 8  # sessions; splitting fewer into two halves keeps a GPU no busier
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +117,13 @@ def simulate(
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
     sessions = _sessions(scene, encoded, simulated_sessions, judge, oracle_rounds)
-    lanes = [
-        _Lane(simulated_sessions, sessions, places, seed, pool)
-        for places in _lanes(sessions, simulated_sessions)
-    ]
+    by_scene: dict[int, list[tuple[SimulatedSession, Session]]] = {}
+    for simulated, session in zip(simulated_sessions, sessions, strict=True):
+        by_scene.setdefault(id(session.encoded), []).append((simulated, session))
     for number in range(1, rounds + 1):
-        for lane in lanes:
-            lane.end()
-            lane.begin(number, until)
-        if any(simulated.bound is not None for simulated in simulated_sessions):
-            for lane in lanes:
-                lane.end()
-            _keep_bounds(simulated_sessions, sessions)
-    for lane in lanes:
-        lane.end()
+        for members in by_scene.values():
+            _advance([m for m in members if not _over(m[1], until)], number, seed, pool)
+        _keep_bounds(simulated_sessions, sessions)
     return [Trajectory(p, s.rounds) for p, s in zip(simulated_sessions, sessions, strict=True)]
 
 
@@ -159,78 +151,22 @@ def _sessions(
     ]
 
 
-def _lanes(
-    sessions: Sequence[Session], simulated_sessions: Sequence[SimulatedSession]
-) -> list[Sequence[int]]:
-    """Sessions whose requests go in one call: those of one encoded scene.
-
-    Two halves where the model works concurrently: it predicts one while the other is prompted.
-    """
-    by_scene: dict[int, list[int]] = {}
-    for i, session in enumerate(sessions):
-        by_scene.setdefault(id(session.encoded), []).append(i)
-    lanes: list[Sequence[int]] = []
-    for places in by_scene.values():
-        encoded, half = sessions[places[0]].encoded, len(places) // 2
-        if (
-            len(places) < _WORTH_LANES
-            or not isinstance(encoded, PredictsLater)
-            or not encoded.works_concurrently
-            or any(simulated.bound is not None for simulated in simulated_sessions)
-        ):
-            lanes.append(places)
-        else:
-            lanes += [places[:half], places[half:]]
-    return lanes
-
-
-class _Lane:
-    """Sessions whose rounds begin and end together."""
-
-    def __init__(
-        self,
-        simulated_sessions: Sequence[SimulatedSession],
-        sessions: Sequence[Session],
-        places: Sequence[int],
-        seed: int,
-        pool: Executor | None,
-    ) -> None:
-        self.simulated_sessions = [simulated_sessions[i] for i in places]
-        self.sessions = [sessions[i] for i in places]
-        self.seed, self.pool = seed, pool
-        self._end: Callable[[], None] = _nothing
-
-    def begin(self, number: int, until: Callable[[Scores], bool] | None) -> None:
-        """Collect prompts of all sessions that are not over, then start the prediction."""
-        going = [i for i, session in enumerate(self.sessions) if not _over(session, until)]
-        active = [i for i in going if not self.sessions[i].stopped]
-        given = _next_prompts(
-            [self.simulated_sessions[i] for i in active],
-            [self.sessions[i] for i in active],
-            number,
-            self.seed,
-            self.pool,
-        )
-        speaking = {i: one for i, one in zip(active, given, strict=True) if one[0]}
-        for i in going:
-            if i not in speaking:
-                self.sessions[i].rest()
-        if speaking:
-            self._end = begin_round(
-                [self.sessions[i] for i in speaking],
-                [prompts for prompts, _ in speaking.values()],
-                [seconds for _, seconds in speaking.values()],
-                self.pool,
-            )
-
-    def end(self) -> None:
-        """Collect the predictions of the current round."""
-        end, self._end = self._end, _nothing
-        end()
-
-
-def _nothing() -> None:
-    """No round was begun."""
+def _advance(
+    members: Sequence[tuple[SimulatedSession, Session]],
+    number: int,
+    seed: int,
+    pool: Executor | None,
+) -> None:
+    """One round of the sessions of an encoded scene; those without prompts rest."""
+    active = [(simulated, session) for simulated, session in members if not session.stopped]
+    given = _next_prompts([m[0] for m in active], [m[1] for m in active], number, seed, pool)
+    asking = {id(m[1]): one for m, one in zip(active, given, strict=True) if one[0]}
+    for _, session in members:
+        if id(session) not in asking:
+            session.rest()
+    if asking:
+        prompts, seconds = zip(*asking.values(), strict=True)
+        run_round([s for _, s in members if id(s) in asking], prompts, seconds, pool)
 
 
 def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
@@ -313,24 +249,5 @@ def _observation(simulated: SimulatedSession, session: Session, number: int) -> 
         session.encoded,
         session.last,
         number,
-        _Rounds(session),
+        session.rounds,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounds(Sequence[Round]):
-    """A session's rounds so far, scored when read: few users read them."""
-
-    session: Session
-
-    def __len__(self) -> int:
-        return len(self.session.rounds)
-
-    @overload
-    def __getitem__(self, place: int) -> Round: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Round]: ...
-
-    def __getitem__(self, place: int | slice) -> Round | Sequence[Round]:
-        return self.session.rounds[place]

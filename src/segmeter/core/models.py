@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from segmeter.core.capabilities import (
     FollowsProtocol,
     KeepsState,
-    PredictsLater,
     RendersTogether,
 )
 from segmeter.core.masks import Mask
@@ -176,26 +175,6 @@ def render(encoded: EncodedScene, predictions: Sequence[Prediction]) -> list[Mas
     if isinstance(encoded, RendersTogether):
         return list(encoded.render(predictions))
     return [prediction.mask() for prediction in predictions]
-
-
-def start_predict(
-    encoded: EncodedScene, requests: Sequence[Request]
-) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]:
-    """Start predicting; call the returned function for the predictions and their shown masks.
-
-    >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.synthetic import Disc
-    >>> from segmeter.core.prompts import Click
-    >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
-    >>> predictions, masks = start_predict(encoded, [Request((Click((40, 60)),))])()
-    >>> [mask.area for mask in masks]
-    [81]
-    """
-    if isinstance(encoded, PredictsLater):
-        return encoded.start_predict(requests)
-    predictions = encoded.predict(requests)
-    masks = render(encoded, predictions)
-    return lambda: (predictions, masks)
 
 
 def in_protocol(encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:

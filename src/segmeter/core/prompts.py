@@ -7,7 +7,7 @@ Coordinates are pixel centres in scene axes, `(y, x)` or `(z, y, x)`: the first 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -31,6 +31,7 @@ __all__ = [
     "as_prompts",
     "check_inside",
     "kind_of",
+    "moved",
     "round_from_json",
     "round_to_json",
     "signs",
@@ -92,6 +93,22 @@ def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
     if given is None:
         return ()
     return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+def moved(prompt: Prompt, there: Callable[[Point], Point]) -> Prompt:
+    """A prompt with its points elsewhere; masks and text stay as they are.
+
+    >>> moved(Click((3, 4)), lambda point: (7, *point))
+    Click(point=(7, 3, 4), positive=True)
+    """
+    match prompt:
+        case Click(point, positive):
+            return Click(there(point), positive)
+        case Box(low, high):
+            return Box(there(low), there(high))
+        case Scribble(points, positive):
+            return Scribble(tuple(map(there, points)), positive)
+    return prompt
 
 
 def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:

@@ -65,7 +65,7 @@ SESSION_FACTS = ("kinds_",)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, its type, and its meaning."""
+    """Name, type and meaning of a column; docs/runs.md lists them."""
 
     name: str
     kind: Kind
@@ -129,11 +129,11 @@ def columns_of_measures(measures: Sequence[str]) -> list[Column]:
 
 _JOB = (
     Column("model", "text", "the model or method under test"),
-    Column("dataset", "text"),
-    Column("scene", "text"),
+    Column("dataset", "text", "the dataset's name or folder"),
+    Column("scene", "text", "the image, volume or video"),
 )
 _SCENE = (
-    Column("cluster", "text", "what intervals resample: the image or the patient"),
+    Column("cluster", "text", "the image or patient that intervals resample"),
     Column("shape", "integers", "height and width, or depth, height and width"),
 )
 
@@ -141,40 +141,49 @@ SESSION_ROWS = Schema(
     "sessions",
     (
         *_JOB,
-        Column("target", "text"),
-        Column("user", "text"),
-        Column("protocol", "text"),
-        Column("round", "integer", "counts from 1"),
+        Column("target", "text", "the object to segment"),
+        Column("user", "text", "the simulated or real annotator"),
+        Column("protocol", "text", "published or corrected"),
+        Column("round", "integer", "number of the click or other prompt, from 1"),
         *_SCENE,
         Column("label", "text", "class name"),
-        Column("groups", "map", "what a breakdown may split by"),
+        Column("groups", "map", "attributes that `--by` can split results by, such as size"),
         Column("area", "integer", "pixels or voxels of the target"),
-        Column("outline_px", "integer", "pixel edges around a target of an image"),
-        Column("kinds", "text", "kinds of the round's prompts, as box+click; empty without any"),
+        Column("outline_px", "integer", "length of the object's outline in pixel edges (images)"),
+        Column(
+            "kinds",
+            "text",
+            "kinds of the round's prompts, such as box+click; may be empty",
+        ),
         Column("prompt", "text", "the round's prompts as JSON; null when the mask was accepted"),
-        Column("z", "number", "the click, where the round had exactly one"),
-        Column("y", "number"),
-        Column("x", "number"),
-        Column("positive", "flag"),
-        Column("score", "number", "the model's own score of what it shows"),
+        Column("z", "number", "slice or frame of the click, if the round has exactly one"),
+        Column("y", "number", "row of the click"),
+        Column("x", "number", "column of the click"),
+        Column("positive", "flag", "whether the click is on foreground"),
+        Column(
+            "score",
+            "number",
+            "the model's own score of the mask, such as its predicted IoU",
+        ),
         Column("prompts_given", "integer", "clicks, strokes and boxes outside the ignore region"),
-        Column("prompts_obeyed", "number", "those that the mask obeys; of a stroke its share"),
+        Column("prompts_obeyed", "number", "how many the mask follows; strokes count in part"),
         Column("earlier_clicks", "integer", "clicks of earlier rounds"),
-        Column("earlier_kept", "integer", "those that the mask satisfies"),
-        Column("earlier_undone", "integer", "those that the last mask satisfied, this one not"),
-        Column("mask_changed", "flag", "whether the mask differs from that of the last round"),
-        Column("start_mask_iou", "number", "IoU of the mask that was corrected; null without one"),
-        Column("order_iou", "number", "IoU between masks for the session's clicks in other orders"),
-        Column("jitter_iou", "number", "IoU with the masks for a last click 2 pixels away"),
-        Column("jitter_spread", "number", "largest less smallest IoU of those with the target"),
-        Column("mask_index", "integer", "which candidate is shown"),
-        Column("mask_fed_back", "flag", "whether the last state went back to the model"),
-        Column("stopped", "flag", "whether the user gave nothing more"),
-        Column("batch_size", "integer", "requests served by the same call"),
-        Column("seconds_encode", "number"),
-        Column("seconds_predict", "number"),
-        Column("seconds_user", "number"),
-        Column("mask", "text", "run lengths of the shown mask"),
+        Column("earlier_kept", "integer", "how many of them the mask still follows"),
+        Column("earlier_undone", "integer", "how many only the previous mask followed"),
+        Column("mask_changed", "flag", "whether the mask differs from the previous round's"),
+        Column("start_from", "text", "source of the mask given with `--start`, if any"),
+        Column("start_mask_iou", "number", "IoU of the mask given with `--start`, if any"),
+        Column("order_iou", "number", "IoU between masks for the same clicks in other orders"),
+        Column("jitter_iou", "number", "IoU with the masks for a last click moved by 2 pixels"),
+        Column("jitter_spread", "number", "range of the IoU of those masks with the ground truth"),
+        Column("mask_index", "integer", "which of the model's candidate masks is shown"),
+        Column("mask_fed_back", "flag", "whether the previous mask was given to the model"),
+        Column("stopped", "flag", "whether the user accepted the mask"),
+        Column("batch_size", "integer", "requests in the same call of the model"),
+        Column("seconds_encode", "number", "time to encode the scene"),
+        Column("seconds_predict", "number", "time of the prediction"),
+        Column("seconds_user", "number", "time to compute the simulated prompts"),
+        Column("mask", "text", "the mask as COCO run lengths"),
     ),
     SESSION_KEY,
 )
@@ -184,14 +193,14 @@ DETECTION_ROWS = Schema(
     "detections",
     (
         *_JOB,
-        Column("rank", "integer", "place in the scene's list, best first"),
-        Column("protocol", "text"),
+        Column("rank", "integer", "position in the scene's list, best first"),
+        Column("protocol", "text", "published or corrected"),
         *_SCENE,
         Column("label", "text", "class name; empty where classes do not matter"),
-        Column("score", "number"),
-        Column("groups", "map"),
-        Column("mask", "text", "run lengths"),
-        Column("seconds", "number"),
+        Column("score", "number", "confidence"),
+        Column("groups", "map", "attributes that `--by` can split results by"),
+        Column("mask", "text", "the mask as COCO run lengths"),
+        Column("seconds", "number", "time for the scene"),
     ),
     (*JOB_KEY, "protocol", "rank"),
 )
@@ -199,7 +208,7 @@ DETECTION_ROWS = Schema(
 
 ERROR_ROWS = Schema(
     "errors",
-    (*_JOB, Column("error", "text"), Column("detail", "text")),
+    (*_JOB, Column("error", "text", "the message"), Column("detail", "text", "the traceback")),
     JOB_KEY,
 )
 """One row for each job that failed."""

@@ -16,10 +16,10 @@ from segmeter.core.masks import Mask
 __all__ = [
     "Dataset",
     "DatasetCard",
-    "Header",
     "Image",
     "Pixels",
     "Scene",
+    "SceneHeader",
     "Target",
     "Volume",
     "size_in_words",
@@ -57,7 +57,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class SceneHeader:
     """Facts about a scene that are known before its pixels are read.
 
     Attributes
@@ -104,7 +104,7 @@ class Scene:
         pixels: Lazy[Pixels],
         targets: Lazy[Sequence[Target]],
         *,
-        header: Lazy[Header] | None = None,
+        header: Lazy[SceneHeader] | None = None,
         partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
         file_name: str = "",
     ) -> None:
@@ -125,7 +125,7 @@ class Scene:
         return f"{type(self).__name__}({self.name!r})"
 
     @cached_property
-    def header(self) -> Header:
+    def header(self) -> SceneHeader:
         """Kind, shape and spacing, read without pixels where the reader can."""
         return self._of_pixels() if self._header is None else _read(self._header)
 
@@ -178,7 +178,7 @@ class Scene:
                 )
         _refuse_twins(self)
 
-    def _of_pixels(self) -> Header:
+    def _of_pixels(self) -> SceneHeader:
         """The header derived from pixels, for kinds of scenes that allow it."""
         raise NotImplementedError(f"{type(self).__name__} needs a header")
 
@@ -193,8 +193,8 @@ class Image(Scene):
     (4, 6)
     """
 
-    def _of_pixels(self) -> Header:
-        return Header("image", self.pixels.shape[:2], channels=3)
+    def _of_pixels(self) -> SceneHeader:
+        return SceneHeader("image", self.pixels.shape[:2], channels=3)
 
     def _check_pixels(self, pixels: Pixels) -> None:
         if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
@@ -207,7 +207,7 @@ class Image(Scene):
 class Volume(Scene):
     """A volume `(Z, Y, X)` of numbers, z to the head, y to the front, x to the right.
 
-    >>> header = Header("volume", (2, 4, 6), spacing_mm=(5.0, 1.0, 1.0))
+    >>> header = SceneHeader("volume", (2, 4, 6), spacing_mm=(5.0, 1.0, 1.0))
     >>> Volume("mine", "1", np.zeros((2, 4, 6), np.float32), [], header=header).spacing_mm
     (5.0, 1.0, 1.0)
     """
@@ -219,7 +219,7 @@ class Volume(Scene):
         voxels: Lazy[Pixels],
         targets: Lazy[Sequence[Target]],
         *,
-        header: Lazy[Header],
+        header: Lazy[SceneHeader],
     ) -> None:
         super().__init__(dataset, id, voxels, targets, header=header)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
-from segmeter.core.scenes import Header
+from segmeter.core.scenes import SceneHeader
 
 __all__ = [
     "Answer",
@@ -370,7 +370,7 @@ class Slices:
     ground_truth: Mask | None = None
     caption: str = ""
     every_frame: int = 0
-    header: Header | None = None
+    header: SceneHeader | None = None
     greys: Greys | None = None
     numbers: tuple[tuple[str, int, int], ...] = SCENE_NUMBERS
 

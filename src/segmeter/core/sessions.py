@@ -1,11 +1,9 @@
 """Sessions: one user prompts an encoded scene round by round and gets masks back.
 
 `Session.step` is one round of one session, called by notebooks, replays and studies.
-`begin_round` starts a round of several sessions of one encoded scene, as `core.lockstep` does for
+`run_round` is a round of several sessions of one encoded scene, as `core.lockstep` runs for
 simulated users: all requests go in one call, and sessions with equal prompts and state share a
-request. The next prompts need a mask and not its scores, so a round is scored while
-the model works on the next (`capabilities.PredictsLater`). Reading `Session.rounds` earlier
-scores it at once.
+request.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from segmeter.core.models import (
     Request,
     in_protocol,
     keeps_state,
-    start_predict,
+    render,
 )
 from segmeter.core.prompts import MaskHint, Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
@@ -127,21 +125,14 @@ class Session:
         self.prompts: tuple[Prompt, ...] = ()
         self.last: Prediction | None = None
         self.stopped = False
-        self._rounds: list[Round] = []
-        self._unjudged: _Unjudged | None = None
-
-    @property
-    def rounds(self) -> list[Round]:
-        """All rounds so far, judged."""
-        self.settle()
-        return self._rounds
+        self.rounds: list[Round] = []
 
     def step(self, prompts: Prompts, *, seconds_user: float = 0.0) -> Round:
         """Give the next prompts and return the round; no prompts accept the mask."""
         given = as_prompts(prompts)
         if not given:
             return self.rest(seconds_user)
-        begin_round([self], [given], [seconds_user])()
+        run_round([self], [given], [seconds_user])
         return self.rounds[-1]
 
     def rest(self, seconds_user: float = 0.0) -> Round:
@@ -183,26 +174,19 @@ class Session:
         number, score = len(self.rounds) + 1, float(prediction.scores[shown])
         return Round(number, prompts, mask, {}, model_score=score, mask_index=shown)
 
-    def settle(self) -> None:
-        """Judge the last round, where that was left for later."""
-        if self._unjudged is not None:
-            self._unjudged.settle()
-
     def scores_of(self, mask: Mask) -> Scores:
         """A mask's scores; none without a judge or a target."""
         return {} if self.judge is None or self.target is None else self.judge(self.target, mask)
 
 
-def begin_round(
+def run_round(
     sessions: Sequence[Session],
     prompts: Sequence[tuple[Prompt, ...]],
     seconds: Sequence[float],
     pool: Executor | None = None,
-) -> Callable[[], None]:
-    """Begin a round of several sessions of one encoded: one call for all of them.
+) -> None:
+    """A round of several sessions of one encoded scene: one call for all of them, then scores.
 
-    The previous round is scored while the model works. Call the returned function to collect the
-    predictions; they are scored during the next round, or when their scores are read.
     `seconds` is the time each user took.
 
     >>> from segmeter.models.conformance import drawn_scene
@@ -210,68 +194,33 @@ def begin_round(
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
     >>> sessions = [Session(scene, encoded), Session(scene, encoded)]
-    >>> begin_round(sessions, [(Click((40, 60)),), (Click((50, 70)),)], [0.0, 0.0])()
+    >>> run_round(sessions, [(Click((40, 60)),), (Click((50, 70)),)], [0.0, 0.0])
     >>> [session.rounds[-1].batch_size for session in sessions]
     [2, 2]
     """
-    if any(session.encoded is not sessions[0].encoded for session in sessions):
+    encoded = sessions[0].encoded
+    if any(session.encoded is not encoded for session in sessions):
         raise BadInput("sessions of one round must share one encoded scene and one protocol")
     requests = [session.request(given) for session, given in zip(sessions, prompts, strict=True)]
     places, unique = _distinct(requests, [session.last for session in sessions])
     start = perf_counter()
-    finish = start_predict(sessions[0].encoded, unique)
-    begun = perf_counter() - start
-    for session in sessions:
-        session.settle()
-
-    def end() -> None:
-        start = perf_counter()
-        predictions, masks = finish()
-        share = (perf_counter() - start + begun) / len(unique)
-        made = [
-            replace(
-                session.answered(prompts[i], predictions[place], masks[place]),
-                mask_fed_back=requests[i].state is not None,
-                batch_size=len(unique),
-                seconds_predict=share,
-                seconds_user=seconds[i],
-            )
-            for i, (session, place) in enumerate(zip(sessions, places, strict=True))
-        ]
-        _leave_unjudged(sessions, made, pool)
-
-    return end
-
-
-def _leave_unjudged(
-    sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
-) -> None:
-    """Leave rounds to be scored while the model works on the next."""
-    unjudged = _Unjudged(sessions, rounds, pool)
-    for session in sessions:
-        session._unjudged = unjudged
-    # Candidates that are not shown are rendered by the model, which is idle now.
-    if any(session.oracle_rounds for session in sessions):
-        unjudged.settle()
-
-
-@dataclass(frozen=True, slots=True)
-class _Unjudged:
-    """Rounds of one call that are scored together, once."""
-
-    sessions: Sequence[Session]
-    rounds: Sequence[Round]
-    pool: Executor | None
-
-    def settle(self) -> None:
-        for session in self.sessions:
-            session._unjudged = None
-        scores = _judge_once(self.sessions, self.rounds, self.pool)
-        oracle = _judge_candidates(self.sessions, self.pool)
-        for session, made, own, every in zip(
-            self.sessions, self.rounds, scores, oracle, strict=True
-        ):
-            session._rounds.append(replace(made, scores=own, candidate_scores=every))
+    predictions = encoded.predict(unique)
+    masks = render(encoded, predictions)
+    share = (perf_counter() - start) / len(unique)
+    made = [
+        replace(
+            session.answered(prompts[i], predictions[place], masks[place]),
+            mask_fed_back=requests[i].state is not None,
+            batch_size=len(unique),
+            seconds_predict=share,
+            seconds_user=seconds[i],
+        )
+        for i, (session, place) in enumerate(zip(sessions, places, strict=True))
+    ]
+    scores = _judge_once(sessions, made, pool)
+    oracle = _judge_candidates(sessions, pool)
+    for session, one, own, every in zip(sessions, made, scores, oracle, strict=True):
+        session.rounds.append(replace(one, scores=own, candidate_scores=every))
 
 
 def _distinct(
@@ -314,7 +263,7 @@ def _judge_candidates(
 
     def one(session: Session) -> tuple[Scores, ...]:
         found = session.last
-        if found is None or len(session._rounds) >= session.oracle_rounds:
+        if found is None or len(session.rounds) >= session.oracle_rounds:
             return ()
         offered = found.offered if isinstance(found, OffersSome) else range(len(found.scores))
         return tuple(session.scores_of(found.mask(k)) for k in offered)

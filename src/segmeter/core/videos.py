@@ -13,15 +13,25 @@ from math import prod
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core import rle
 from segmeter.core.capabilities import capability
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
-from segmeter.core.scenes import Header, Lazy, Pixels, Scene, Target, size_in_words
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
+from segmeter.core.scenes import Lazy, Pixels, Scene, SceneHeader, Target, size_in_words
 
-__all__ = ["MOST_FRAMES", "FrameMasks", "Track", "TracksObjects", "Video", "at_frame", "by_frame"]
+__all__ = [
+    "MOST_FRAMES",
+    "FrameMasks",
+    "Track",
+    "TracksObjects",
+    "Video",
+    "at_frame",
+    "by_frame",
+    "label_map",
+]
 
 MOST_FRAMES = 200_000
 """Frames of one video: two hours at 25 per second."""
@@ -30,7 +40,7 @@ _MOST_DENSE = 1 << 31
 
 
 class FrameMasks(Mask):
-    """Masks of one object in the frames of a video, kept as run lengths per frame.
+    """Masks of one object in the frames of a video.
 
     `counts` are COCO's compressed run lengths by frame, of frames where the object is; `known` are
     the frames that were annotated or predicted, in order: others are not judged.
@@ -50,7 +60,6 @@ class FrameMasks(Mask):
 
     @classmethod
     def of_frames(cls, masks: Mapping[int, Mask], shape: Sequence[int]) -> FrameMasks:
-        """Masks by frame; frames that are not named are empty."""
         return cls(shape, {t: m.encoded() for t, m in sorted(masks.items()) if m})
 
     @property
@@ -59,7 +68,6 @@ class FrameMasks(Mask):
         return tuple(self.counts)
 
     def slice(self, z: int) -> Mask:
-        """The mask of one frame."""
         text = self.counts.get(z)
         return Mask.empty(self.shape[1:]) if text is None else Mask.decoded(text, self.shape[1:])
 
@@ -68,7 +76,6 @@ class FrameMasks(Mask):
 
     @cached_property
     def area(self) -> int:
-        """Pixels in all frames."""
         return sum(int(rle.unpack(text)[1::2].sum()) for text in self.counts.values())
 
     def encoded(self) -> str:
@@ -91,12 +98,9 @@ class FrameMasks(Mask):
     @cached_property
     def _whole(self) -> Mask:
         if prod(self.shape) > _MOST_DENSE:
-            raise BadInput(
-                f"a mask of {size_in_words(self.shape)} does not fit in memory; use slice(t)"
-            )
-        return Mask.stack(
-            {t: self.slice(t) for t in self.counts} or {0: self.slice(0)}, self.shape[0]
-        )
+            size = size_in_words(self.shape)
+            raise BadInput(f"a mask of {size} does not fit in memory; use slice(t)")
+        return Mask.stack({t: self.slice(t) for t in self.counts or [0]}, self.shape[0])
 
     @property
     def low(self) -> tuple[int, ...]:  # type: ignore[override]  # computed, where a mask keeps it
@@ -108,17 +112,11 @@ class FrameMasks(Mask):
 
 
 class Video(Scene):
-    """A video `(T, H, W)` whose frames are read one by one: `read(t)` is uint8 `(H, W, 3)`.
-
-    >>> grey = np.zeros((4, 6, 3), np.uint8)
-    >>> video = Video("mine", "1", lambda t: grey, [], header=Header("video", (2, 4, 6)))
-    >>> video.frame(1).shape
-    (4, 6, 3)
-    """
+    """A video `(T, H, W)` whose frames are read one by one: `read(t)` is uint8 `(H, W, 3)`."""
 
     def __init__(
         self, dataset: str, id: str, read: Callable[[int], Pixels],
-        targets: Lazy[Sequence[Target]], *, header: Lazy[Header], file_name: str = "",
+        targets: Lazy[Sequence[Target]], *, header: Lazy[SceneHeader], file_name: str = "",
     ) -> None:  # fmt: skip
         super().__init__(dataset, id, self._refuse, targets, header=header, file_name=file_name)
         self._read_frame = read
@@ -194,16 +192,10 @@ def at_frame(t: int, prompt: Prompt) -> Prompt:
     >>> at_frame(3, Click((4, 5)))
     Click(point=(3, 4, 5), positive=True)
     """
-    match prompt:
-        case Click(point, positive):
-            return Click((t, *point), positive)
-        case Box(low, high):
-            return Box((t, *low), (t, *high))
-        case Scribble(points, positive):
-            return Scribble(tuple((t, *p) for p in points), positive)
-        case MaskHint(mask):
-            return MaskHint(FrameMasks.of_frames({t: mask}, (t + 1, *mask.shape)))
-    raise BadInput(f"a {type(prompt).__name__.lower()} has no frame")
+    if isinstance(prompt, MaskHint):
+        shape = (t + 1, *prompt.mask.shape)
+        return MaskHint(FrameMasks.of_frames({t: prompt.mask}, shape))
+    return moved(prompt, lambda point: (t, *point))
 
 
 def by_frame(prompts: Iterable[Prompt]) -> dict[int, list[Prompt]]:
@@ -215,17 +207,24 @@ def by_frame(prompts: Iterable[Prompt]) -> dict[int, list[Prompt]]:
     found: dict[int, list[Prompt]] = {}
     for prompt in prompts:
         match prompt:
-            case Click((t, y, x), positive):
-                flat: Prompt = Click((y, x), positive)
-            case Box((t, y0, x0), (_, y1, x1)):
-                flat = Box((y0, x0), (y1, x1))
-            case Scribble(((t, _, _), *_) as points, positive):
-                flat = Scribble(tuple((p[1], p[2]) for p in points), positive)
+            case Click((t, _, _)) | Box((t, _, _)) | Scribble(((t, _, _), *_)):
+                some = {round(t): moved(prompt, lambda point: point[1:])}
             case MaskHint(FrameMasks() as masks):
-                for k in masks.present:
-                    found.setdefault(k, []).append(MaskHint(masks.slice(k)))
-                continue
+                some = {k: MaskHint(masks.slice(k)) for k in masks.present}
             case _:
                 raise BadInput(f"{prompt!r:.60} is no prompt (t, y, x) of a video")
-        found.setdefault(round(t), []).append(flat)
+        for k, flat in some.items():
+            found.setdefault(k, []).append(flat)
     return found
+
+
+def label_map(masks: Sequence[Mask], t: int) -> npt.NDArray[np.int_]:
+    """Objects of a frame as 1, 2, ...; the first keeps a pixel that several claim.
+
+    >>> label_map([Mask.box((1, 1, 4), (0, 0, a), (1, 1, a + 2)) for a in (1, 2)], 0).tolist()
+    [[0, 1, 1, 2]]
+    """
+    labels = np.zeros(masks[0].shape[1:], int)
+    for k, mask in reversed([*enumerate((m.slice(t) for m in masks), 1)]):
+        labels[mask.window][mask.bits] = k
+    return labels

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Image, Scene
+from segmeter.datasets.data_roots import by_stem, digest, images_in, known, lacking, set_folder
 from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.labelmaps import read_mat
-from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
@@ -24,7 +24,7 @@ _IMAGES = {"train": 200, "val": 100, "test": 200}
 
 _CARD = DatasetCard(
     name="bsds500",
-    summary="500 images, each cut into regions by four to nine people",
+    summary="500 images, each partitioned by four to nine annotators",
     licence="non-commercial research and education, by its owners' word",
     citation="arbelaez2011",
     targets=0,

@@ -25,8 +25,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.data_roots import digest, known, lacking, names_in, set_folder, some_at_hand
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
-from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
 Crowd = Literal["leave-out", "keep"]
 
@@ -38,6 +38,19 @@ class _Image:
     files: tuple[str, ...]
     size: tuple[int, int]
     things: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class CocoRecords:
+    """Records of an annotation file, unchanged: an image, its objects by target, categories.
+
+    `path` is where the image is below its folder.
+    """
+
+    path: str
+    image: Mapping[str, Any]
+    objects: Mapping[str, Mapping[str, Any]]
+    categories: Sequence[Mapping[str, Any]]
 
 
 @capable(HasVocabulary)
@@ -58,6 +71,16 @@ class CocoImage(Image):
     def detection_ground_truth(self) -> DetectionGroundTruth:
         """Classes, areas, boxes and crowd regions as the annotations state them."""
         return self._source.detection_ground_truth(self.id)
+
+    @property
+    def source_file(self) -> Path:
+        """The file that the image is read from."""
+        return self._source.image(self.id)
+
+    @cached_property
+    def records(self) -> CocoRecords:
+        """The records of the image, its objects and all categories in the annotation file."""
+        return self._source.records(self.id)
 
     @property
     def absent_classes(self) -> list[str]:
@@ -158,6 +181,14 @@ class CocoJson:
                 tuple(record.get("neg_category_ids") or ()),
                 tuple(record.get("not_exhaustive_category_ids") or ()),
             )
+
+    def records(self, scene: str) -> CocoRecords:
+        """Records of an image, its objects and all categories, as the file has them."""
+        image = self._listed[scene]
+        with self._of_coco():
+            things = {str(r["id"]): r for r in self._index.read(image.things)}
+            record = self._index.images[int(image.things[0, 0])]
+        return CocoRecords(image.files[0], record, things, self._index.categories)
 
     @cached_property
     def classes_by_scene(self) -> dict[str, frozenset[str]]:
@@ -363,10 +394,10 @@ def _open(
         file = named[0]
     if not file.is_file():
         raise NotFound(f"data set '{card.name}': no file '{file}'")
-    return CocoJson(card, file, Path(images) if images else _beside(file), crowd)
+    return CocoJson(card, file, Path(images) if images else images_beside(file), crowd)
 
 
-def _beside(annotations: Path) -> Path:
+def images_beside(annotations: Path) -> Path:
     """The folder of images that usually comes with a file of annotations."""
     part = re.search(r"(train|val|test)(20\d\d)?", annotations.name)
     year = part and (part[2] or "2017")

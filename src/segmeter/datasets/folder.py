@@ -15,8 +15,23 @@ from typing import Any, Literal, TypeVar, cast
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
+from segmeter.core.wording import counted
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoJson
+from segmeter.datasets.coco_outlines import (
+    Named,
+    RunLengthJson,
+    read_json,
+    run_lengths_in,
+)
+from segmeter.datasets.data_roots import (
+    ImageSet,
+    digest,
+    images_in,
+    passed_over,
+    printable,
+    writable,
+)
 from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
@@ -29,13 +44,6 @@ from segmeter.datasets.mask_files import (
     void_in,
 )
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
-from segmeter.datasets.places import ImageSet, digest, images_in, passed_over, printable, writable
-from segmeter.datasets.runlength_json import (
-    Named,
-    RunLengthJson,
-    read_json,
-    run_lengths_in,
-)
 from segmeter.datasets.videos.video_folder import VideoFolder, holds_videos
 from segmeter.datasets.volumes.cvpr25_files import Cvpr25, holds_cases
 from segmeter.datasets.volumes.layouts import holds_volumes
@@ -50,7 +58,7 @@ _ADVICE = (
 )
 
 
-@catalogue.datasets.add("folder", summary="a folder of images and masks of your own")
+@catalogue.datasets.add("folder", summary="your own folder of images and masks")
 class Folder:
     """Images with binary masks, label maps, one file per object, or run lengths in JSON.
 
@@ -68,7 +76,7 @@ class Folder:
         The value of a label map that is not judged.
     data
         A folder to look in for the last part of `path`, where nothing is at `path`.
-    channel, window, components, smallest, grid, classes, modality, patient
+    channel, window, components, smallest, grid, classes, modality, patient, labels
         Of volumes only; see `segmeter.datasets.volumes.volume_folder.VolumeFolder`.
     """
 
@@ -85,6 +93,7 @@ class Folder:
         classes: str | Sequence[str] = "",
         modality: str = "",
         patient: str = "",
+        labels: str = "",
         data: str | Path | None = None,
     ) -> None:
         if not isinstance(path, str):  # a name such as 2024 is read as a number
@@ -104,8 +113,7 @@ class Folder:
                 f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
             )
         if not table and holds_videos(folder):
-            videos = VideoFolder(path)
-            self._data = videos
+            self._data = videos = VideoFolder(path)
             self.recognised = videos.recognised
             return
         if not table and holds_cases(folder):
@@ -117,10 +125,10 @@ class Folder:
             return
         if table or holds_volumes(folder):
             meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
-            volumes = VolumeFolder(
-                path, meant, channel, window, components, smallest, grid, classes, modality, patient
-            )
-            self._data = volumes
+            self._data = volumes = VolumeFolder(
+                path, meant, channel, window, components, smallest, grid, classes, modality,
+                patient, labels,
+            )  # fmt: skip
             self.recognised = volumes.recognised
             return
         card = DatasetCard(
@@ -196,7 +204,9 @@ def _recognise(
     if not pairs.paired:
         over = passed_over(image_folder(folder))
         advice = deeper(folder) or _foreign(folder) or _ADVICE
-        raise BadInput(f"nothing recognised in '{folder}': {advice}" + (over and f" ({over})"))
+        held = f"'{folder}' has {counted(len(pairs.images), 'image')} and no masks of their names"
+        said = held if pairs.images else f"nothing recognised in '{folder}'"
+        raise BadInput(f"{said}: {advice}" + (over and f" ({over})"))
     files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):

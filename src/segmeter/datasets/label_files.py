@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,33 +17,64 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
-from segmeter.core.scenes import DatasetCard, Header, Image, Scene, Target, Volume, size_in_words
-from segmeter.datasets.coco_json import CocoImage, CocoJson
+from segmeter.core.scenes import (
+    DatasetCard,
+    Image,
+    Scene,
+    SceneHeader,
+    Target,
+    Volume,
+    size_in_words,
+)
+from segmeter.datasets.coco_index import has_lists
+from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
 from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.data_roots import digest, known
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
-from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
 __all__ = ["LabelFolder", "Predictions", "labels_at"]
 
 Labels = npt.NDArray[Any]
+_LOOKED_AT = 8  # JSON files; a folder of run lengths has one for each image
+_CARD = DatasetCard("coco", "a COCO file of your own", "your own", "your own")
 
 
-def labels_at(path: str | Path) -> LabelFolder | CocoLabels:
-    """Ground truth of a folder of label maps, or of a COCO annotation file."""
-    return CocoLabels(Path(path)) if Path(path).is_file() else LabelFolder(path)
+def labels_at(path: str | Path) -> LabelFolder | CocoLabels | str:
+    """Ground truth of label maps, or of a COCO file or a folder that holds one.
+
+    A COCO file whose images are all at hand is returned as the name of a data set, which later
+    commands open again to show them.
+    """
+    place = Path(path)
+    file = place if place.is_file() else _coco_file(place)
+    if file is None:
+        return LabelFolder(path)
+    images = images_beside(file)
+    try:
+        complete = not CocoJson(_CARD, file, images).card.missing
+    except NotFound:  # no image at all
+        complete = False
+    own = {"annotations": str(file.resolve()), "images": str(images.resolve())}
+    return str(Spec("coco", own)) if complete else CocoLabels(file)
+
+
+def _coco_file(folder: Path) -> Path | None:
+    """The COCO annotation file of a folder, or of its folder `annotations`."""
+    files = sorted((*folder.glob("*.json"), *folder.glob("annotations/*.json")))
+    return next((file for file in files[:_LOOKED_AT] if has_lists(file)), None)
 
 
 class CocoLabels(CocoJson):
     """The objects of a COCO annotation file, without its images."""
 
     def __init__(self, path: Path) -> None:
-        card = DatasetCard(path.stem, "a COCO file of your own", "your own", "your own")
-        super().__init__(card, path, path.parent)
+        super().__init__(replace(_CARD, name=path.stem), path, path.parent)
 
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
@@ -115,8 +146,8 @@ class PredictedObjects:
 class Predictions:
     """A folder of predictions, in place of a model: `encode` reads the file of a scene.
 
-    A COCO results file holds the masks of all scenes; only data of COCO's layout has its image
-    ids.
+    A COCO results file, or an annotation file such as an export, holds the masks of all scenes
+    of data of COCO's layout. Results name images by id, annotations by file.
     """
 
     def __init__(self, path: str | Path, name: str = "") -> None:
@@ -154,7 +185,8 @@ class Predictions:
             raise BadInput(f"{scene.name} has no COCO image id; '{self._folder}' needs COCO data")
         truth = scene.detection_ground_truth
         names = {category.id: category.name for category in truth.categories}
-        mine = sorted(detections.get(truth.image, ()), key=lambda r: -float(r.get("score", 1.0)))
+        held = detections.get(truth.image, detections.get(scene.id, ()))
+        mine = sorted(held, key=lambda r: -float(r.get("score", 1.0)))
         where = f"'{self._folder}', image {truth.image}"
         masks = [outline(r.get("segmentation"), truth.shape, where) for r in mine]
         if any(mask.shape != truth.shape for mask in masks):
@@ -162,14 +194,16 @@ class Predictions:
         labels = np.zeros(truth.shape, np.int32)
         for number, mask in reversed(list(enumerate(masks, 1))):
             labels[mask.dense()] = number
-        classes = tuple(names.get(r["category_id"], "unknown") for r in mine)
+        classes = tuple(r.get("class") or names.get(r["category_id"], "unknown") for r in mine)
         return PredictedObjects(labels, tuple(masks), classes)
 
 
 def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
-    """COCO results by image: a list of `image_id`, `category_id`, `segmentation`, `score`."""
+    """Masks by image: of COCO results by its id, of a COCO annotation file by its name."""
     with named_errors(path, "is not JSON"):
         data = json.loads(path.read_bytes())
+    if isinstance(data, dict) and {"images", "annotations"} <= set(data):
+        return _read_annotations(path)
     found: dict[Any, list[Mapping[str, Any]]] = {}
     records: list[Any] = data if isinstance(data, list) else [None]
     for record in records:
@@ -180,6 +214,25 @@ def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
                 "segmentation and score"
             )
         found.setdefault(record["image_id"], []).append(record)
+    return found
+
+
+def _read_annotations(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
+    """The objects of an annotation file by scene, each with the name of its class."""
+    data = CocoLabels(path)
+    found: dict[Any, list[Mapping[str, Any]]] = {}
+    with named_errors(path, "is not a JSON file of COCO's layout"):
+        for scene in data.scenes():
+            records = data.records(scene)
+            names = {category["id"]: str(category["name"]) for category in records.categories}
+            found[scene] = [
+                {
+                    **r,
+                    "class": names.get(r.get("category_id"), "unknown"),
+                    "score": float(r.get("score", 1.0)),
+                }
+                for r in records.objects.values()
+            ]
     return found
 
 
@@ -201,7 +254,7 @@ def _label_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _read(path: Path) -> tuple[Labels, Header | None]:
+def _read(path: Path) -> tuple[Labels, SceneHeader | None]:
     """A label map, and its header if it is a volume, `(z, y, x)`."""
     if not is_volume(path):
         return read_label_map(path), None

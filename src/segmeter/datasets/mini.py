@@ -21,8 +21,8 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.core.seeds import fingerprint, generator
+from segmeter.datasets.data_roots import known
 from segmeter.datasets.image_files import read_bytes, read_rgb
-from segmeter.datasets.places import known
 
 _MASKS = Path(__file__).with_name("mini.json")
 _SMALL, _LARGE = 0.01, 0.1
@@ -118,7 +118,7 @@ Shape = Callable[["_Canvas"], Bits]
 _COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 
-@catalogue.datasets.add("drawn", summary="drawn ellipses, rings, thin and scattered things")
+@catalogue.datasets.add("drawn", summary="drawn ellipses, rings, thin and scattered objects")
 class Drawn:
     """Scenes with one to three drawn targets, each with a colour of its own.
 
@@ -144,7 +144,7 @@ class Drawn:
         few = len(self._scenes) <= _COUNTED
         return DatasetCard(
             name="drawn",
-            summary="drawn ellipses, rings, thin and scattered things, for tests",
+            summary="drawn ellipses, rings, thin and scattered objects, for tests",
             licence="Apache-2.0, as segmeter itself",
             citation="nothing to cite",
             targets=sum(len(self.load(s).targets) for s in self._scenes) if few else None,

@@ -20,9 +20,9 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
+from segmeter.datasets.data_roots import set_folder
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import SUFFIXES, read_values
-from segmeter.datasets.places import set_folder
 from segmeter.datasets.zeroshot.listed import Item, Listed, Named, Selection
 
 __all__ = ["clothing_groups", "person_groups", "read_boxes"]
@@ -31,7 +31,7 @@ __all__ = ["clothing_groups", "person_groups", "read_boxes"]
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = DatasetCard(
     name="open-images",
-    summary="objects of Open Images, for groups joined from MIAP",
+    summary="objects of Open Images, for MIAP's groups of people",
     licence="annotations CC BY 4.0; images CC BY 2.0 by their owners' word",
     citation="benenson2019",
     homepage="https://storage.googleapis.com/openimages/web/index.html",

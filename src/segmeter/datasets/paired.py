@@ -19,8 +19,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
+from segmeter.datasets.data_roots import ImageSet, by_stem, digest, images_in, lacking, set_folder
 from segmeter.datasets.image_files import read_colours
-from segmeter.datasets.places import ImageSet, by_stem, digest, images_in, lacking, set_folder
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
@@ -140,7 +140,7 @@ def _class_and_number(stem: str) -> tuple[str, Mapping[str, str]]:
 _GRABCUT = Layout(
     DatasetCard(
         name="grabcut",
-        summary="50 images with one object each and a band that is not judged",
+        summary="50 images with one object each and an ignored band",
         licence="published for research by Microsoft Research Cambridge; no licence text",
         citation="rother2004",
         targets=50,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.places import images_in, printable, writable
+from segmeter.datasets.data_roots import images_in, printable, writable
 
 _IMAGES = "images image imgs img images image photos photo rgb inputs input jpegimages data_gt data"
 _MASKS = (

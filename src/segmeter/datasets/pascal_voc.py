@@ -15,9 +15,16 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
+from segmeter.datasets.data_roots import (
+    ImageSet,
+    digest,
+    lacking,
+    names_in,
+    set_folder,
+    some_at_hand,
+)
 from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, read_colours
 from segmeter.datasets.labelmaps import read_mat
-from segmeter.datasets.places import ImageSet, digest, lacking, names_in, set_folder, some_at_hand
 
 _IGNORED = 220  # the grey value of the outlines' colour
 

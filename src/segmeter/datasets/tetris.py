@@ -14,8 +14,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.datasets.data_roots import digest, images_in, known, lacking, names_in, set_folder
 from segmeter.datasets.image_files import read_bytes, read_colours
-from segmeter.datasets.places import digest, images_in, known, lacking, names_in, set_folder
 
 _IMAGES = 2000
 

@@ -15,7 +15,7 @@ from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Built, Outcome, Worker
 from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all, usable_cores
 from segmeter.runtime.remote_files import Roots
-from segmeter.store.places import Address, Place
+from segmeter.store.storage import Address, Place
 
 __all__ = ["executor_names"]
 
@@ -75,7 +75,7 @@ def executor_named(name: str | None, spec: ExecutorSpec) -> Executor:
     function from `ExecutorSpec` to an executor.
     """
     if spec.address and name in ("inline", "local"):
-        raise BadInput(f"executor '{name}' works on this machine; leave --address out")
+        raise BadInput(f"executor '{name}' works on this machine; leave --ray-address out")
     name = name or ("ray" if spec.address else None)
     chosen = name or ("local" if spec.workers and spec.run.shared else "inline")
     if chosen in _OWN:

@@ -25,8 +25,8 @@ from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import provenance_of
-from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.run import declared_rows
+from segmeter.store.storage import Address, DiskFull, Place, RunGone
 
 __all__ = ["Objects", "Outcome"]
 

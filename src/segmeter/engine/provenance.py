@@ -40,9 +40,15 @@ def command_entry(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             "system": platform.platform(),
             "processor": _processor(),
             "cores": os.cpu_count(),
+            "load": _load(),
         },
         "libraries": library_versions(),
     }
+
+
+def _load() -> float | None:
+    """Processes that ran or waited in the last minute; None where the system does not count."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 def _processor() -> str:

@@ -25,7 +25,7 @@ from segmeter.core.plans import Job, Plan
 from segmeter.engine.executors import AHEAD, ExecutorSpec
 from segmeter.engine.jobs import Built, Outcome, Worker
 from segmeter.runtime.remote_files import Roots
-from segmeter.store.places import Place
+from segmeter.store.storage import Place
 
 _LOSSES = 3  # actors that may die at a job before it is the job's fault
 _PER_GPU = 2  # actors: one finds clicks while the other's network works

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import provenance_of, wrong_types
-from segmeter.store.layout import Layout
+from segmeter.store.job_index import Layout
 from segmeter.store.scanning import CHECKED, JOB_ROWS, faults_of
 
 Prints = Mapping[str, Callable[[], dict[str, str]]]
@@ -48,13 +48,20 @@ def segmenter_prints(plan: Plan, built: Built) -> Prints:
 
 
 def finished_before(
-    folder: RunFolder, jobs: Sequence[Job], prints: Prints, plan: Plan, again: bool = False
+    folder: RunFolder,
+    jobs: Sequence[Job],
+    prints: Prints,
+    plan: Plan,
+    *,
+    again: bool = False,
+    named: Collection[str] | None = None,
 ) -> FinishedBefore:
     """Check the files of a run before the first job: which jobs need not be run.
 
     A file that cannot be read, or holds other rows than those of its job, is moved to quarantine
     and the job is run again. Jobs that were run with other weights or another source are refused,
     or run again with `again`. Jobs that lack users of the plan are run for those users only.
+    With `named`, a model that is not among them and has no jobs left is not opened or compared.
     """
     said = _salvaged(folder)
     layout, good_jobs = folder.layout(), []
@@ -68,7 +75,12 @@ def finished_before(
             good_jobs.append((job, found))
     layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
     good_jobs += _compacted(folder, layout, jobs, plan)
-    stale = _stale([(job, t.provenance) for job, t in good_jobs], prints)
+    done = {job.id for job, t in good_jobs if not t.lacks}
+    compared = {*(named or ()), *(str(job.segmenter) for job in jobs if job.id not in done)}
+    stale = _stale(
+        [(j, t.provenance) for j, t in good_jobs if named is None or str(j.segmenter) in compared],
+        prints,
+    )
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
     spoilt = {job.id for job, _ in stale}.union(job.id for job, t in good_jobs if t.lacks)
@@ -182,7 +194,7 @@ def _conflict(
 ) -> str:
     job, (what, then, today) = stale[0]
     done = f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.segmenter}' finished"
-    todo = "--again (again=True in Python) re-runs them, another --out keeps them"
+    todo = "--rerun-changed (rerun_changed=True in Python) re-runs them, another --out keeps them"
     if UNKNOWN in (then, today):
         return (
             f"{done} before, and whether it has changed since cannot be determined: it holds an "

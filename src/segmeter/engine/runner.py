@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from segmeter.core.errors import SegmeterError
@@ -22,7 +22,7 @@ from segmeter.runtime.processes import PrewarmedWorkers, gpu_names, usable_cores
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.compaction import LOOSE, compact, drop, drop_copies, extract
 from segmeter.store.folder import RunFolder, measure_folder
-from segmeter.store.places import Address, Place
+from segmeter.store.storage import Address, Place
 
 _TRIES = 2
 
@@ -86,35 +86,56 @@ def run_plan(
     again
         Re-run jobs whose model has other weights or other code now.
     add, trust
-        Widen an existing run by the models, data sets and users of the plan, and run those; only
-        with `trust` may that run name Python files and addresses which the plan does not.
+        Widen an existing run by what the plan names, and run that; only with `trust` may that run
+        name Python files and addresses which the plan does not.
     executor, address
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     shard
         Which of how many shards of the jobs to run, for several machines with a run each.
-    tell
-        Told what a person should know, such as which job files were damaged.
     prewarmed, soonest
         Processes that are started already, to be used as workers; scenes that are run first.
     """
-    built = Built(roots, objects)
+    built, added = Built(roots, objects), plan if add else None
     with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
-        before = finished_before(folder, jobs, segmenter_prints(plan, built), plan, again)
-        for sentence in before.said:
-            tell(sentence)
-        folder.sign({**(command or command_entry()), "jobs": len(jobs)})
+        finished = _finished(folder, plan, jobs, built, added, trust, again, tell)
         ours = jobs[shard[0] - 1 :: shard[1]]
-        left = [job for job in ours if job.id not in before.ids]
+        left = [job for job in ours if job.id not in finished]
         left.sort(key=lambda job: job.scene not in soonest)
         if workers is None:
             workers = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else min(workers, len(left))
         spec = ExecutorSpec(plan, folder.place, built, count, address, prewarmed)
         progress = progress or _Silent()
-        progress.begin(len(ours), len(ours) - len(left))
-        done, failed = _play(left, folder, executor, spec, progress, tell)
+        with _working(executor, spec) as working:  # from here on nothing is refused
+            if add:
+                folder.replace_plan(plan)
+            folder.sign({**(command or command_entry()), "jobs": len(jobs)})
+            progress.begin(len(ours), len(ours) - len(left))
+            done, failed = _play(left, folder, working, progress, tell)
     return Tally(done, len(ours) - len(left), failed)
+
+
+def _finished(
+    folder: RunFolder,
+    plan: Plan,
+    jobs: Sequence[Job],
+    built: Built,
+    added: Plan | None,
+    trust: bool,
+    again: bool,
+    tell: Callable[[str], None],
+) -> frozenset[str]:
+    """Ids of the jobs that need not be run; refuses to run models that only the run names."""
+    named = None if added is None or again else {str(spec) for spec in added.segmenters}
+    prints = segmenter_prints(plan, built)
+    before = finished_before(folder, jobs, prints, plan, again=again, named=named)
+    for sentence in before.said:
+        tell(sentence)
+    if added is not None and not trust:
+        left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in before.ids}
+        check_received(replace(plan, segmenters=tuple(left.values())), added)
+    return before.ids
 
 
 @contextmanager
@@ -136,11 +157,22 @@ def _claimed(
     folder = RunFolder.existing(out)
     # Locked from reading the plan on: two commands at once would lose one's models.
     with fingerprinted(own), folder.locked():
-        if not trust:
-            check_received(folder.plan, plan)
-        plan, datasets = wider_plan(folder.plan, plan, built, folder.address)
-        folder.replace_plan(plan)
+        held = folder.plan
+        if not trust:  # models of the run are checked once it is known which have jobs left
+            models = () if plan.segmenters else held.segmenters
+            check_received(replace(held, segmenters=models), plan)
+        plan, datasets = wider_plan(held, plan, built, folder.address)
         yield folder, plan, datasets
+
+
+@contextmanager
+def _working(name: str | None, spec: ExecutorSpec) -> Iterator[Executor]:
+    """An executor, stopped at the end."""
+    made = executor_named(name, spec)
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 def default_workers(plan: Plan) -> int:
@@ -154,20 +186,17 @@ def default_workers(plan: Plan) -> int:
 def _play(
     left: list[Job],
     folder: RunFolder,
-    executor: str | None,
-    spec: ExecutorSpec,
+    executor: Executor,
     progress: Progress,
     tell: Callable[[str], None],
 ) -> tuple[int, int]:
     """Have jobs done by an executor and compacted when they are; done and failed jobs."""
     make_ready(folder, (job.id for job in left))
-    working = executor_named(executor, spec)
     compaction = BackgroundCompaction(folder, (job.id for job in left), tell)
     try:
-        done, failed = _drive(left, working, folder, progress, compaction)
+        done, failed = _drive(left, executor, folder, progress, compaction)
         compaction.finish()
     finally:
-        working.stop()
         compaction.stop()
         progress.end()
     return done, failed

@@ -9,16 +9,16 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
-from segmeter.core.received import received
 from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge
+from segmeter.core.trust import received
 from segmeter.engine.jobs import Built, jobs_of
-from segmeter.engine.validation import complete
+from segmeter.engine.validation import complete, defined
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.compaction import LOOSE, compact, drop_copies
 from segmeter.store.folder import RunFolder, measure_folder
-from segmeter.store.places import Address
+from segmeter.store.storage import Address
 
 __all__ = ["score_run"]
 
@@ -41,7 +41,8 @@ def score_run(
     plan = folder.plan
     if measure in plan.measures:
         raise BadInput(f"'{address}' was run with the measure '{measure}'; nothing to add")
-    name = mask_measure(measure).id
+    card = mask_measure(measure)
+    name = card.id
     measure_folder(name)  # refused now if nothing can be kept under this name
     with received(not trust):
         fresh, datasets = complete(plan, Built(roots), to_run=False)
@@ -56,6 +57,8 @@ def score_run(
         left = [job for job in jobs_of(plan, datasets) if job.id in ready]
         for count, job in enumerate(left, 1):
             scene = datasets[str(job.dataset)].load(job.scene)
+            if not defined(card, scene):
+                raise BadInput(f"'{name}' is not defined for {scene.header.kind}s, as {scene.name}")
             targets = {target.id: target for target in scene.targets}
             try:
                 judge = benchmark.judge(plan, scene, [measure])

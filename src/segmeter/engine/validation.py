@@ -19,8 +19,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan
-from segmeter.core.received import check_names, received
 from segmeter.core.scenes import Dataset, Scene, Volume
+from segmeter.core.trust import check_names, received
 from segmeter.core.users import User
 from segmeter.engine.jobs import Built
 from segmeter.runtime.redaction import refuse_credentials
@@ -82,7 +82,7 @@ def _check_segmenters(
         entry, _ = registry.check(spec, **built.roots.options())
         if entry.source.startswith("segmeter."):
             _check_prompts(plan, built.segmenter(plan.kind, spec), users, benchmark)
-        elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
+        elif isinstance(entry.make, type) and not hasattr(entry.make, verb):  # a method's class
             raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
 
 
@@ -149,7 +149,7 @@ def _measures_that_fit(
     kept = []
     for measure in plan.measures:
         found = catalogue.measures.make(measure)
-        misfit = next((name for name, s in firsts.items() if not _defined(found, s)), None)
+        misfit = next((name for name, s in firsts.items() if not defined(found, s)), None)
         if misfit is None:
             kept.append(measure)
         elif measure in asked:
@@ -160,7 +160,7 @@ def _measures_that_fit(
     return tuple(kept)
 
 
-def _defined(measure: Any, scene: Scene) -> bool:
+def defined(measure: Any, scene: Scene) -> bool:
     """Whether a measure is defined for scenes like this one."""
     sides = 3 if isinstance(scene, Volume) else 2
     return not isinstance(measure, Measure) or sides in measure.dimensions
@@ -186,8 +186,12 @@ _MAY_DIFFER = {"segmenters", "datasets", "fingerprints"}
 
 def check_received(held: Plan, asked: Plan) -> None:
     """Refuse to add to a run that names Python files, addresses or folders of its own choice."""
+    registry = catalogue.models if held.kind == "model" else catalogue.methods
     with received():
         check_names(held, chosen=asked)
+        for spec in held.segmenters:
+            if spec not in asked.segmenters:
+                registry.entry(spec.name)
     known = {str(spec) for spec in asked.datasets}
     for spec in held.datasets:
         if spec.options and str(spec) not in {*held.fingerprints, *known}:

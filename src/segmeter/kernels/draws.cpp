@@ -1,4 +1,4 @@
-// Draws from click maps: at a share of the mass, or between two values as published.
+// Draws from clickability maps: at a share of the mass, or between two values as published.
 
 #include "draws.h"
 #include "kernels.h"

@@ -1,4 +1,4 @@
-// What draws from click maps share: the order of equal pixels, the pixel at a mass, limits.
+// What draws from clickability maps share: the order of equal pixels, the pixel at a mass, limits.
 #pragma once
 
 #include "floats.h"

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.connected_components import components
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import components
 from segmeter.measures.instances import matched_iou
 from segmeter.measures.surfaces import surface_distances
 

@@ -120,7 +120,7 @@ def energy(
 def wasserstein(
     ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides | None = None
 ) -> float:
-    """Least mean way to move one sample of clicks onto the other, in object diagonals.
+    """Wasserstein distance of two samples of clicks, in object diagonals.
 
     Exact optimal transport with Euclidean ways in pixels; without `sides` it stays in pixels.
 
@@ -135,7 +135,7 @@ def wasserstein(
 
 @measure("click-ks", range=(0.0, 1.0), better="higher", cite="fasano1987")
 def ks(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> float:
-    """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0.
+    """1 if the 2D Kolmogorov-Smirnov test does not distinguish two samples, else 0.
 
     >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
     >>> ks(clicks, clicks)

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
@@ -168,6 +167,8 @@ def _accuracy(iou: Floats, threshold: float) -> float:
 
 def _matched(iou: Floats, threshold: float) -> Floats:
     """IoU of the pairs of a best matching: most pairs above the threshold, then most IoU."""
+    from scipy.optimize import linear_sum_assignment  # a third of a second
+
     if 0 in iou.shape:
         return np.empty(0)
     enough = iou >= threshold

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 
 __all__ = ["HURT", "Response", "responses", "setbacks"]
@@ -52,7 +52,7 @@ class ObservedRound:
     hurt
         Whether IoU fell by more than one point, from the second round on.
     stuck
-        Whether the mask did not change at all, from the second round on.
+        Whether the mask did not change at all short of the goal, from the second round on.
     rice
         Progress relative to what was left, see `rice`.
     """
@@ -114,8 +114,9 @@ def observe(
     ignore: Mask | None = None,
     *,
     hurt: float = HURT,
+    goal: float = 0.9,
 ) -> list[ObservedRound]:
-    """Observe a session: its clicks and masks, round by round.
+    """Observe a session: its clicks and masks, round by round; `goal` is an IoU.
 
     >>> from segmeter.core.masks import Mask
     >>> square = Mask.box((6, 6), (1, 1), (5, 5))
@@ -149,7 +150,7 @@ def observe(
             remote=_remote(changed, pixels),
             repeated=not given.isdisjoint(pixels),
             hurt=number > 1 and iou < last_iou - hurt,
-            stuck=number > 1 and total == 0,
+            stuck=number > 1 and total == 0 and iou < goal,
             rice=rice(last_iou, iou),
         )
         found.append(now)
@@ -176,8 +177,9 @@ def responses(
     (1.0, 0.0, 1)
     """
     found, given = list[Response](), list[Click]()
-    last = start
-    for prompts, mask in rounds:
+    last = start - ignore if start and ignore else start
+    for prompts, shown in rounds:
+        mask = shown - ignore if ignore else shown
         if not prompts:
             found.append(Response(0, 0.0, 0, 0, 0, mask != last))
             last = mask
@@ -190,7 +192,7 @@ def responses(
         found.append(
             Response(
                 len(counted),
-                sum((_obeyed(prompt, mask) for prompt in counted), 0.0),
+                sum((_obeyed(prompt, mask, ignore) for prompt in counted), 0.0),
                 len(given),
                 sum(kept),
                 sum(b and not k for b, k in zip(before, kept, strict=True)),
@@ -216,6 +218,31 @@ def rice(before: float, after: float) -> float:
     return after / before - 1
 
 
+def rice_of_masks(
+    ground_truth: Mask,
+    before: Mask,
+    after: Mask,
+    ignore: Mask | None = None,
+    protocol: ProtocolName = "corrected",
+) -> float:
+    """RICE of one step from a mask to the next.
+
+    `published`: IoU with an empty ground truth is 0, and a perfect mask that stays is NaN.
+
+    >>> square = Mask.box((6, 6), (1, 1), (5, 5))
+    >>> rice_of_masks(square, square, square)
+    0.0
+    """
+    judged = np.ones(ground_truth.shape, bool) if ignore is None else ~ignore.dense()
+    truth = ground_truth.dense() & judged
+    first, second = (_iou(truth, mask.dense() & judged) for mask in (before, after))
+    if protocol == "corrected":
+        return rice(first, second)
+    if not truth.any():
+        return 0.0
+    return float("nan") if first == second == 1 else rice(first, second)
+
+
 def setbacks(iou: Sequence[float], hurt: float = HURT) -> list[Setback]:
     """Rounds that hurt, with the drop and the rounds until IoU was back.
 
@@ -230,12 +257,13 @@ def setbacks(iou: Sequence[float], hurt: float = HURT) -> list[Setback]:
     return found
 
 
-def _obeyed(prompt: Click | Scribble | Box, mask: Mask) -> float:
-    """Whether a mask obeys a prompt; the share of its pixels for a stroke."""
+def _obeyed(prompt: Click | Scribble | Box, mask: Mask, ignore: Mask | None) -> float:
+    """Whether a mask obeys a prompt; for a stroke the share of its pixels that are judged."""
     if isinstance(prompt, Click):
         return float(mask[_pixel(prompt)] == prompt.positive)
     if isinstance(prompt, Scribble):
         pixels = {tuple(round(c) for c in point) for point in prompt.points}
+        pixels = {p for p in pixels if not (ignore and ignore[p])}
         return float(np.mean([mask[p] == prompt.positive for p in pixels])) if pixels else 0.0
     low, high = np.array(prompt.low, float), np.array(prompt.high, float)
     if len(low) == 3 and low[0] == high[0]:  # drawn in one slice, which alone it bounds
@@ -247,6 +275,8 @@ def _obeyed(prompt: Click | Scribble | Box, mask: Mask) -> float:
 
 def _remote(changed: Bits, pixels: Sequence[tuple[int, ...]]) -> int:
     """Changed pixels outside the component of the change that holds a clicked pixel."""
+    from scipy import ndimage
+
     parts, _ = ndimage.label(changed, np.ones((3,) * changed.ndim))
     near = {int(parts[pixel]) for pixel in pixels} - {0}
     return int(np.count_nonzero(changed) - np.count_nonzero(np.isin(parts, sorted(near))))

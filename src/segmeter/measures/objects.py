@@ -20,7 +20,7 @@ __all__ = ["band_reach", "boundary_iou", "dice", "iou"]
 
 @measure("iou", both_empty=1.0, one_empty=0.0, cite="jaccard1912")
 def iou(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
-    """Share of the union that both masks hold (Jaccard's index, J).
+    """Intersection over union (Jaccard index, J).
 
     >>> iou(Mask.box((4, 4), (0, 0), (2, 4)), Mask.box((4, 4), (1, 0), (3, 4)))
     0.333...

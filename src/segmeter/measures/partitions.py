@@ -195,7 +195,7 @@ def bipartite_matching(comparison: Comparison) -> float:
 
 @_card("bce", cite="martin2003")
 def bidirectional_consistency(comparison: Comparison) -> float:
-    """1 less the larger of both local refinement errors, averaged over pixels.
+    """1 minus the larger of both local refinement errors, averaged over pixels.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(bidirectional_consistency(ground_truth, prediction), 3)
@@ -210,7 +210,7 @@ def bidirectional_consistency(comparison: Comparison) -> float:
 
 @_card("gce", cite="martin2001")
 def global_consistency(comparison: Comparison) -> float:
-    """1 less the refinement error in the direction that suits the whole image best.
+    """1 minus the refinement error in the direction that suits the whole image best.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(global_consistency(ground_truth, prediction), 3)
@@ -227,7 +227,7 @@ def global_consistency(comparison: Comparison) -> float:
 
 @_card("lce", cite="martin2001")
 def local_consistency(comparison: Comparison) -> float:
-    """1 less the refinement error in the direction that suits each pixel best.
+    """1 minus the refinement error in the direction that suits each pixel best.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(local_consistency(ground_truth, prediction), 3)
@@ -253,7 +253,7 @@ def variation_of_information(comparison: Comparison) -> float:
 
 @_card("nvoi", cite="ponttuset2016")
 def normalised_voi(comparison: Comparison) -> float:
-    """1 less the variation of information over 2 log2 of the larger number of regions.
+    """1 minus the variation of information over 2 log2 of the larger number of regions.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(normalised_voi(ground_truth, prediction), 3)

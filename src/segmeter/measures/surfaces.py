@@ -1,4 +1,4 @@
-"""Surface measures in volumes: how far two surfaces lie apart, in millimetres.
+"""Surface measures: how far two surfaces, or outlines of images, are apart in millimetres.
 
 A surface is taken where Nikolov et al. take it: at the corners between voxels, wherever the
 eight voxels around a corner are not all alike. A corner stands for the area of the surface
@@ -11,11 +11,13 @@ The surface passes through the middles of the edges between a voxel inside and o
 Where the cut of a face is ambiguous, the fewer voxels (inside, when it is four and four) are
 cut off one by one. A loop of edge middles that is not flat can be cut into triangles in
 several ways: of the ways whose area is largest on the unit cube the mean area is taken, so
-that turning a volume changes no area. These are the areas that Nikolov et al. tabulate.
+that turning a volume changes no area. These are the areas that Nikolov et al. tabulate; in an
+image the same is done with the four pixels around a corner and lengths.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,10 +27,10 @@ from typing import ParamSpec
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.distance_transform import check_spacing, squared_distances
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.measures import Measure, measure
+from segmeter.core.morphology import check_spacing, squared_distances
 from segmeter.kernels import compiled
 
 __all__ = ["surface_distances", "voxel_surface_distances"]
@@ -46,9 +48,16 @@ _ROUND_A_FACE = ((0, 0), (0, 1), (1, 1), (1, 0))
 def corner_areas(spacing: Sequence[float]) -> Floats:
     """Area in mm squared of each of the 256 neighbourhoods; bit 4 z + 2 y + x is a voxel.
 
-    >>> corner_areas((1.0, 1.0, 1.0)).shape
-    (256,)
+    In images the length in mm of each of 16; bit 2 y + x is a pixel.
+
+    >>> corner_areas((1.0, 1.0, 1.0)).shape, corner_areas((3.0, 4.0))[[1, 3, 5, 6]].tolist()
+    ((256,), [2.5, 4.0, 3.0, 5.0])
     """
+    if len(spacing) == 2:
+        high, wide = spacing
+        cut = math.hypot(high, wide) / 2
+        half = [0.0, cut, cut, wide, cut, high, 2 * cut, cut]
+        return np.array(half + half[::-1])
     scale = np.asarray(spacing, dtype=float)
     return np.array(
         [
@@ -150,7 +159,8 @@ class SurfaceDistances:
     ground_truth_mm, prediction_mm
         From each element of one surface to the nearest of the other.
     ground_truth_area, prediction_area
-        Area of each element in square millimetres, or ones where elements are counted.
+        Area of each element in square millimetres (in images its length), or ones where elements
+        are counted.
     """
 
     ground_truth_mm: Floats
@@ -183,8 +193,7 @@ def surface_distances(
 ) -> SurfaceDistances:
     """Distances between the surfaces of two masks that are not empty.
 
-    Only the box around both is looked at. A mask that touches the volume's border has its
-    surface there.
+    Only the box around both is looked at. A mask that touches the border has its surface there.
 
     >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
     >>> float(surface_distances(thing, thing, (5.0, 1.0, 1.0)).ground_truth_mm.max())
@@ -193,7 +202,7 @@ def surface_distances(
     spacing = _checked(ground_truth, prediction, spacing_mm)
     low, high = joint_box(ground_truth, prediction)
     pair = ground_truth.crop(low, high), prediction.crop(low, high)
-    if compiled is None:
+    if compiled is None or len(spacing) == 2:
         found = _plain_surfaces(*pair, spacing)
     else:
         found = compiled.surface_distances(*pair, *spacing)
@@ -240,6 +249,26 @@ def nsd(
     return surface_distances(ground_truth, prediction, spacing_mm).within(tolerance_mm)
 
 
+@measure(
+    "surface-beyond", range=(0.0, float("inf")), better="lower", both_empty=0.0, cite="nikolov2021"
+)
+def surface_beyond(
+    ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0
+) -> float:
+    """Ground-truth surface more than 2 mm from the predicted one, in mm squared.
+
+    In images outline more than 2 pixels away, in pixels.
+
+    >>> surface_beyond(Mask.box((9, 9), (2, 2), (6, 6)), Mask.box((9, 9), (2, 2), (6, 3)))
+    4.414...
+    """
+    if not ground_truth:
+        return 0.0
+    found = surface_distances(ground_truth, prediction or ground_truth, spacing_mm)
+    far = found.ground_truth_mm > tolerance_mm if prediction else np.True_
+    return float(found.ground_truth_area.sum(where=far))
+
+
 def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
     """The card of a distance in mm: 0 where both are empty, infinite where one is."""
     return measure(
@@ -255,7 +284,7 @@ def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
 
 @_distance("hd95")
 def hd95(ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT) -> float:
-    """Hausdorff distance without the farthest twentieth of each surface, in mm.
+    """95th percentile of the Hausdorff distance, in mm.
 
     >>> hd95(Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6)), Mask.box((9, 9, 9), (2, 2, 4), (6, 6, 8)))
     2.0
@@ -286,11 +315,10 @@ def _percentile(distances: Floats, areas: Floats, percent: float) -> float:
 
 def _checked(ground_truth: Mask, prediction: Mask, spacing_mm: Spacing) -> tuple[float, ...]:
     ground_truth.check_frame(prediction)
-    if len(ground_truth.shape) != 3:
-        raise BadInput("surface measures compare volumes; boundary measures compare images")
+    axes = len(ground_truth.shape)
     if not ground_truth or not prediction:
         raise BadInput("an empty mask has no surface; the measure's card says what it scores")
-    return check_spacing(spacing_mm, 3)
+    return check_spacing(UNIT[:2] if axes == 2 and spacing_mm == UNIT else spacing_mm, axes)
 
 
 @cache
@@ -308,18 +336,18 @@ def _plain_surfaces(
     ground_truth: Bits, prediction: Bits, spacing: tuple[float, ...]
 ) -> tuple[Floats, ...]:
     codes = _codes(ground_truth), _codes(prediction)
-    one, two = ((c != 0) & (c != 255) for c in codes)
+    full = (1 << (1 << ground_truth.ndim)) - 1
+    one, two = ((c != 0) & (c != full) for c in codes)
     there = np.sqrt(squared_distances(two, spacing)[one])
     back = np.sqrt(squared_distances(one, spacing)[two])
     return there, codes[0][one].astype(float), back, codes[1][two].astype(float)
 
 
 def _codes(bits: Bits) -> npt.NDArray[np.uint8]:
-    """The eight voxels around each corner as bits; 4 z + 2 y + x is the voxel's place."""
+    """The voxels around each corner as bits; 4 z + 2 y + x is the voxel's place."""
     ringed = np.pad(bits, 1).astype(np.uint8)
     codes = np.zeros([n + 1 for n in bits.shape], dtype=np.uint8)
-    for place in range(8):
-        z, y, x = place >> 2, place >> 1 & 1, place & 1
-        part = tuple(slice(s, s + n + 1) for s, n in zip((z, y, x), bits.shape, strict=True))
+    for place, corner in enumerate(product((0, 1), repeat=bits.ndim)):
+        part = tuple(slice(s, s + n + 1) for s, n in zip(corner, bits.shape, strict=True))
         codes |= ringed[part] << place
     return codes

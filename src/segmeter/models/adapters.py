@@ -48,17 +48,49 @@ def as_model(thing: Any, name: str = "") -> Any:
     called = name or getattr(thing, "__name__", type(thing).__name__)
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)
-    if callable(thing) and not isinstance(thing, type):
+    if callable(thing) and not isinstance(thing, type) and not _is_network(type(thing)):
         if _first_argument(thing) == "frames":
             from segmeter.models.videos.function_trackers import FunctionTracker
 
             return FunctionTracker(thing, called)
         kind = VolumeFunctionModel if _first_argument(thing) == "volume" else FunctionModel
         return kind(thing, called)
-    raise BadInput(
-        f"'{called}' is no model: give a function predict(image, clicks), an object with set_image "
+    raise BadInput(no_model(thing, called))
+
+
+_NETWORK = """
+import torch
+
+net = {name}().eval()  # and net.load_state_dict(torch.load("FILE"))
+
+def predict(image, clicks):  # uint8 (H, W, 3); [(y, x, positive), ...]
+    maps = torch.zeros(2, *image.shape[:2])  # positive clicks, negative clicks
+    for y, x, positive in clicks:
+        maps[0 if positive else 1, y, x] = 1
+    pixels = torch.from_numpy(image).permute(2, 0, 1) / 255
+    with torch.no_grad():
+        logits = net(torch.cat([pixels, maps])[None])
+    return (logits[0, 0] > 0).numpy()"""
+
+
+def no_model(thing: Any, name: str) -> str:
+    """Why an object is no model, and what makes it one; of a torch module the lines to write."""
+    made = thing if isinstance(thing, type) else type(thing)
+    if _is_network(made):
+        lines = _NETWORK.format(name=made.__name__)
+        return (
+            f"'{name}' is a torch module, which takes tensors; add a function to its file that "
+            f"makes them of image and clicks, and name that (FILE.py:predict), such as:\n{lines}"
+        )
+    return (
+        f"'{name}' is no model: give a function predict(image, clicks), an object with set_image "
         "and predict, or one with card and encode(scene)"
     )
+
+
+def _is_network(made: type) -> bool:
+    """Whether a class is a torch module; torch itself is not imported for it."""
+    return any(base.__module__ == "torch.nn.modules.module" for base in made.__mro__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from segmeter.core.errors import BadWeights
 from segmeter.models import weights as weight_files
-from segmeter.models.sam.layouts import Layout, is_unused, source_name
+from segmeter.models.sam.tensor_names import Layout, is_unused, source_name
 
 __all__ = ["read_checkpoint"]
 
@@ -96,7 +96,9 @@ def unwrap(
     found = find_marker(stopped, marker)
     if not found:
         raise BadWeights(
-            f"'{path}' holds no SAM: no tensor named '...mask_decoder.iou_token.weight' is in it"
+            f"'{path}' holds no SAM: no tensor named '...mask_decoder.iou_token.weight' is in it; "
+            "for a network of your own, write a function predict(image, clicks) that loads and "
+            "calls it, and give --model FILE.py:predict (docs/bring-your-own/model.md)"
         )
     if len(found) > 1:
         places = " and ".join(f"'{c}.{n}'" if c else f"'{n}'" for c, n in found[:3])

@@ -28,7 +28,7 @@ from segmeter.core.models import (
     render,
 )
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
-from segmeter.core.scenes import Header, Image, Scene, Target, Volume
+from segmeter.core.scenes import Image, Scene, SceneHeader, Target, Volume
 from segmeter.core.videos import TracksObjects, Video
 
 __all__ = ["check"]
@@ -71,7 +71,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
 def _tracking_faults(model: Model) -> list[str]:
     """Rules that a tracker breaks on four equal frames, of which it is given the first object."""
     still = drawn_scene()
-    header = Header("video", (4, *still.shape))
+    header = SceneHeader("video", (4, *still.shape))
     video = Video("drawn", "ellipse", lambda t: still.pixels, [], header=header)
     height, width = still.shape
     try:
@@ -155,7 +155,7 @@ def drawn_volume(depth: int = 8) -> Volume:
     voxels = np.repeat(flat.pixels[None, :, :, 0], depth, axis=0).astype(np.float32)
     slices = dict.fromkeys(range(2, depth - 2), flat.targets[0].mask)
     target = Target("cylinder", Mask.stack(slices, depth))
-    header = Header("volume", (depth, 48, 64), (3.0, 1.0, 1.0))
+    header = SceneHeader("volume", (depth, 48, 64), (3.0, 1.0, 1.0))
     return Volume("drawn", "cylinder", voxels, [target], header=header)
 
 
@@ -197,7 +197,7 @@ def _parts(model: Model) -> Iterator[str]:
     if isinstance(card, ModelCard):
         yield from _card(card)
     else:
-        yield "the model has no card; give it a segmeter.core.models.ModelCard"
+        yield "the model has no card; give it a segmeter.ModelCard"
     if not callable(getattr(model, "encode", None)):
         yield "the model has no encode(scene)"
 

@@ -134,7 +134,7 @@ class OnnxSam:
 
     def encode(self, scene: Scene) -> OnnxEncodedScene:
         from segmeter.models.sam._onnx import OnnxEncodedScene
-        from segmeter.models.sam._prompts import Policy
+        from segmeter.models.sam._prompt_batches import Policy
 
         _image(scene, self.name)
         height, width = scene.shape

@@ -62,7 +62,9 @@ class Felzenszwalb:
         return np.asarray(found, dtype=np.int32)
 
 
-@catalogue.methods.add("mean-shift", summary="mean shift in place and colour, small regions joined")
+@catalogue.methods.add(
+    "mean-shift", summary="mean shift in position and colour, small regions merged"
+)
 @capable(Sweeps)
 class MeanShift:
     """Mean shift filtering, then neighbours of like colour joined.
@@ -74,7 +76,7 @@ class MeanShift:
     settings = ((4, 6), (5, 8), (6, 10), (7, 12), (8, 16), (8, 20), (10, 25), (10, 32), (12, 40))
     card = _card(
         "mean-shift",
-        "mean shift in place and colour, small regions joined",
+        "mean shift in position and colour, small regions merged",
         "comaniciu2002",
     )
 
@@ -101,13 +103,13 @@ class MeanShift:
         return _without_small(found, smooth.astype(np.float64), self.smallest)
 
 
-@catalogue.methods.add("slic-hierarchy", summary="SLIC superpixels joined by colour, a hierarchy")
+@catalogue.methods.add("slic-hierarchy", summary="SLIC superpixels merged by colour, a hierarchy")
 class SlicHierarchy:
     """SLIC superpixels, joined where the spread of colours grows least."""
 
     card = _card(
         "slic-hierarchy",
-        "SLIC superpixels joined by colour, a hierarchy",
+        "SLIC superpixels merged by colour, a hierarchy",
         "achanta2012",
     )
 
@@ -149,14 +151,14 @@ class Watershed:
         return Segmentation(levels=_merging.contour_map(labels, apart))
 
 
-@catalogue.methods.add("random-hierarchy", summary="superpixels joined at random; a baseline")
+@catalogue.methods.add("random-hierarchy", summary="superpixels merged at random, a baseline")
 class RandomHierarchy:
     """200 SLIC superpixels of compactness 10, random neighbours joined until one is left.
 
     The original baseline's settings are not public; these are ours.
     """
 
-    card = _card("random-hierarchy", "superpixels joined at random; a baseline", "")
+    card = _card("random-hierarchy", "superpixels merged at random, a baseline", "")
 
     def __init__(self, superpixels: int = 200, seed: int = 0) -> None:
         self.superpixels, self.seed = superpixels, seed
@@ -264,7 +266,7 @@ Whole = npt.NDArray[np.int64]
 _CUTS = 32
 
 
-@catalogue.methods.add("quadtree", summary="equal boxes, whatever the image shows; a baseline")
+@catalogue.methods.add("quadtree", summary="a regular grid of boxes, a baseline")
 @capable(SweptByRegions)
 class Quadtree:
     """A hierarchy of boxes.
@@ -280,7 +282,7 @@ class Quadtree:
         self.turned = turned
         self.card = ModelCard(
             name="quadtree",
-            summary="equal boxes, whatever the image shows; a baseline",
+            summary="a regular grid of boxes, a baseline",
             abilities=frozenset({"automatic"}),
             citation="ponttuset2013",
             family="classical",

@@ -34,12 +34,12 @@ from segmeter.models.volumes.slices import ReadsTargets
 _ABILITIES = frozenset({"click", "box", "scribble", "mask"})
 
 
-@catalogue.models.add("synthetic-oracle", "shows the target that is meant, at once")
+@catalogue.models.add("synthetic-oracle", "returns the ground truth")
 @capable(ReadsTargets)
 class Oracle:
     """Shows the target that the prompts agree with most."""
 
-    card = ModelCard("synthetic-oracle", "shows the target that is meant, at once", _ABILITIES)
+    card = ModelCard("synthetic-oracle", "returns the ground truth", _ABILITIES)
     synthetic = True
     reads_targets = True
 
@@ -48,7 +48,7 @@ class Oracle:
 
 
 @catalogue.models.add(
-    "synthetic-noisy", "shows the target with error regions that halve at every prompt"
+    "synthetic-noisy", "returns the ground truth with errors that halve at every prompt"
 )
 @capable(ReadsTargets)
 class Noisy:
@@ -76,11 +76,11 @@ class Noisy:
         return NoisyEncodedScene(scene, self.wrong, self.square)
 
 
-@catalogue.models.add("synthetic-stubborn", "shows the same box whatever is asked")
+@catalogue.models.add("synthetic-stubborn", "returns the same box for every prompt")
 class Stubborn:
     """Shows the middle of the scene whatever the prompts are."""
 
-    card = ModelCard("synthetic-stubborn", "shows the same box whatever is asked", _ABILITIES)
+    card = ModelCard("synthetic-stubborn", "returns the same box for every prompt", _ABILITIES)
     synthetic = True
 
     def encode(self, scene: Scene) -> StubbornEncodedScene:

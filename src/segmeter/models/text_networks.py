@@ -262,7 +262,9 @@ class ClipSeg:
         return ConceptScene(scene, self.card.abilities, answer)
 
 
-@catalogue.models.add("sam3", summary="SAM 3: a phrase in, all its objects out (transformers)")
+@catalogue.models.add(
+    "sam3", summary="SAM 3's detector: all objects that a phrase names (transformers)"
+)
 class Sam3:
     """SAM 3's detector: a mask per object of a phrase, of an example box, or of both.
 

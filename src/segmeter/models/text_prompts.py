@@ -110,7 +110,7 @@ def open_network(
     try:
         import transformers
 
-        from segmeter.models.sam._networks import pick_device
+        from segmeter.models.sam._loading import pick_device
 
         library: Any = transformers  # parts of it have no types
         library.utils.logging.set_verbosity_error()
@@ -243,7 +243,9 @@ class BoxesToMasks:
         raise NotImplementedError
 
 
-@catalogue.models.add("text-detect", summary="phrase to detector class to boxes to masks (closed)")
+@catalogue.models.add(
+    "text-detect", summary="text to detector class to boxes to masks (closed vocabulary)"
+)
 class TextDetect(BoxesToMasks):
     """Closed-vocabulary text prompts: the nearest detector class, its boxes, a segmenter's masks.
 

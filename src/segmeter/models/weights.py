@@ -1,7 +1,7 @@
 """Weights: where they lie, what they are, and reading them without running anything.
 
-A model's files are looked for in the folder given (itself, or its sub-folder of the model's
-name), then in segmeter's own cache and in the hub's cache. `SEGMETER_WEIGHTS` stands for the
+A model's files are looked for in the folder given (its sub-folder or file of the model's name,
+or itself), then in segmeter's own cache and in the hub's cache. `SEGMETER_WEIGHTS` stands for the
 folder only where none is given. Nothing is downloaded here: `segmeter fetch NAME` does that.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.core import seeds
-from segmeter.core.errors import BadWeights, NotFound
+from segmeter.core.errors import BadWeights, NotFound, NoWeights
 from segmeter.runtime.remote_files import cache_folder
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def find(name: str, given: str | Path | None = None, hub: str = "", package: str
     for place in (named, home()):
         if place is None:
             continue
-        for path in (Path(place) / name, Path(place)):
+        for path in (Path(place) / name, *_called(name, Path(place)), Path(place)):
             if path.exists() and files(path):
                 return path
         tried.append(f"'{place}'")
@@ -90,10 +90,17 @@ def find(name: str, given: str | Path | None = None, hub: str = "", package: str
         return cached
     if _describing.get():
         return ABSENT
-    raise NotFound(
+    raise NoWeights(
         f"no weights for '{name}' in {', '.join(tried)} or the hub's cache; "
         f"'segmeter fetch {name}' gets them, or say where they are with --weights"
     )
+
+
+def _called(name: str, folder: Path) -> list[Path]:
+    """The files of a model in a folder of several: `mobile_sam.pt` is that of `mobile-sam`."""
+    held = sorted(p for p in folder.glob("*") if p.suffix in SUFFIXES)
+    own = re.sub("[-_]", "", name).lower()
+    return [p for p in held if len(held) > 1 and re.sub("[-_]", "", p.stem).lower() == own]
 
 
 def files(path: Path) -> list[Path]:

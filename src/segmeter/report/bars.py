@@ -6,9 +6,8 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Bars, Part
-from segmeter.report.elements import element
+from segmeter.report.elements import amount, element
 from segmeter.report.plot_frames import BOLD, Scale, fitted, shortened, text_width
-from segmeter.report.wording import amount
 
 _ROW, _BAR, _TOP, _BOTTOM = 30.0, 16.0, 48.0, 30.0
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from segmeter.core.capabilities import ShowsSessions
 from segmeter.core.catalogue import short
@@ -14,14 +16,24 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.prompts import round_from_json
-from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
+from segmeter.core.sections import (
+    Block,
+    Frame,
+    Gallery,
+    Illustration,
+    Note,
+    Outline,
+    Replay,
+    Section,
+)
 from segmeter.core.wording import counted
 from segmeter.report.elements import filled
 from segmeter.report.page import Page, render
 from segmeter.store import Run
-from segmeter.store.cache import cached_table
+from segmeter.store.summary_cache import cached_table
 
-__all__ = ["Sessions"]
+__all__ = ["BrowseServer", "Sessions"]
+
 
 PAGE = 50
 _QUALITY = {"iou": "IoU", "dice": "Dice", "jf": "J&F"}
@@ -53,6 +65,8 @@ class Sessions:
         self.measure = measure
         self.volumes = "volume_ml" in columns
         area = "min(area)" if "area" in columns else "null::bigint"
+        scored = "round" not in columns  # masks that exist: an object has one, and no user
+        rows = "(select *, 1 as round, '' as \"user\" from rows)" if scored else "rows"
         self._connection = duckdb.connect(":memory:")
         query = f"""
             select model, dataset, scene, target, "user", protocol,
@@ -61,7 +75,7 @@ class Sessions:
                    coalesce(min(case when {measure} >= {float(goal)} then round end), max(round))
                        as rounds,
                    coalesce(max({measure}), 0) >= {float(goal)} as reached
-            from rows group by all order by all"""  # fmt: skip
+            from {rows} group by all order by all"""  # fmt: skip
         # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
         self._connection.register(
             "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
@@ -138,20 +152,24 @@ class Sessions:
             raise NotFound("no such session in this run")
         title = f"{_object(key['scene'], key['target'])}: {short(key['model'])}"
         names = display_names(self.run.plan.datasets)
-        section = Section("Click by click", "", [self._replay(key, rows)])
+        heading = "Click by click" if key["user"] else "Prediction"
+        section = Section(heading, "", [self._replay(key, rows)])
         measure, named = self.measure, _QUALITY[self.measure]
         best = max((row[measure] for row in rows if row[measure] is not None), default=None)
         facts = [
             f"protocol {key['protocol']}",
-            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}",
+            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % {named}"
+            if key["user"]
+            else "",
             "" if best is None else f"best {named} {100 * best:.1f} %",
         ]
-        subtitle = f"{names.get(key['dataset'], key['dataset'])}, {key['user']}"
+        subtitle = ", ".join(filter(None, (names.get(key["dataset"], key["dataset"]), key["user"])))
         return render(Page(title, subtitle, facts, [section], back="/"))
 
     def _rounds(self, key: Mapping[str, str]) -> list[dict[str, Any]]:
         """The rows of one session, from its own part alone."""
         rows = self.run.job_rows(key["model"], key["dataset"], key["scene"])
+        rows = [{"round": 1, "user": "", **row} for row in rows]
         own = [row for row in rows if all(row[name] == key[name] for name in _KEY)]
         return sorted(own, key=itemgetter("round"))
 
@@ -165,6 +183,8 @@ class Sessions:
             if scene.header.kind != "image" and isinstance(benchmark, ShowsSessions):
                 shown: Block = benchmark.viewer(scene, ground_truth, rows)
                 return shown
+            if not key["user"]:
+                return _prediction(scene.pixels, key, rows[0], ground_truth)
             image = Illustration(scene.pixels, close=True)
         except (SegmeterError, StopIteration) as error:
             return Note(f"The image cannot be shown: {error}", "warning")
@@ -181,6 +201,16 @@ def _object(scene: str, target: str) -> str:
     return scene if target in ("", scene, "object") else f"{scene}, {target}"
 
 
+def _prediction(pixels: Any, key: Mapping[str, str], row: Mapping[str, Any], truth: Mask) -> Block:
+    """A mask that was scored without prompts, over its image."""
+    mask, name = Mask.decoded(row["mask"], truth.shape), short(key["model"])
+    outlines = (
+        Outline(truth, "ground_truth", "the ground truth"), Outline(mask, "prediction", name)
+    )  # fmt: skip
+    shown = Illustration(pixels, name, f"ground truth and {name}", outlines=outlines, close=True)
+    return Gallery([shown], "Dashed: the ground truth. Filled: the prediction.")
+
+
 def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
     prompts = round_from_json(row["prompt"])
     mask = Mask.decoded(row["mask"], tuple(shape))
@@ -194,3 +224,57 @@ def _page(asked: Mapping[str, str]) -> int:
 
 def _link(asked: Mapping[str, str], number: int) -> str:
     return "?" + urlencode({**asked, "page": number})
+
+
+class BrowseServer(ThreadingHTTPServer):
+    """Shows sessions to one person at this machine: one page at a time, GET only.
+
+    Connections have threads of their own, since browsers open some that they never use.
+    """
+
+    daemon_threads = True  # Ctrl-C does not wait for connections
+    block_on_close = False
+
+    def __init__(self, sessions: Sessions, port: int = 0) -> None:
+        self.pages = {"/": sessions.page, "/session": sessions.session}
+        self.answering = threading.Lock()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: BrowseServer
+    timeout = 30
+
+    def do_GET(self) -> None:
+        host = (self.headers.get("Host") or "").rpartition(":")[0]
+        if host not in ("127.0.0.1", "localhost"):  # another site that points here
+            self._send(403, "only this machine may look")
+            return
+        asked = urlsplit(self.path)
+        if asked.path not in self.server.pages:
+            self._send(404, "no such page")
+            return
+        try:
+            with self.server.answering:
+                page = self.server.pages[asked.path](dict(parse_qsl(asked.query)))
+            self._send(200, page, "text/html")
+        except SegmeterError as error:
+            self._send(404, str(error))
+
+    def _send(self, code: int, text: str, kind: str = "text/plain") -> None:
+        body = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep requests out of the terminal."""

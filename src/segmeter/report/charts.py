@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Chart, Line, Points
-from segmeter.report.elements import element, path
+from segmeter.report.elements import amount, element, path
 from segmeter.report.plot_frames import (
     BOLD,
     Palette,
@@ -23,7 +23,6 @@ from segmeter.report.plot_frames import (
     shortened,
     text_width,
 )
-from segmeter.report.wording import amount
 
 
 def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:

@@ -1,9 +1,11 @@
-"""Elements: HTML and SVG escaped by construction, and the templates of pages."""
+"""Elements of pages: HTML from templates, and how numbers and names are written."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
+import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
@@ -12,6 +14,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from segmeter.core.errors import BadInput
+from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -109,3 +112,113 @@ def _environment() -> Any:
 def _asset(name: str) -> Markup:
     """A style sheet or a script of the package, unchanged."""
     return Markup((files("segmeter.report") / "assets" / name).read_text("utf-8"))
+
+
+_MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
+
+protocol_note = {
+    "published": "as the authors' code computes it, flaws included",
+    "corrected": "the same without known flaws",
+    "paper": "as the paper's text says",
+}
+
+
+def amount(value: float | None, digits: int | None, percent: bool = False) -> str:
+    """A number with its decimals and a true minus sign; a dash where there is none.
+
+    >>> amount(-0.1234, 1, percent=True), amount(None, 2)
+    ('−12.3', '–')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    scaled = value * 100 if percent else value
+    if math.isinf(scaled):
+        return "∞" if scaled > 0 else "−∞"
+    text = f"{scaled:.{_digits(scaled, digits)}f}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def spread(value: Value, column: Column) -> str:
+    """The interval of a value, or nothing; one of no width tells only that all were alike.
+
+    >>> spread(Value(1.5, 1.25, 1.75), Column("clicks", digits=2))
+    '1.25–1.75'
+    >>> spread(Value(0.0, 0.0, 0.0), Column("clicks", digits=2))
+    ''
+    """
+    if value.low is None or value.high is None:
+        return ""
+    if math.isnan(value.low) or math.isnan(value.high) or value.low == value.high:
+        return ""
+    low, high = (amount(v, column.digits, column.percent) for v in (value.low, value.high))
+    if low == high:
+        return ""
+    return f"{low} to {high}" if "−" in low + high else f"{low}–{high}"
+
+
+def cell_text(cell: Cell, column: Column, interval: bool = True) -> str:
+    """A cell as plain text, for exports."""
+    match cell:
+        case None:
+            return "–"
+        case str():
+            return cell
+        case Label(text, _, protocol):
+            return f"{text} ({protocol})" if protocol else text
+        case Value():
+            limits = spread(cell, column) if interval else ""
+            text = amount(cell.value, column.digits, column.percent)
+            return f"{text} [{limits}]" if limits else text
+        case _:
+            return amount(float(cell), column.digits, column.percent)
+
+
+def marked(text: str) -> Markup:
+    """Escaped text in which `code` and **strong** are set as such.
+
+    >>> marked("a < **b**")
+    Markup('a &lt; <strong>b</strong>')
+    """
+    pieces, last = [], 0
+    for mark in _MARK.finditer(text):
+        pieces.append(escape(text[last : mark.start()]))
+        code, strong = mark.groups()
+        shell = Markup("<code>{}</code>") if code else Markup("<strong>{}</strong>")
+        pieces.append(shell.format(code or strong))
+        last = mark.end()
+    pieces.append(escape(text[last:]))
+    return Markup("").join(pieces)
+
+
+def told(sentence: Phrase) -> Markup:
+    """A sentence with its intervals set quieter than the numbers they follow.
+
+    >>> told(("needs ", Quantity("9.7 s", Value(9.7, 6.5, 16.1), "(6.5–16.1)")))
+    Markup('needs 9.7 s <span class="limits">(6.5–16.1)</span>')
+    """
+    return Markup("").join(
+        marked(part) if isinstance(part, str) else _quantity(part) for part in sentence
+    )
+
+
+def _quantity(part: Quantity) -> Markup:
+    if not part.limits:
+        return marked(part.told)
+    return marked(part.told) + Markup(' <span class="limits">{}</span>').format(part.limits)
+
+
+def paragraphs(text: str) -> Markup:
+    """Paragraphs, parted by blank lines."""
+    parts = [part.strip() for part in text.split("\n\n") if part.strip()]
+    return Markup("\n").join(Markup("<p>{}</p>").format(marked(part)) for part in parts)
+
+
+def _digits(value: float, digits: int | None) -> int:
+    """The requested digits; else none for whole numbers and three significant ones."""
+    if digits is not None:
+        return digits
+    if float(value).is_integer():
+        return 0
+    return max(0, 2 - math.floor(math.log10(abs(value))))

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from segmeter.core.rows import measure_column
+from segmeter.core.score_matrices import quoted
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
-from segmeter.core.tables import quoted
-from segmeter.report.wording import amount, cell_text, spread
+from segmeter.report.elements import amount, cell_text, spread
 from segmeter.store import Run
 
 __all__ = ["harmless"]

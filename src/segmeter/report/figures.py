@@ -14,8 +14,8 @@ from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import display_names
 from segmeter.core.rows import measure_column
+from segmeter.core.score_matrices import Tables, load_tables
 from segmeter.core.sections import Axis, Chart, Line, Points
-from segmeter.core.tables import Tables, load_tables
 from segmeter.stats.statistics import resampling
 
 __all__ = ["draw_charts", "draw_measure"]

@@ -8,11 +8,12 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
 from segmeter.core.plans import display_names
-from segmeter.core.received import received
-from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
+from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
+from segmeter.core.trust import received
 from segmeter.core.wording import counted
+from segmeter.report.elements import protocol_note
 from segmeter.report.page import Page
-from segmeter.report.wording import protocol_note
+from segmeter.report.provenance import unfinished
 from segmeter.store import Run
 
 __all__ = ["leaderboard_page"]
@@ -38,15 +39,17 @@ def sections_of(run: Run) -> list[Section]:
     """One section per protocol, to be chosen from; the corrected one first."""
     rows, titles = run.summary(), display_names(run.plan.datasets)
     cards = {card.name: card for card in reversed(run.benchmark.statistics(run))}
-    headline = [name for name in run.benchmark.headline if name in cards]
+    headline = run.headline()
     found = run.benchmark.differences(run, [n for n in headline if cards[n].testable])
+    warned: list[Block] = [Note(sentence, "warning") for sentence in unfinished(run)]
     protocols = sorted({r.protocol for r in rows}, key=lambda r: r != "corrected")
     return [
         Section(
             protocol,
             f"{protocol_note[protocol].capitalize()}. Bold: significantly better than every "
             "other model. Best first, by the first column.",
-            _tables([r for r in rows if r.protocol == protocol], found, headline, cards, titles),
+            warned
+            + _tables([r for r in rows if r.protocol == protocol], found, headline, cards, titles),
         )
         for protocol in protocols
     ]

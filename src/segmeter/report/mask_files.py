@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -21,6 +21,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import display_names
 from segmeter.core.scenes import Image, Scene
 from segmeter.core.videos import FrameMasks, Video
+from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
@@ -166,13 +167,19 @@ def _lists(
         scene = _scene(run, dataset, name)
         if not isinstance(scene, Image):
             raise BadInput(f"{scene.name} is a volume; volumes are written with --format nifti")
-        place = folder / names.of("dataset", shown[dataset])
-        file = names.of(f"scene of {dataset}", name) + ".png"
-        if images:
-            write_file(place / LISTS[kind].images / file, png_bytes(np.asarray(scene.pixels)))
+        place = folder / names.of("dataset", shown[dataset]) / LISTS[kind].images
+        file, records = names.of(f"scene of {dataset}", name) + ".png", None
+        if isinstance(scene, CocoImage):  # the file itself, under the name that its list has
+            file, records = scene.records.path, scene.records
+            if images:
+                write_file(place / file, scene.source_file.read_bytes())
+        elif images:
+            write_file(place / file, png_bytes(np.asarray(scene.pixels)))
         elif scene.file_name:
             file = scene.file_name  # the images are in the tool already, under their own names
         for row in own:
+            if records is not None and row["target"] not in records.objects:
+                raise NotFound(f"{scene.name} has no object '{row['target']}'; its data changed")
             mask = Mask.decoded(row["mask"], scene.shape)
             key = (dataset, row["model"], row["user"], row["protocol"])
             lists.setdefault(key, []).append(
@@ -184,6 +191,7 @@ def _lists(
                     row["label"] or "object",
                     mask,
                     row["quality"],
+                    records,
                 )
             )
     for (dataset, *parts), held in lists.items():
@@ -223,8 +231,9 @@ def _cases(
     """A file for all masks of a case, for each model, user and protocol."""
     if rounds == "all":
         raise BadInput(f"'{kind}' has one mask per object; use --round last, best or a number")
-    shown = display_names(run.plan.datasets)
-    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+    shown, rows = display_names(run.plan.datasets), _rows(run, rounds)
+    values = _label_values(run, rows)
+    for (dataset, name), own in _by_scene(rows):
         scene = _scene(run, dataset, name)
         if scene.header.kind == "image":
             raise BadInput(f"{scene.name} is an image; only volumes are written as {kind}")
@@ -243,7 +252,7 @@ def _cases(
             if isinstance(scene, Video):
                 write_video(path, kind, scene, masks)
             else:
-                write_case(path, kind, scene, _grid(scene), masks)
+                write_case(path, kind, scene, _grid(scene), masks, values[dataset])
             for target, mask in masks.items():
                 yield MaskFile(path, name, target, scene.file_name, mask.area)
 
@@ -312,21 +321,43 @@ def _grid(scene: Scene) -> Grid:
 Values = npt.NDArray[np.uint16]
 
 
-def write_case(path: Path, kind: str, scene: Scene, grid: Grid, masks: Mapping[str, Mask]) -> None:
-    """Write the masks of a case, by target, as values 1, 2, ... in the order of their names.
+def _label_values(run: Run, rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Values by data set and target, the same in all cases: the data's own, or else free ones."""
+    found: dict[str, dict[str, int]] = {}
+    for (dataset, name), own in _by_scene(rows):
+        scene = _scene(run, dataset, name)
+        known = found.setdefault(dataset, {})
+        for target in dict.fromkeys(row["target"] for row in own):
+            if not known.get(target):
+                value = scene.label_value(target) if isinstance(scene, FileVolume) else 0
+                known[target] = 0 if value in known.values() else value
+    for known in found.values():
+        free = (n for n in count(1) if n not in known.values())
+        known |= {target: next(free) for target, value in known.items() if not value}
+    return {dataset: dict(sorted(t.items(), key=itemgetter(1))) for dataset, t in found.items()}
+
+
+def write_case(
+    path: Path,
+    kind: str,
+    scene: Scene,
+    grid: Grid,
+    masks: Mapping[str, Mask],
+    numbers: Mapping[str, int],
+) -> None:
+    """Write the masks of a case, by target, with the values of `numbers`.
 
     Where masks overlap in a label map, the smaller object is kept; a DICOM segmentation keeps
-    both. `labels.json` next to label maps names the values, as nnU-Net's `dataset.json` does.
+    both. `labels.json` next to label maps names all values, as nnU-Net's `dataset.json` does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "dicom-seg":
         _write_segmentation(path, scene, masks)
         return
     values: Values = np.zeros(scene.shape, np.uint16)
-    numbers = {name: number for number, name in enumerate(masks, 1)}
     for name in sorted(masks, key=lambda name: -masks[name].area):
         values[masks[name].window][masks[name].bits] = numbers[name]
-    small = values.astype(np.uint8) if len(masks) < 256 else values
+    small = values.astype(np.uint8) if max(numbers.values()) < 256 else values
     write_nifti(path, grid.to_file(small), grid)
     (path.parent / "labels.json").write_text(
         json.dumps({"labels": {"background": 0, **numbers}}, indent=1), encoding="utf-8"

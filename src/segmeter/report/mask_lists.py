@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Mask
+from segmeter.datasets.coco_json import CocoRecords
 from segmeter.store.local import write_file
 
 __all__ = ["LISTS"]
@@ -34,6 +35,8 @@ class ListedMask:
         Names in the run.
     image
         Name of the file that the image was read from; empty if unknown.
+    records
+        Records of the COCO file that the scene came from; None for other data.
     """
 
     file: str
@@ -43,6 +46,7 @@ class ListedMask:
     label: str
     mask: Mask
     score: float | None
+    records: CocoRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +75,27 @@ def write_list(path: Path, kind: str, model: str, masks: Sequence[ListedMask]) -
 
 
 def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
-    """COCO's instances: compressed run lengths; an empty mask is kept with a box of no size."""
+    """COCO's instances: compressed run lengths; an empty mask is kept with a box of no size.
+
+    Data that came from a COCO file keeps its ids, categories and image records.
+    """
     scenes = _numbered(m.scene for m in masks)
     labels = _numbered(m.label for m in masks)
-    first = {m.scene: m for m in masks}
-    return {
-        "info": {"description": f"masks of {model}, written by segmeter"},
-        "images": [
+    categories: Sequence[Any] = [{"id": k, "name": name} for name, k in labels.items()]
+    images, annotations = {}, []
+    for k, m in enumerate(masks, 1):
+        size = {"height": m.mask.shape[0], "width": m.mask.shape[1]}
+        image = {"id": scenes[m.scene], "file_name": m.file, **size}
+        held = {"id": k, "category_id": labels[m.label]}
+        if m.records is not None:
+            image, categories = {**image, **m.records.image}, m.records.categories
+            own = m.records.objects[m.target]
+            held = {name: own[name] for name in ("id", "category_id")}
+        images[m.scene] = {**image, "scene": m.scene, "original_file_name": m.image}
+        annotations.append(
             {
-                "id": k,
-                "file_name": first[scene].file,
-                "height": first[scene].mask.shape[0],
-                "width": first[scene].mask.shape[1],
-                "scene": scene,
-                "original_file_name": first[scene].image,
-            }
-            for scene, k in scenes.items()
-        ],
-        "annotations": [
-            {
-                "id": k,
-                "image_id": scenes[m.scene],
-                "category_id": labels[m.label],
+                **held,
+                "image_id": image["id"],
                 "segmentation": m.mask.to_coco(),
                 "bbox": _bbox(m.mask),
                 "area": m.mask.area,
@@ -100,9 +103,12 @@ def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
                 "target": m.target,
                 **({} if m.score is None else {"score": m.score}),
             }
-            for k, m in enumerate(masks, 1)
-        ],
-        "categories": [{"id": k, "name": name} for name, k in labels.items()],
+        )
+    return {
+        "info": {"description": f"masks of {model}, written by segmeter"},
+        "images": list(images.values()),
+        "annotations": annotations,
+        "categories": list(categories),
     }
 
 
@@ -216,7 +222,12 @@ def _runs(words: npt.NDArray[np.uint8]) -> Iterator[str]:
 
 
 LISTS: Mapping[str, MaskList] = {
-    "coco": MaskList("images", _coco, "pycocotools.coco.COCO(FILE) reads it"),
+    "coco": MaskList(
+        "images",
+        _coco,
+        "pycocotools.coco.COCO(FILE) reads it; CVAT: Actions, Upload annotations, COCO 1.0; "
+        "'segmeter score FILE GROUND_TRUTH' scores it",
+    ),
     "cvat": MaskList(
         "images",
         _cvat,

@@ -1,4 +1,4 @@
-"""Pages to look at: automatic masks of images, and click maps; HTML that needs nothing else."""
+"""Pages to look at: automatic masks and click-response maps, as self-contained HTML."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def map_page(
         Captions and PNG or JPEG bytes of images to show beneath.
     """
     return filled(
-        "clickmap.html",
+        "click-response.html",
         title=title,
         names=list(shown.maps),
         facts=facts,

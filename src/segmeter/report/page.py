@@ -28,14 +28,13 @@ from segmeter.core.sections import (
 )
 from segmeter.report.bars import bars_svg
 from segmeter.report.charts import chart_svg
-from segmeter.report.elements import filled
+from segmeter.report.elements import filled, marked, paragraphs, protocol_note, told
 from segmeter.report.exports import formats
 from segmeter.report.images import Album, image_svg
 from segmeter.report.plot_frames import Palette
 from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
-from segmeter.report.wording import marked, paragraphs, protocol_note, told
 
 __all__ = ["Page", "render"]
 
@@ -140,12 +139,13 @@ class _Drawing:
 
     def _table(self, table: Table) -> dict[str, Any]:
         self._note_protocols(table)
+        view = table_view(table, self.palette)
         return {
             "kind": "table",
-            "table": table_view(table, self.palette),
+            "table": view,
             "downloads": _links(table),
             "caption": marked(table.caption),
-            "note": marked(table.note),
+            "note": marked(view.note),
         }
 
     def _chart(self, chart: Chart, width: int, height: int) -> Markup:

@@ -1,9 +1,8 @@
 """Paper tables: models down, data sets across, as the papers of a benchmark print them.
 
 The columns are those that the benchmark declares. A number is bold only where its model is
-significantly better than every other one on that data set (paired on the same objects,
-exchange test, Holm). Where models were not scored on the same objects, each number of objects
-is a column.
+significantly better than every other one on that dataset (paired permutation
+test, Holm). Where models were not scored on the same objects, each number of objects is a column.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from segmeter.core.plans import display_names
 from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language
+from segmeter.report.provenance import unfinished
 from segmeter.store import Run
 
 __all__ = ["TableChoice", "table_text"]
@@ -60,13 +60,21 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
     check_choice("protocol", protocol, ("published", "corrected"))
     choice, labels = choice or TableChoice(), display_names(run.plan.datasets)
     rows = _chosen(run, protocol, choice, labels)
+    models = {m: (m, short(m)) for m in map(str, run.plan.segmenters)}
+    _places(
+        "model or data set",
+        list(choice.names),
+        {**models, **{d: (d, n) for d, n in labels.items()}},
+    )
     cards = {card.name: card for card in reversed(run.benchmark.statistics(run))}
     layout = run.benchmark.paper_table(run) or _headline(run, cards)
     if choice.columns:
         layout = replace(layout, caption=f"Results of {run.plan.benchmark}")
     shown = _shown(rows, layout, cards, choice.columns)
     rows = [row for row in rows if row.measure in shown]
-    names = {name: choice.names.get(label, label) for name, label in labels.items()}
+    names = {
+        n: choice.names.get(n) or choice.names.get(label, label) for n, label in labels.items()
+    }
     sizes, best = _sizes(run), best_of(run, rows, cards)
     places = list(dict.fromkeys((row.dataset, row.user) for row in rows))
     several = len({user for _, user in places}) > 1
@@ -167,7 +175,7 @@ def best_of(
 
 def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
     """The columns of a benchmark without a table of its own."""
-    known = {name: cards[name].title for name in run.benchmark.headline if name in cards}
+    known = {name: cards[name].title for name in run.headline()}
     if not known:
         raise BadInput(f"benchmark '{run.plan.benchmark}' declares no columns for a table")
     return PaperLayout(known, f"Results of {run.plan.benchmark}")
@@ -201,8 +209,8 @@ def _caption(
         f"{names.get(place[0], place[0])}: n = {max(_counts(rows, place))}"
         for place in dict.fromkeys((dataset, user) for dataset, user in places)
     )
-    rounds = run.plan.rounds if run.plan.users else 0
-    ran = f"{counted(rounds, 'round')}, " if rounds else ""
+    users = ", ".join(dict.fromkeys(user for _, user in places if user))
+    ran = f"{counted(run.plan.rounds, 'round')} by {users}, " if users else ""
     warning = (
         " Models were not scored on the same objects (columns n): compare their paired "
         "differences, not these means."
@@ -211,7 +219,8 @@ def _caption(
     )
     return (
         f"{layout.caption}. {counts}; {ran}protocol {protocol}. Bold: significantly better than "
-        f"every other model at 5 % (paired exchange test, Holm).{warning}"
+        f"every other model at 5 % (paired permutation test, Holm).{warning}"
+        f"{''.join(f' {sentence}' for sentence in unfinished(run))}"
     )
 
 

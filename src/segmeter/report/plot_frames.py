@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from segmeter.core.sections import Axis, Numbers
-from segmeter.report.elements import element, path
-from segmeter.report.wording import amount
+from segmeter.report.elements import amount, element, path
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
 BOLD = 1.12  # how much wider a bold one is

@@ -6,10 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
+from segmeter.core.catalogue import short
+from segmeter.core.citations import entries, sources
 from segmeter.core.errors import SegmeterError
+from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan, display_names
 from segmeter.core.sections import Column, Note, Section, Table
+from segmeter.core.trust import received
+from segmeter.store import Run
+
+__all__ = ["bibtex", "citations_of"]
+
 
 _FEW = 6
 _LIBRARIES = (
@@ -60,6 +69,35 @@ def missing(run: Results) -> Section:
     )
 
 
+def unfinished(run: Run) -> list[str]:
+    """A sentence for each model and data set that lacks scenes; none for a complete run.
+
+    Of several runs each is held against its own plan; scenes that another has count as done.
+    """
+    told, together = [], _with_rows(run)
+    for part, labels in run.parts():
+        names = display_names(part.plan.datasets)
+        failed = {(r["model"], r["dataset"], r["scene"]) for r in part.errors()}
+        for (model, dataset), lacking in _not_run(part, set()).items():
+            label = labels.get(model, model)
+            scenes = [scene for scene in lacking if (label, dataset, scene) not in together]
+            if not scenes:
+                continue
+            total = len(_all_scenes(part, dataset, _with_rows(part)))
+            broken = sum((model, dataset, scene) in failed for scene in scenes)
+            why = "not run yet" if not broken else "failed"
+            if 0 < broken < len(scenes):
+                why = f"{broken} failed, the others not run yet"
+            remedy = "see 'Missing results' in the report" if why == "failed" else (
+                "the same command resumes the run")  # fmt: skip
+            told.append(
+                f"Unfinished: {total - len(scenes)} of {total} scenes of "
+                f"{names.get(dataset, dataset)}: {short(label)} is missing {_named(scenes)} "
+                f"({why}; {remedy})."
+            )
+    return list(dict.fromkeys(told))
+
+
 def provenance(run: Results) -> Section:
     """Plan, models, data, commands and machines."""
     blocks = [_plan_table(run), _segmenter_table(run), _data_table(run), _command_table(run)]
@@ -69,22 +107,29 @@ def provenance(run: Results) -> Section:
 
 def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str, str], list[str]]:
     """Scenes without rows or error, by model and data set."""
-    known = run.sql(
-        f"select distinct model, dataset, scene from {run.objects} order by all"
-    ).to_pylist()
-    done = failed | {(r["model"], r["dataset"], r["scene"]) for r in known}
+    done = failed | _with_rows(run)
     lacking: dict[tuple[str, str], list[str]] = {}
     for dataset in map(str, run.plan.datasets):
-        begun = {scene for _, name, scene in done if name == dataset}
-        try:
-            scenes = run.scenes(dataset)
-        except SegmeterError:  # without the data, what others have is what can be known
-            scenes = sorted(begun)
+        scenes = _all_scenes(run, dataset, done)
         for segmenter in map(str, run.plan.segmenters):
             left = [s for s in scenes if (segmenter, dataset, s) not in done]
             if left:
                 lacking[segmenter, dataset] = left
     return lacking
+
+
+def _with_rows(run: Results) -> set[tuple[str, str, str]]:
+    """Model, data set and scene of every job that has rows."""
+    jobs = f"select distinct model, dataset, scene from {run.objects} order by all"
+    return {(r["model"], r["dataset"], r["scene"]) for r in run.sql(jobs).to_pylist()}
+
+
+def _all_scenes(run: Results, dataset: str, done: set[tuple[str, str, str]]) -> list[str]:
+    """Scenes that the plan asks for; without the data, those that any model has."""
+    try:
+        return run.scenes(dataset)
+    except SegmeterError:
+        return sorted({scene for _, name, scene in done if name == dataset})
 
 
 def _jobs_without_rows(run: Results) -> int:
@@ -172,10 +217,9 @@ def _typed(command: str) -> str:
 
 
 def _machine(entry: Mapping[str, Any]) -> str:
+    words = {"cores": "{} cores", "load": "load {}"}
     machine = entry.get("machine", {})
-    return ", ".join(
-        f"{value} cores" if key == "cores" else str(value) for key, value in machine.items()
-    )
+    return ", ".join(words.get(key, "{}").format(v) for key, v in machine.items() if v is not None)
 
 
 def _versions(entry: Mapping[str, Any]) -> str:
@@ -187,3 +231,75 @@ def _scenes(plan: Plan) -> str:
     drawn = "" if plan.sample is None else f"a random sample of {plan.sample} of each data set"
     first = "" if plan.limit is None else f"the first {plan.limit} of each data set"
     return ", then ".join(filter(None, (drawn, first))) or "all"
+
+
+def citations_of(run: Results) -> dict[str, str]:
+    """The citation of each thing that the run used; nothing that it names is run or contacted."""
+    with received():
+        return _citations(run)
+
+
+def _citations(run: Results) -> dict[str, str]:
+    plan = run.plan
+    found = dict(_benchmark(run))
+    for name, facts in run.provenance["segmenters"].items():
+        found[f"{plan.kind} {name}"] = str(facts.get("citation", ""))
+    for spec in plan.datasets:
+        found[f"data set {spec.name}"] = _of_data(str(spec))
+    for name in plan.measures:
+        card = catalogue.measures.make(name) if name in catalogue.measures.names() else None
+        found[f"measure {name}"] = card.cite if isinstance(card, Measure) else ""
+    return {what: text for what, text in found.items() if text and text != "nothing to cite"}
+
+
+def _benchmark(run: Results) -> Mapping[str, str]:
+    """Citations of the run's benchmark, where it is installed."""
+    try:
+        cited: Mapping[str, str] = catalogue.benchmarks.make(run.plan.benchmark).citations
+    except SegmeterError:
+        return {}
+    return cited
+
+
+def _of_data(spec: str) -> str:
+    try:
+        return str(catalogue.datasets.make(spec).card.citation)
+    except SegmeterError:  # not on this machine, so its citation is unknown
+        return ""
+
+
+def bibtex(citations: dict[str, str]) -> str:
+    """One entry for each source, with what it was used for; free text is a note."""
+    used: dict[str, list[str]] = {}
+    for what, text in citations.items():
+        for source in sources(text):
+            used.setdefault(source, []).append(what)
+    return "\n".join(_entry(number, *item) for number, item in enumerate(used.items(), 1))
+
+
+def _entry(number: int, source: str, whats: Sequence[str]) -> str:
+    note = _plain(f"used for: {', '.join(whats)}")
+    if source in entries():
+        return f"{entries()[source][:-2]}  note = {{{note}}},\n}}\n"
+    return f"@misc{{source{number},\n  note = {{{_plain(source)}; {note}}},\n}}\n"
+
+
+# What LaTeX would obey, as commands that print it; braces stay balanced for BibTeX.
+_PRINTED = {
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    **{c: f"\\{c}" for c in "&%#_$"},
+}
+
+
+def _plain(text: str) -> str:
+    r"""Text that LaTeX prints and does not obey; citations of a received run are not trusted.
+
+    >>> print(_plain(r"50 % & \input{x}"))
+    50 \% \& \textbackslash{}input\textbraceleft{}x\textbraceright{}
+    """
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return "".join(_PRINTED.get(c, c) for c in shown)

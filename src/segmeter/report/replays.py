@@ -9,9 +9,8 @@ from markupsafe import Markup
 
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Text
 from segmeter.core.sections import Frame, Outline, Replay
-from segmeter.report.elements import element, number, path
+from segmeter.report.elements import amount, element, number, path
 from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
-from segmeter.report.wording import amount
 
 _WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
 
@@ -27,6 +26,7 @@ class ReplayView:
     curve: Markup
     steps: list[dict[str, str]]
     last: int
+    open_at: int
 
 
 def replay_view(replay: Replay, album: Album) -> ReplayView:
@@ -55,7 +55,15 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
         _curve(replay),
         [_step(frame) for frame in replay.frames],
         len(replay.frames),
+        _open_at(replay),
     )
+
+
+def _open_at(replay: Replay) -> int:
+    """The round to show first: the one that reaches the goal, else the last."""
+    scores = (next(iter(frame.scores.values()), 0.0) for frame in replay.frames)
+    goal = 2.0 if replay.goal is None else replay.goal
+    return next((k for k, score in enumerate(scores, 1) if score >= goal), len(replay.frames))
 
 
 def _frame(frame: Frame, round_: int, window: Window, album: Album) -> Markup:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,8 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sections import Frame, Greys, Illustration, Outline, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.report.elements import data_address
+from segmeter.report.elements import amount, data_address
 from segmeter.report.images import Album, image_svg
-from segmeter.report.wording import amount
 
 _MARGIN = 24
 _MOST_VOXELS = 3 << 20
@@ -40,14 +39,13 @@ class Stack:
     def __init__(self) -> None:
         self._known: set[str] = set()
 
-    def add(self, voxels: npt.NDArray[np.uint8]) -> tuple[str, str, int]:
-        """Id and columns of the mosaic, and its source the first time it is asked for."""
+    def add(self, voxels: npt.NDArray[np.uint8]) -> tuple[str, str]:
+        """Id of the mosaic, and its source the first time it is asked for."""
         key = "v" + fingerprint(*voxels.shape, voxels.tobytes(), size=6)
-        columns = max(1, math.isqrt(len(voxels)))
         if key in self._known:
-            return key, "", columns
+            return key, ""
         self._known.add(key)
-        return key, data_address(mosaic(voxels, columns)), columns
+        return key, data_address(mosaic(voxels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +62,15 @@ class SlicesView:
     steps: list[dict[str, str]]
     boxed: bool
     video: bool
-    presets: Mapping[str, tuple[float, float]] | None
+    window: bool
 
 
 def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
     """Data that the page needs to show slices of a volume."""
     shown = _Window.around(slices)
     voxels = np.ascontiguousarray(slices.voxels[shown.place])
-    image, source, columns = stack.add(voxels)
-    spacing_mm = (slices.header and slices.header.spacing_mm) or (1.0, 1.0, 1.0)
-    data = {
-        "shape": list(voxels.shape),
-        "columns": columns,
-        "spacing": [s * n for s, n in zip(spacing_mm, shown.stride, strict=True)],
-        "affine": slices.header.affine if slices.header else None,
-        "numbers": slices.numbers,
-        "greys": _greys(slices.greys),
-        "first": list(shown.low),
-        "stride": list(shown.stride),
-        "every": slices.every_frame,
+    image, source = stack.add(voxels)
+    data = _data(slices, shown, voxels.shape) | {
         "ground_truth": None if slices.ground_truth is None else shown.runs(slices.ground_truth),
         "steps": [
             {
@@ -103,15 +91,39 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         [_told(step) for step in slices.frames],
         any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
         slices.every_frame > 0,
-        None if slices.greys is None else slices.greys.presets,
+        slices.greys is not None,
     )
+
+
+def viewer_data(slices: Slices) -> dict[str, Any]:
+    """A whole volume for the viewer's script, without masks; `mosaic` has its voxels."""
+    shape = slices.voxels.shape
+    everything = _Window((0, 0, 0), shape, (1, 1, 1))
+    return _data(slices, everything, shape) | {"ground_truth": None, "steps": []}
+
+
+def _data(slices: Slices, shown: _Window, shape: Index) -> dict[str, Any]:
+    """Shape, position and grey values of the voxels shown."""
+    spacing_mm = (slices.header and slices.header.spacing_mm) or (1.0, 1.0, 1.0)
+    return {
+        "shape": list(shape),
+        "columns": _columns(shape[0]),
+        "spacing": [s * n for s, n in zip(spacing_mm, shown.stride, strict=True)],
+        "affine": slices.header.affine if slices.header else None,
+        "numbers": slices.numbers,
+        "greys": _greys(slices.greys),
+        "first": list(shown.low),
+        "stride": list(shown.stride),
+        "every": slices.every_frame,
+    }
 
 
 def _greys(greys: Greys | None) -> dict[str, Any] | None:
     """The values of codes, for the page's script."""
     if greys is None:
         return None
-    return {"codes": greys.CODES, "values": greys.knots, "unit": greys.unit}
+    known = {"codes": greys.CODES, "values": greys.knots, "unit": greys.unit}
+    return known | {"presets": dict(greys.presets)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +167,8 @@ class _Window:
 
     def runs(self, mask: Mask) -> list[int]:
         """Run lengths over the kept voxels, x fastest, zeros first."""
-        bits = mask.crop(self.low, self.high)[tuple(slice(None, None, s) for s in self.stride)]
-        flat = np.concatenate([[False], bits.ravel(), [False]])
-        edges = np.flatnonzero(flat[1:] != flat[:-1])
-        found: list[int] = np.diff(np.concatenate([[0], edges])).tolist()
-        return found
+        kept = tuple(slice(None, None, s) for s in self.stride)
+        return run_lengths(mask.crop(self.low, self.high)[kept])
 
     def drawn(self, prompt: Prompt) -> list[dict[str, Any]]:
         """A prompt in coordinates of the kept voxels."""
@@ -180,11 +189,29 @@ class _Window:
         return [round((p - a) / s, 2) for p, a, s in axes]
 
 
-def mosaic(voxels: npt.NDArray[np.uint8], columns: int) -> bytes:
+def run_lengths(bits: npt.NDArray[np.bool_]) -> list[int]:
+    """Alternating run lengths, last axis fastest, zeros first.
+
+    >>> run_lengths(np.array([[False, True], [True, True]]))
+    [1, 3]
+    """
+    flat = np.concatenate([[False], bits.ravel(), [False]])
+    edges = np.flatnonzero(flat[1:] != flat[:-1])
+    found: list[int] = np.diff(np.concatenate([[0], edges])).tolist()
+    return found
+
+
+def _columns(depth: int) -> int:
+    """Slices in a row of the mosaic."""
+    return max(1, math.isqrt(depth))
+
+
+def mosaic(voxels: npt.NDArray[np.uint8]) -> bytes:
     """All axial slices side by side as one WebP, or PNG where that would be too wide."""
     from PIL import Image
 
     depth, height, width = voxels.shape
+    columns = _columns(depth)
     rows = -(-depth // columns)
     whole = np.zeros((rows * height, columns * width), np.uint8)
     for z, plane in enumerate(voxels):

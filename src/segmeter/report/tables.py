@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
-from segmeter.report.elements import element
+from segmeter.report.elements import amount, element, spread
 from segmeter.report.plot_frames import Palette, Scale, Style, fitted
-from segmeter.report.wording import amount, spread
 
 _STRIP = 120
 _PAGE_PX = 1090  # what a screen of 1280 leaves for a table
@@ -111,8 +110,13 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         rows.append(views)
     rooms = [max(len(view.interval) for view in views) for views in zip(*rows, strict=True)]
     rows = [[replace(v, room=n) for v, n in zip(views, rooms, strict=True)] for views in rows]
+    note = table.note
+    if any(
+        view.numeric and view.text and view.room and not view.interval for r in rows for view in r
+    ):
+        note = f"{note} A number without an interval is the same in every resample.".strip()
     dense = sum(room > 0 for room in rooms) > 5 or _inline_px(heads, rows) > _PAGE_PX
-    return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)
+    return TableView(table.name, heads, rows, table.caption, note, len(rows) > 2, dense)
 
 
 def _inline_px(heads: list[HeadView], rows: list[list[CellView]]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,16 +13,16 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.plans import Plan, display_names, with_titles
-from segmeter.core.received import received
-from segmeter.core.sections import Answer, Section
+from segmeter.core.sections import Answer, Block, Note, Section
+from segmeter.core.trust import received
 from segmeter.core.wording import counted
 from segmeter.report.exports import exported, objects_csv
 from segmeter.report.page import Page, render
-from segmeter.report.provenance import missing, provenance
+from segmeter.report.provenance import missing, provenance, unfinished
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["answer_of", "page_of", "sections_of", "write_sections"]
+__all__ = ["answer_of", "page_of", "sections_of", "warned", "write_sections"]
 
 Kind = Literal["html", "csv", "md", "tex"]
 
@@ -77,9 +78,19 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
 
 def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
-    titles = {n: title for n, title in display_names(run.plan.datasets).items() if n != title}
+    models = {name: short(name) for name in map(str, run.plan.segmenters)}
+    shown = models if len({*models.values()}) == len(models) else {}
+    shown |= display_names(run.plan.datasets)
+    titles = {name: title for name, title in shown.items() if name != title}
     made = [with_titles(s, titles) if titles else s for s in (*run.sections(), *more)]
-    return [*made, missing(run), provenance(run)]
+    return [*warned(run, made), missing(run), provenance(run)]
+
+
+def warned(run: Run, sections: Sequence[Section]) -> list[Section]:
+    """Sections of which the first begins with what the run still lacks."""
+    first, *others = sections
+    notes: list[Block] = [Note(sentence, "warning") for sentence in unfinished(run)]
+    return [replace(first, blocks=[*notes, *first.blocks]), *others]
 
 
 def page_of(run: Run, sections: Sequence[Section]) -> Page:

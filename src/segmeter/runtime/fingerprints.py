@@ -283,6 +283,8 @@ def _names_in(code: types.CodeType) -> set[str]:
 
 
 def _file_of(cls: type) -> str:
+    if not isinstance(cls.__module__, str):  # compiled by Cython 3.1: a descriptor
+        return _BUILT_IN
     module = sys.modules.get(cls.__module__)
     return getattr(module, "__file__", None) or ("" if module is None else _BUILT_IN)
 

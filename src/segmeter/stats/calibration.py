@@ -13,7 +13,14 @@ import numpy as np
 
 from segmeter.stats.intervals import Floats
 
-__all__ = ["area_under_roc", "calibration_error", "reliability", "risk_coverage", "score_errors"]
+__all__ = [
+    "area_under_roc",
+    "calibration_error",
+    "reliability",
+    "risk_coverage",
+    "score_errors",
+    "stop_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +48,32 @@ class ScoreErrors:
 class Stopping:
     """The outcome if annotators stop at the first round whose score reaches a threshold.
 
+    One number per session; their means are the statistics.
+
     Attributes
     ----------
-    right
-        Share of sessions that stop with the goal reached.
+    right, early, never
+        Whether the goal is reached where the session stops, is reached in a later round only, or
+        in no round.
+    passed
+        Whether any round has the score; a session without goes to its last round.
     shortfall
-        Mean of what is missing to the goal.
+        What is missing to the goal.
     wasted_clicks
-        Mean number of clicks after the goal was reached.
-    early
-        Share of sessions that stop before a round that reaches the goal.
-    never
-        Share of sessions in which no round reaches the goal.
+        Clicks after the goal was reached.
     clicks, iou, regret
-        Mean number of rounds, mean IoU at the end, and mean loss against the best round.
+        Number of rounds, IoU at the end, and loss against the best round.
     """
 
-    right: float
-    shortfall: float
-    wasted_clicks: float
-    early: float
-    never: float
-    clicks: float
-    iou: float
-    regret: float
+    right: Floats
+    early: Floats
+    never: Floats
+    passed: Floats
+    shortfall: Floats
+    wasted_clicks: Floats
+    clicks: Floats
+    iou: Floats
+    regret: Floats
 
 
 def reliability(scores: Floats, values: Floats, bins: int = 10) -> list[Bin]:
@@ -151,33 +160,32 @@ def risk_coverage(scores: Floats, losses: Floats) -> Floats:
     return np.asarray(np.cumsum(means[groups]) / np.arange(1, len(loss) + 1))
 
 
-def stop_at(
-    sessions: Sequence[Sequence[tuple[float, float]]], score: float, goal: float = 0.9
-) -> Stopping:
-    """Stop each session, pairs of score and IoU, at the first round that has this score.
+def stop_at(scores: Floats, iou: Floats, score: float, goal: float = 0.9) -> Stopping:
+    """Stop each session at the first round that has this score, at the last if none has.
 
-    >>> stop_at([[(0.5, 0.6), (0.9, 0.95)]], score=0.8).right
-    1.0
+    Tables are `(sessions, rounds)`, with NaN after the last round of a session.
+
+    >>> found = stop_at(np.array([[0.5, 0.9]]), np.array([[0.6, 0.95]]), score=0.8)
+    >>> found.right.tolist(), found.clicks.tolist()
+    ([1.0], [2.0])
     """
-    found = []
-    for session in sessions:
-        scores, iou = np.array(session, float).T
-        reached, passed = np.flatnonzero(iou >= goal), np.flatnonzero(scores >= score)
-        end = int(passed[0]) if passed.size else len(iou) - 1
-        first = int(reached[0]) if reached.size else None
-        found.append(
-            (
-                iou[end] >= goal,
-                max(0.0, goal - iou[end]),
-                0 if first is None else max(0, end - first),
-                first is not None and end < first,
-                first is None,
-                end + 1,
-                iou[end],
-                iou.max() - iou[end],
-            )
-        )
-    return Stopping(*(float(np.mean(column)) for column in zip(*found, strict=True)))
+    rounds = (~np.isnan(iou)).sum(axis=1)
+    reached, passed = iou >= goal, scores >= score
+    some, good = passed.any(axis=1), reached.any(axis=1)
+    end = np.where(some, passed.argmax(axis=1), rounds - 1)
+    first = np.where(good, reached.argmax(axis=1), end)
+    last = iou[np.arange(len(iou)), end]
+    return Stopping(
+        (last >= goal).astype(float),
+        (end < first).astype(float),
+        (~good).astype(float),
+        some.astype(float),
+        np.maximum(0.0, goal - last),
+        np.maximum(0.0, end - first),
+        end + 1.0,
+        last,
+        np.nanmax(iou, axis=1) - last,
+    )
 
 
 def _ranks(values: Floats) -> Floats:

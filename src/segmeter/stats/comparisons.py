@@ -1,4 +1,4 @@
-"""Comparisons of models, paired by target: bootstrap intervals, sign-flip tests, Holm."""
+"""Comparisons of models, paired by target: bootstrap intervals, paired permutation tests, Holm."""
 
 from __future__ import annotations
 
@@ -66,7 +66,11 @@ def differences(
     drawn = Resampling(clusters, resamples=resamples, seed=seed)
     low, high = drawn.limits(table)
     found = zip(
-        table.mean(axis=0), low, high, flip_tests(drawn.sums(table), seed=seed), strict=True
+        table.mean(axis=0),
+        low,
+        high,
+        paired_permutation_tests(drawn.sums(table), seed=seed),
+        strict=True,
     )
     return [
         Paired(Interval(float(m), float(a), float(b)), float(p), len(table), drawn.clusters)
@@ -74,24 +78,26 @@ def differences(
     ]
 
 
-def flip_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> float:
+def paired_permutation_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> float:
     """Two-sided p of scene sums of differences, by exchanging the models within scenes.
 
     If the models were alike, each scene's sum could as well have the other sign. All
     patterns of signs are tried when scenes are few, else `flips` drawn ones; the pattern
     that was seen counts as one of them, so p is never zero.
 
-    >>> flip_test([1.0, 2.0, 3.0])  # of 8 patterns two are as far out
+    >>> paired_permutation_test([1.0, 2.0, 3.0])  # of 8 patterns two are as far out
     0.25
     """
     values = np.asarray(sums, dtype=float)
-    return float(flip_tests(values[:, None], flips=flips, seed=seed)[0])
+    return float(paired_permutation_tests(values[:, None], flips=flips, seed=seed)[0])
 
 
-def flip_tests(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> Floats:
-    """`flip_test` of every column of `(scenes, measures)`, with the same signs for all.
+def paired_permutation_tests(
+    sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0
+) -> Floats:
+    """`paired_permutation_test` of each column of `(scenes, measures)`, with the same signs.
 
-    >>> flip_tests([[0.0], [0.0]]).tolist()
+    >>> paired_permutation_tests([[0.0], [0.0]]).tolist()
     [1.0]
     """
     values = _finite(np.asarray(sums, dtype=float))

@@ -17,7 +17,7 @@ import numpy as np
 from segmeter.core.benchmarks import Difference, Group, SummaryRow
 from segmeter.stats.comparisons import Paired, PairedValues, Where, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
-from segmeter.stats.nulls import Null
+from segmeter.stats.null_distributions import Null
 
 __all__ = [
     "Better",

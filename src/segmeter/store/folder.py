@@ -26,9 +26,9 @@ from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.runtime.redaction import redacted
 from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, open_bytes
 from segmeter.store.job_files import decode, encode
-from segmeter.store.layout import Layout, layout_of
-from segmeter.store.leases import Lease
-from segmeter.store.places import Address, Place, place_of
+from segmeter.store.job_index import Layout, layout_of
+from segmeter.store.storage import Address, Place, place_of
+from segmeter.store.write_lock import Lease
 
 __all__ = ["RunFacts", "RunFolder", "list_runs", "measure_folder"]
 
@@ -218,7 +218,7 @@ class RunFolder:
         if held != plan:
             raise RunConflict(
                 f"'{self.address}' holds another plan (different {held.differs_in_words(plan)}); "
-                "choose another --out, or remove that folder"
+                f"{_way_out(held, plan)}"
             )
 
     def _refuse_strangers(self) -> None:
@@ -231,6 +231,19 @@ class RunFolder:
             return self.place.read(name, _MOST_BYTES).decode()
         except UnicodeDecodeError as error:
             raise BadInput(f"'{self.address}/{name}' is damaged: it is no text") from error
+
+
+def _way_out(held: Plan, plan: Plan) -> str:
+    """How to run a plan although a folder holds another: --add where only more was named."""
+    may_grow = ("segmenters", "datasets", "users")
+    pairs = [(getattr(held, name), getattr(plan, name)) for name in may_grow]
+    new = [f"'{spec}'" for there, asked in pairs for spec in asked if spec not in there]
+    if not new or not {*held.differs_in(plan)} <= {*may_grow, "fingerprints"}:
+        return "choose another --out"
+    return (
+        f"--add adds {' and '.join(new)} to it; another --out keeps them apart, and "
+        "'segmeter compare' reads both"
+    )
 
 
 class _OpenFile:

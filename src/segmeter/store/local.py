@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, RunConflict
-from segmeter.store.leases import Lease, file_lease
-from segmeter.store.places import DiskFull, RunGone, StoredFile
+from segmeter.store.storage import DiskFull, RunGone, StoredFile
+from segmeter.store.write_lock import Lease, file_lease
 
 __all__ = ["write_file"]
 

@@ -24,10 +24,10 @@ from segmeter.store.compacted_files import (
 from segmeter.store.compaction import compact, drop_copies, put_jobs
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.job_files import decode, encode_table, provenance_of
-from segmeter.store.layout import DataFile
-from segmeter.store.places import Address, Place, place_of
+from segmeter.store.job_index import DataFile
 from segmeter.store.run import Run
 from segmeter.store.scanning import JOB_ROWS, faults_of
+from segmeter.store.storage import Address, Place, place_of
 
 __all__ = ["Merged", "merge_runs"]
 

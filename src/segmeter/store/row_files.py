@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from segmeter.core.errors import BadInput
@@ -15,7 +16,7 @@ from segmeter.core.rows import Schema
 from segmeter.store.compacted_files import file_of, groups_of
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import BAD_FILE, arrow_type, first_line, kind_of, wrong_types
-from segmeter.store.layout import DataFile
+from segmeter.store.job_index import DataFile
 
 FILE = "file_"
 """The column with the number of the file that a row comes from."""
@@ -192,17 +193,24 @@ def in_types(table: Any, types: Any) -> Any:
 
 
 def numbered(table: Any, number: int) -> Any:
-    return table.append_column(
-        pa.field(FILE, pa.int32()), pa.repeat(pa.scalar(number, pa.int32()), len(table))
-    )
+    # From a buffer: pa.scalar and pa.array would import pandas, half a second.
+    values = [None, pa.py_buffer(np.full(len(table), number, np.int32))]
+    column = pa.Array.from_buffers(pa.int32(), len(table), values)
+    return table.append_column(pa.field(FILE, pa.int32()), column)
 
 
 def union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
-    """Every column of some files with one type: the declared one, or the first that is known."""
+    """Every column of some files with one type: the declared one, or the first that is known.
+
+    SQL ignores case: of names that differ in case only, the declared or else the first is taken.
+    """
     declared = {column.name: arrow_type(column.kind) for column in schema.columns}
     found: dict[str, Any] = dict(declared)
+    spelled = {name.lower(): name for name in found}
     for one in dict.fromkeys(s.remove_metadata() for s in schemas):
         for name, type_ in zip(one.names, one.types, strict=True):
+            if spelled.setdefault(name.lower(), name) != name:
+                continue
             if found.get(name) is None or found[name] == pa.null():
                 found[name] = declared.get(name, _canonical(type_))
     return {n: pa.string() if t == pa.null() else t for n, t in found.items()}

@@ -1,6 +1,6 @@
-"""Results: a run, or several of one benchmark read as one, as tables that answer SQL.
+"""A stored run, or several of one benchmark read as one: queries, summaries, sessions.
 
-Reading a run looks names up among what is installed; a file that the run names is never run.
+Names in a run are looked up among the installed ones; a file that the run names is never executed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan
-from segmeter.core.received import check_data, received
 from segmeter.core.rows import (
     JOB_KEY,
     Schema,
@@ -27,13 +26,12 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.score_matrices import quoted
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
-from segmeter.core.tables import quoted
+from segmeter.core.trust import check_data, received
 from segmeter.runtime.remote_files import Roots
-from segmeter.store.cache import cached_contents, cached_lines, state_of
 from segmeter.store.folder import RunFolder
-from segmeter.store.places import Address, Place
 from segmeter.store.scanning import (
     JOB_ROWS,
     Contents,
@@ -46,6 +44,8 @@ from segmeter.store.scanning import (
     verify_files,
 )
 from segmeter.store.several_runs import Source, joined_plan, label_models
+from segmeter.store.storage import Address, Place
+from segmeter.store.summary_cache import cached_contents, cached_lines, state_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -119,6 +119,15 @@ class Run:
         part.__dict__["plan"] = self.plan
         return part
 
+    def parts(self) -> list[tuple[Self, Mapping[str, str]]]:
+        """Each of several runs by itself, with the labels that its models have here."""
+        if not self._several:
+            return [(self, {})]
+        return [
+            (type(self)(s.folder, self.roots, self.settings, trust=self.trust), s.labels)
+            for s in self._labelled
+        ]
+
     @property
     def folder(self) -> RunFolder:
         """The folder of a single run, or the first of several."""
@@ -172,6 +181,17 @@ class Run:
     def schema(self) -> Schema:
         """The columns that rows of this run have."""
         return self._schema(self._sources[0])
+
+    def headline(self) -> list[str]:
+        """Names of the benchmark's headline statistics that this run has.
+
+        Where the run has other goals (`--until`, `--goal`), effort to these comes first.
+        """
+        cards = {card.name: card for card in self.benchmark.statistics(self)}
+        known = [name for name in self.benchmark.headline if name in cards]
+        if len(known) == len(self.benchmark.headline) or any(cards[n].effort for n in known):
+            return known
+        return [*(name for name, card in cards.items() if card.effort), *known]
 
     def summary(self) -> list[SummaryRow]:
         """The benchmark's own summary: every number with its interval; computed once."""
@@ -292,7 +312,7 @@ class Run:
         """The headline statistics as a small table, for notebooks."""
         rows = self.summary()
         known = list(dict.fromkeys(r.measure for r in rows))
-        shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
+        shown = [m for m in self.headline() if m in known] or known[:5]
         values = {(r.key, r.measure): f"{r.value:.2f}" for r in rows}
         keys = dict.fromkeys(r.key for r in rows)
         lines = [("model", "data", "user", "protocol", *shown)]
@@ -391,7 +411,7 @@ class Run:
         if self._targets is not None:
             rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
             connection.register("targets_", pa.Table.from_pylist(rows, _texts(_TARGET)))
-        for number, source in enumerate(self._labelled):
+        for number, source in enumerate(self._labelled if self._several else ()):
             rows = [{"model": name, "label_": label} for name, label in source.labels.items()]
             labels = pa.Table.from_pylist(rows, _texts(("model", "label_")))
             connection.register(f"labels{number}_", labels)
@@ -433,14 +453,14 @@ class Run:
 
     def _errors(self) -> pa.Table:
         """Errors under the labels of their models; of several runs, of jobs that none finished."""
+        if not self._several:
+            return error_rows(self.folder)
         tables = []
         for source in self._labelled:
             table = error_rows(source.folder)
             names = [source.labels.get(name, name) for name in table["model"].to_pylist()]
             place = table.column_names.index("model")
             tables.append(table.set_column(place, "model", pa.array(names, pa.string())))
-        if not self._several:
-            return tables[0]
         finished = [(source, source.folder.finished()) for source in self._sources]
         rows = pa.concat_tables(tables).to_pylist()
         left = [

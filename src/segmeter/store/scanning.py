@@ -1,4 +1,4 @@
-"""Scanning: the rows of a run as tables, every file verified in the pass that reads it first.
+"""Scanning: read and validate the rows of a run in one pass over its files.
 
 Statistics ask for whole sessions many times. One pass over the files gives them, one row per
 session with its rounds as lists, and finds what must be left out: files that cannot be read, and
@@ -30,8 +30,8 @@ from segmeter.core.rows import (
     Schema,
     measure_column,
 )
+from segmeter.core.score_matrices import quoted
 from segmeter.core.seeds import fingerprint
-from segmeter.core.tables import quoted
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import (
@@ -41,7 +41,7 @@ from segmeter.store.job_files import (
     provenance_of,
     wrong_types,
 )
-from segmeter.store.layout import DataFile
+from segmeter.store.job_index import DataFile
 from segmeter.store.row_files import FILE, RowFiles, in_types, numbered, union
 
 if TYPE_CHECKING:
@@ -240,14 +240,17 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     from_files = FILE in columns
     key = ", ".join(map(quoted, [*SESSION, FILE] if from_files else SESSION))
     taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names} - set(_LISTED)
-    lists = [f"list({quoted(n)} order by round) as {quoted(n)}" for n in columns if n not in taken]
+    listed = {KINDS: _KINDS_OF_PROMPT} | {n: quoted(n) for n in columns if n not in taken}
+    packed = ", ".join(f"{quoted(name)} := {value}" for name, value in listed.items())
+    lists = [f"list_transform(rounds_, lambda r: r.{quoted(n)}) as {quoted(n)}" for n in listed]
     absent = [f"null::{type_} as {n}" for n, type_ in _OPTIONAL.items() if n not in columns]
     fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""
     return f"""
-        select {key}, min(cluster) as cluster, min(outline_px) as outline_px, {fault}
-               list({_KINDS_OF_PROMPT} order by round) as {KINDS}
-               {"".join(f", {one}" for one in lists)}
-        from (select {", ".join(["*", *absent])} from rows) group by {key} order by {key}
+        select * exclude (rounds_), {", ".join(lists)} from (
+            select {key}, min(cluster) as cluster, min(outline_px) as outline_px, {fault}
+                   list(struct_pack({packed}) order by round) as rounds_
+            from (select {", ".join(["*", *absent])} from rows) group by {key}
+        ) order by {key}
     """
 
 

@@ -10,7 +10,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
-from segmeter.core.tables import quoted
+from segmeter.core.score_matrices import quoted
 from segmeter.store.folder import RunFolder
 from segmeter.store.scanning import SESSION, Contents, database
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import cv2
 import numpy as np
@@ -141,15 +140,13 @@ def text_screen(text: str, size: tuple[int, int] = (300, 400)) -> Pixels:
     return np.asarray(image)
 
 
-SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = MappingProxyType(
-    {
-        "cutout": _cutout,
-        "shifted": _shifted,
-        "silhouette": _silhouette,
-        "highlight": _highlight,
-        "overlay": _overlay,
-    }
-)
+SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = {
+    "cutout": _cutout,
+    "shifted": _shifted,
+    "silhouette": _silhouette,
+    "highlight": _highlight,
+    "overlay": _overlay,
+}
 
 
 def _with_prompt(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
@@ -197,12 +194,10 @@ def _moved(prompt: Prompted, top: int, left: int, times: int) -> Prompted:
     return Box(place(prompt.low), place(prompt.high))
 
 
-VIEWS: Mapping[str, Callable[[Pixels, Mask, Prompted], Pixels]] = MappingProxyType(
-    {
-        "view-image": _with_prompt,
-        "view-masked": _masked,
-        "view-alone": _alone,
-        "view-zoom": _zoomed(lambda pixels, mask: pixels),
-        "view-zoom-masked": _zoomed(_overlay),
-    }
-)
+VIEWS: Mapping[str, Callable[[Pixels, Mask, Prompted], Pixels]] = {
+    "view-image": _with_prompt,
+    "view-masked": _masked,
+    "view-alone": _alone,
+    "view-zoom": _zoomed(lambda pixels, mask: pixels),
+    "view-zoom-masked": _zoomed(_overlay),
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -10,6 +11,7 @@ import platform
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -29,7 +31,7 @@ from segmeter.study.preview import preregistration
 from segmeter.study.records import steps_of
 from segmeter.study.running import RunningStudy
 from segmeter.study.stimuli import Stimuli
-from segmeter.study.validity import excluded_people, screen_people
+from segmeter.study.validity import Screened, excluded_people, screen_people
 from segmeter.study.wording import questions_of, text_page
 
 __all__ = ["csv_text", "export", "participant_columns", "participant_rows", "write_archive"]
@@ -40,6 +42,8 @@ RATING_COLUMNS = (
     "job", "dataset", "scene", "target", "model", "rater", "role", "score", "seconds",
     "server_seconds", "order", "answered", "changes", "excluded", "plan",
 )  # fmt: skip
+_OF_TRIAL = ("trial", "person", "scene", "target", "condition", "device", "counts")
+_OF_STEP = ("positive", "user_ms", "server_ms", "model_ms", "pointer", "zoom", "model_score")
 RESPONSE_COLUMNS = ("person", "question", "value", "answered")
 
 
@@ -83,9 +87,7 @@ def export(
         tables["questionnaire"] = (RESPONSE_COLUMNS, list(response_rows(connection)))
     book = codebook_rows({name: columns for name, (columns, _) in tables.items()}, plan)
     tables["codebook"] = (("file", "column", "unit", "meaning"), book)
-    for name, (names, rows) in tables.items():
-        written.append(_replace(folder / f"{name}.csv", csv_text(names, rows)))
-    return written
+    return written + [_write_csv(folder / f"{n}.csv", c, r) for n, (c, r) in tables.items()]
 
 
 @cache
@@ -161,21 +163,14 @@ def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any
         if not row["counts"]:
             continue
         yield {
+            **{name: row[name] for name in RATING_COLUMNS if name in row},
             "job": row["task"],
-            "dataset": row["dataset"],
-            "scene": row["scene"],
-            "target": row["target"],
             "model": row["condition"],
             "rater": row["person"],
-            "role": row["role"],
-            "score": row["score"],
-            "seconds": row["seconds"],
             "server_seconds": row["server_ms"] / 1000,
             "order": order[row["person"]],
-            "answered": row["answered"],
             "changes": changes[row["trial"]],
             "excluded": row["person"] in excluded,
-            "plan": row["plan"],
         }
 
 
@@ -198,9 +193,10 @@ def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]
     last = db.latest_answers()
     asked = (
         sa.select(
-            *(db.trials, t.scene, t.target, t.condition, t.part, t.source),
-            *(t.role.label("task_role"), last.c.body, b.person, b.device, b.state, b.reason),
-            *(b.role.label("batch_role"), b.opened, p.role, p.number.label("person_number")),
+            *(db.trials, db.trials.c.id.label("trial"), t.scene, t.target, t.condition, t.part),
+            *(t.source, t.role.label("task_role"), last.c.body, b.person, b.device, b.opened),
+            *(b.state.label("batch_state"), b.reason.label("batch_reason")),
+            *(b.role.label("batch_role"), p.role, p.number.label("person_number")),
             p.device.label("declared"),
         )
         .join(db.tasks, t.id == db.trials.c.task)
@@ -216,23 +212,13 @@ def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]
         given.pop("nonce", None)
         rating = plan.kind == "rate"
         yield {
-            "trial": row["id"],
-            "person": row["person"],
-            "person_number": row["person_number"],
-            "role": row["role"],
-            "batch": row["batch"],
-            "batch_state": row["state"],
-            "batch_reason": row["reason"],
-            "place": row["place"],
+            **{name: row[name] for name in ("trial", "person", "person_number", "role", "batch")},
+            **{name: row[name] for name in ("batch_state", "batch_reason", "place")},
             "training": row["batch_role"] == "training",
             "check": row["task_role"] == "gold",
             "task": row["task"],
             "dataset": plan.data.dataset,
-            "scene": row["scene"],
-            "target": row["target"],
-            "condition": row["condition"],
-            "part": row["part"],
-            "source": row["source"],
+            **{name: row[name] for name in ("scene", "target", "condition", "part", "source")},
             "device": row["declared"] if rating or not row["device"] else row["device"],
             "counts": row["counts"] == 1,
             "opened": row["opened"],
@@ -269,15 +255,13 @@ def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]
         for number, event in enumerate(events):
             if event["kind"] == "undo":
                 continue
-            names = ("trial", "person", "scene", "target", "condition", "device", "counts")
             yield {
-                **{name: trial[name] for name in names},
+                **{name: trial[name] for name in _OF_TRIAL},
                 "step": number + 1,
                 "undone": number in undone,
                 "answered": event["at"],
                 **dict(zip("xyz", reversed(event["point"]), strict=False)),
-                **{name: event[name] for name in ("positive", "user_ms", "server_ms")},
-                **{name: event[name] for name in ("model_ms", "pointer", "zoom", "model_score")},
+                **{name: event[name] for name in _OF_STEP},
                 **event["scores"],
             }
 
@@ -300,13 +284,14 @@ def participant_rows(connection: sa.Connection, plan: Plan, stimuli: Stimuli) ->
     for row in trials:
         if row["answered"] is not None and not row["training"]:
             answered.setdefault(row["person"], []).append(row)
-    found = []
+    found: Rows = []
+    nothing = Screened((), False, 0, 0, None)
     asked = sa.select(db.people).order_by(db.people.c.number)
     for person in connection.execute(asked).mappings():
         own = answered.get(person["id"], [])
         last = max([person["joined"], *(row["answered"] for row in own)])
         end = person["finished"] or last
-        about = screened.get(person["id"])
+        about = screened.get(person["id"], nothing)
         state = person["state"] or ("finished" if person["finished"] else "")
         found.append(
             {
@@ -320,11 +305,8 @@ def participant_rows(connection: sa.Connection, plan: Plan, stimuli: Stimuli) ->
                 "minutes": round((end - person["joined"]) / 60, 2),
                 "answers": len(own),
                 "counted": sum(row["counts"] for row in own),
-                "checks": about.checks if about else 0,
-                "checks_right": about.checks_right if about else 0,
-                "agreement": about.agreement if about else None,
-                "flags": ";".join(about.flags) if about else "",
-                "excluded": bool(about and about.excluded),
+                **asdict(about),
+                "flags": ";".join(about.flags),
                 "payable": person["finished"] is not None and not person["state"],
                 "platform": person["platform"] if person["platform"] != "{}" else "",
             }
@@ -363,10 +345,17 @@ def _names(rows: Rows) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _replace(path: Path, text: str) -> Path:
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` once everything is written."""
     part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8", newline="")
+    yield part
     part.replace(path)
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Rows) -> Path:
+    with _whole(path) as part:
+        part.write_text(csv_text(columns, rows), encoding="utf-8", newline="")
     return path
 
 
@@ -374,10 +363,8 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({name: [row.get(name) for row in rows] for name in columns})
-    part = path.with_name(f"{path.name}.part")
-    pq.write_table(table, part)
-    part.replace(path)
+    with _whole(path) as part:
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in columns}), part)
     return path
 
 
@@ -386,8 +373,11 @@ _PACKAGES = ("segmeter", "numpy", "scipy", "fastapi", "pydantic", "sqlalchemy")
 
 def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False) -> Path:
     """Write the archive; identifiers of the recruiting platform only where asked for."""
-    part = path.with_name(f"{path.name}.part")
-    with tempfile.TemporaryDirectory() as folder, study.database.snapshot() as connection:
+    with (
+        _whole(path) as part,
+        tempfile.TemporaryDirectory() as folder,
+        study.database.snapshot() as connection,
+    ):
         files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)
         asked = sa.select(db.plans).order_by(db.plans.c.since)
         plans = connection.execute(asked).mappings().all()
@@ -402,7 +392,6 @@ def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False)
                     archive.writestr(f"earlier-plans/{row['hash']}.toml", row["text"])
             for file in files:
                 archive.write(file, f"data/{file.name}")
-    part.replace(path)
     return path
 
 

@@ -29,13 +29,13 @@ from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round
 from segmeter.core.users import Observation
-from segmeter.stats.costs import FittedCosts
-from segmeter.stats.costs import fit_costs as fit
+from segmeter.stats.cost_fitting import FittedCosts
+from segmeter.stats.cost_fitting import fit_costs as fit
 from segmeter.store.folder import RunFolder
 from segmeter.study.exports import counted_rows
 from segmeter.study.plan import Plan
 from segmeter.study.records import steps_of
-from segmeter.study.segmenting import MEASURES, click_of, judge_of, model_for
+from segmeter.study.segmenting import MEASURES, OF_ROUND, click_of, judge_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
 __all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
@@ -207,10 +207,7 @@ def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[
             number,
             (click_of(step),),
             mask,
-            step["scores"],
-            step["model_score"],
-            step["mask_index"],
-            mask_fed_back=step["mask_fed_back"],
+            **{name: step[name] for name in OF_ROUND},
             batch_size=1,
             seconds_predict=step["model_ms"] / 1000,
             seconds_user=step["user_ms"] / 1000,

@@ -7,7 +7,6 @@ are built in. A plan may define others as `[[mode]]` tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -23,11 +22,6 @@ class Screen(BaseModel):
 
     show: Show
     seconds: _Seconds | None = None
-
-    @property
-    def blocked(self) -> bool:
-        """Whether clicks are ignored (and counted) while it is shown."""
-        return self.seconds is not None
 
 
 class Mode(BaseModel):
@@ -65,24 +59,22 @@ def _mode(name: str, *middle: tuple[Show, float]) -> Mode:
     return Mode(name=name, screens=(*screens, Screen(show="image")))
 
 
-BUILT_IN: Mapping[str, Mode] = MappingProxyType(
-    {
-        mode.name: mode
-        for mode in (
-            _mode("Text_Description", ("text", 2.5)),
-            _mode("Object_CutOut", ("cutout", 2.0)),
-            # The paper does not say how long the shifted cut-out is shown; we use half a second.
-            _mode("Shifted_CutOut", ("cutout", 2.0), ("shifted", 0.5)),
-            _mode("Silhouette_Mask", ("silhouette", 2.0)),
-            _mode("Highlighted_Instance", ("highlight", 2.0)),
-            Mode(
-                name="Overlay",
-                screens=(
-                    Screen(show="image", seconds=1.5),
-                    Screen(show="overlay", seconds=2.0),
-                    Screen(show="image"),
-                ),
+BUILT_IN: Mapping[str, Mode] = {
+    mode.name: mode
+    for mode in (
+        _mode("Text_Description", ("text", 2.5)),
+        _mode("Object_CutOut", ("cutout", 2.0)),
+        # The paper does not say how long the shifted cut-out is shown; we use half a second.
+        _mode("Shifted_CutOut", ("cutout", 2.0), ("shifted", 0.5)),
+        _mode("Silhouette_Mask", ("silhouette", 2.0)),
+        _mode("Highlighted_Instance", ("highlight", 2.0)),
+        Mode(
+            name="Overlay",
+            screens=(
+                Screen(show="image", seconds=1.5),
+                Screen(show="overlay", seconds=2.0),
+                Screen(show="image"),
             ),
-        )
-    }
-)
+        ),
+    )
+}

@@ -230,17 +230,15 @@ def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
         row = _task(study, trial["id"])
         shown = study.stimuli.shown(row["scene"])
         target = next(each for each in shown.scene.targets if each.id == row["target"])
-        seen = masks[-1]["masks"] if masks else {}
-        empty = Mask.empty(shown.size)
-        pairs = {z: (mask, empty) for z, mask in shown.fitted(target.mask).items()}
-        for z, given in seen.items():
-            pairs[int(z)] = (pairs.get(int(z), (empty, empty))[0], _decoded(given, shown.size))
-        union = sum((a | b).area for a, b in pairs.values())
-        common = sum(a.overlap(b) for a, b in pairs.values())
-        if len(masks) >= study.plan.design.rounds or common >= good * union:
+        wanted = shown.fitted(target.mask)
+        seen = _decoded(masks[-1]["mask"] if masks else None, wanted.shape)
+        done = wanted.overlap(seen) >= good * (wanted | seen).area
+        if done or len(masks) >= study.plan.design.rounds:
             return None
         errors = [
-            (z, p, e) for z, (a, b) in pairs.items() for p, e in ((True, a - b), (False, b - a))
+            (z, positive, part)
+            for positive, error in ((True, wanted - seen), (False, seen - wanted))
+            for z, part in _planes(error)
         ]
         z, positive, error = max(errors, key=lambda each: each[2].area)
         y, x = draw_clicks(error, 1, rng)[0]
@@ -250,18 +248,21 @@ def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
     return click
 
 
-def _decoded(given: dict[str, Any], shape: tuple[int, ...]) -> Mask:
+def _decoded(given: dict[str, Any] | None, shape: tuple[int, ...]) -> Mask:
     """The mask as a browser draws it."""
-    bits = np.zeros(given["height"] * given["width"], dtype=bool)
-    place = 0
-    for k, length in enumerate(given["runs"]):
-        bits[place : place + length] = bool(k % 2)
-        place += length
-    whole = np.zeros(shape, dtype=bool)
-    top, left = given["top"], given["left"]
-    rows, columns = slice(top, top + given["height"]), slice(left, left + given["width"])
-    whole[rows, columns] = bits.reshape(given["height"], given["width"])
-    return Mask.of(whole)
+    if given is None:
+        return Mask.empty(shape)
+    bits = np.zeros(given["size"], dtype=bool)
+    runs = np.repeat(np.arange(len(given["runs"])) % 2 == 1, given["runs"])
+    bits.ravel()[: len(runs)] = runs
+    return Mask.of(bits, tuple(given["low"]), shape)
+
+
+def _planes(mask: Mask) -> list[tuple[int, Mask]]:
+    """An image's mask as slice 0, or the slices of a volume's."""
+    if len(mask.shape) == 2:
+        return [(0, mask)]
+    return [(z, mask.slice(z)) for z in range(mask.low[0], mask.high[0])]
 
 
 def _task(study: RunningStudy, trial: str) -> Any:

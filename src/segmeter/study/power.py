@@ -42,13 +42,13 @@ class Spread:
         for text in given:
             name, _, value = text.partition("=")
             if name not in values:
-                raise BadInput(f"--spread {text}: one of {', '.join(values)}, such as person=0.5")
+                raise BadInput(f"--sd {text}: one of {', '.join(values)}, such as person=0.5")
             try:
                 values[name] = float(value)
             except ValueError:
                 values[name] = math.nan
             if not 0 <= values[name] < math.inf:
-                raise BadInput(f"--spread {text}: '{value}' is not a standard deviation")
+                raise BadInput(f"--sd {text}: '{value}' is not a standard deviation")
         return Spread(**values)
 
     def __str__(self) -> str:

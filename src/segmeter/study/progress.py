@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -16,43 +15,24 @@ from segmeter.study.drawing import encoded
 from segmeter.study.stimuli import Stimuli
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Counts of a study; `cells` by condition and device, `dropped` the last dropped batches."""
-
-    state: str
-    people: int
-    working: int
-    wanted: int
-    valid: int
-    open: int
-    batches: dict[str, int]
-    cells: list[dict[str, Any]]
-    dropped: list[dict[str, Any]]
-    seconds: list[dict[str, Any]]
-    invitations: tuple[int, int]
-
-
-def progress(connection: sa.Connection) -> Progress:
-    """The current counts."""
+def progress(connection: sa.Connection) -> dict[str, Any]:
+    """Counts now: `cells` by condition and device, `dropped` the last dropped batches."""
     cells = _cells(connection)
     states = sa.select(db.batches.c.state, sa.func.count()).group_by(db.batches.c.state)
     batches = {row[0]: row[1] for row in connection.execute(states)}
     used = sa.select(sa.func.count()).where(db.invitations.c.person.is_not(None))
     made = sa.select(sa.func.count()).select_from(db.invitations)
-    return Progress(
-        state=connection.execute(sa.select(db.study.c.state)).scalar_one(),
-        people=_one(connection, sa.select(sa.func.count()).select_from(db.people)),
-        working=batches.get("open", 0),
-        wanted=sum(cell["wanted"] for cell in cells),
-        valid=sum(cell["valid"] for cell in cells),
-        open=sum(cell["open"] for cell in cells),
-        batches=batches,
-        cells=cells,
-        dropped=_dropped(connection),
-        seconds=_seconds(connection),
-        invitations=(_one(connection, used), _one(connection, made)),
-    )
+    return {
+        "state": connection.execute(sa.select(db.study.c.state)).scalar_one(),
+        "people": _one(connection, sa.select(sa.func.count()).select_from(db.people)),
+        "working": batches.get("open", 0),
+        **{name: sum(cell[name] for cell in cells) for name in ("wanted", "valid", "open")},
+        "batches": batches,
+        "cells": cells,
+        "dropped": _dropped(connection),
+        "seconds": _seconds(connection),
+        "invitations": (_one(connection, used), _one(connection, made)),
+    }
 
 
 def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, Any]]:
@@ -60,7 +40,7 @@ def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, An
     asked = (
         sa.select(db.tasks.c.scene, db.tasks.c.target, sa.func.count().label("clicks"))
         .join(db.trials, db.trials.c.task == db.tasks.c.id)
-        .where(db.trials.c.answered.is_not(None))
+        .where(db.trials.c.answered.is_not(None), db.tasks.c.role != "training")
         .group_by(db.tasks.c.scene, db.tasks.c.target)
         .order_by(sa.func.count().desc(), db.tasks.c.scene, db.tasks.c.target)
         .limit(most)
@@ -137,6 +117,7 @@ def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
         sa.select(db.tasks.c.condition, last.c.body)
         .join(db.trials, db.trials.c.id == last.c.trial)
         .join(db.tasks, db.tasks.c.id == db.trials.c.task)
+        .where(db.tasks.c.role != "training")
     )
     found: dict[str, list[float]] = {}
     for condition, text in connection.execute(asked):

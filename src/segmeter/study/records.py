@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -276,7 +277,7 @@ def begin_or_resume(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> 
     connection.execute(sa.update(db.study).values(plan=plan.hash))
     if not current:
         tasks = tasks_of(plan, stimuli)
-        connection.execute(sa.insert(db.tasks), [task.row() for task in tasks])
+        connection.execute(sa.insert(db.tasks), [asdict(task) for task in tasks])
         _set_cells(connection, plan, tasks)
         connection.execute(sa.update(db.study).values(state="open"))
         return

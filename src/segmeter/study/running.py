@@ -12,11 +12,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from segmeter.report.slices import viewer_data
 from segmeter.study import database as db
 from segmeter.study import records
 from segmeter.study.assignment import assign, choose_condition, offer, unproven_batches
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
-from segmeter.study.plan import Plan, Validity
+from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row, hashed
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import answer_flags
@@ -71,12 +72,6 @@ class RunningStudy:
         state = self.state()
         if state != "open":
             raise Refused(423, f"the study is {state}")
-
-    def revalidate(self, rules: Validity) -> int:
-        """Apply other rules to all finished batches; returns how many trials changed."""
-        plan = self.plan.model_copy(update={"validity": rules})
-        with self.database.writing() as connection:
-            return records.revalidate(connection, plan, self.stimuli)
 
     def withdraw(self, code: str) -> bool:
         """Delete everything about the participant with this code; False if there is none."""
@@ -346,12 +341,11 @@ class RunningStudy:
                 {name: s[key] for name, key in names.items()}
                 for s in records.steps_of(connection, row["id"])
             ]
-        if scene.depth:
-            first = scene.slices[row["target"]]
-            view |= {"depth": scene.depth, "columns": scene.columns, "first": first}
+        if scene.volume:
+            view["volume"] = viewer_data(scene.volume) | {"at": scene.centre(row["target"])}
         screens = self.plan.mode_of(row["condition"]).screens
         for screen, name in zip(screens, self.image_names(row), strict=True):
-            shown: dict[str, Any] = {"seconds": screen.seconds, "blocked": screen.blocked}
+            shown: dict[str, Any] = {"seconds": screen.seconds}
             if name is None:
                 shown["text"] = self.stimuli.label(row["scene"], row["target"], language)
             else:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from segmeter.benchmarks.judging import judge_by
@@ -26,9 +25,9 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.report.slices import run_lengths
 from segmeter.runtime.processes import has_cuda
 from segmeter.study import database as db
-from segmeter.study.drawing import centre_of
 from segmeter.study.messages import Step
 from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store_step
 from segmeter.study.running import RunningStudy
@@ -38,6 +37,7 @@ from segmeter.study.validity import CLOCK_SLACK_MS
 MEASURES, VOLUME_MEASURES = ("iou", "boundary-iou"), ("iou", "dice")
 _KEPT_SCENES_ENCODED, _KEPT_SESSIONS = 64, 200
 _AHEAD = 2
+OF_ROUND = ("scores", "model_score", "mask_index", "mask_fed_back")
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Segmenting:
             encoded = self._encoded(task["source"], task["scene"])
             open.session = self._replayed(task["id"], task, encoded)
         rounds = open.session.rounds
-        return self._encoded_of(task, rounds[-1]) if rounds else {"number": 0, "masks": {}}
+        return self._encoded_of(task, rounds[-1]) if rounds else {"number": 0, "mask": None}
 
     def _check(self, task: Row, request: Step) -> None:
         if task["state"] != "open" or task["answered"] is not None:
@@ -141,9 +141,9 @@ class Segmenting:
         return self._encoded_of(task, made)
 
     def _encoded_of(self, task: Row, made: Round) -> dict[str, Any]:
-        """The mask for a browser, by slices; an image is slice 0."""
-        masks = self._study.stimuli.shown(task["scene"]).fitted(made.mask)
-        return {"number": made.number, "masks": {z: run_lengths(m) for z, m in masks.items() if m}}
+        """The mask for a browser."""
+        mask = self._study.stimuli.shown(task["scene"]).fitted(made.mask)
+        return {"number": made.number, "mask": boxed(mask) if mask else None}
 
     def _open_at(self, trial: str, task: Row) -> _Open:
         """The participant's session with this object; one is kept per batch."""
@@ -154,14 +154,11 @@ class Segmenting:
             encoded = self._encoded(task["source"], task["scene"])
             made = _Open(trial, self._replayed(trial, task, encoded))
             with self._books:
-                found = self._open.get(batch)
+                found = self._open.get(batch)  # another request may have been faster
                 if found is None or found.trial != trial:
                     self._open[batch] = found = made
-        with self._books:
-            if batch in self._open:
-                self._open.move_to_end(batch)
-            if len(self._open) > _KEPT_SESSIONS:
-                self._open.popitem(last=False)
+                if len(self._open) > _KEPT_SESSIONS:
+                    self._open.popitem(last=False)
         return found
 
     def _forget(self, batch: str) -> None:
@@ -197,10 +194,8 @@ class Segmenting:
         for model, scene, target in wanted:
             encoded, shown = self._encoded(model, scene), self._study.stimuli.shown(scene)
             if shown.depth:  # a slice is encoded when it is first clicked; this is the likely one
-                y, x = centre_of(shown.targets[target].mask).point
-                point = shown.scene_point(y, x, shown.slices[target])
                 with self._answering:
-                    encoded.predict([Request((Click(point),))])
+                    encoded.predict([Request((Click(shown.centre(target)),))])
 
     def _encoded(self, model: str, scene: str) -> EncodedScene:
         key = (model, scene)
@@ -238,19 +233,14 @@ def click_of(step: Mapping[str, Any]) -> Click:
     return Click(tuple(step["point"]), step["positive"])
 
 
-def run_lengths(mask: Mask) -> dict[str, Any]:
-    """A mask as alternating run lengths inside its box, row by row, empty run first.
+def boxed(mask: Mask) -> dict[str, Any]:
+    """A mask as alternating run lengths inside its box, empty run first.
 
-    >>> run_lengths(Mask.box((4, 4), (1, 1), (3, 3)))
-    {'top': 1, 'left': 1, 'height': 2, 'width': 2, 'runs': [0, 4]}
+    >>> boxed(Mask.box((4, 4), (1, 1), (3, 3)))
+    {'low': [1, 1], 'size': [2, 2], 'runs': [0, 4]}
     """
-    height, width = mask.bits.shape
-    flat = np.concatenate([[False], mask.bits.ravel(), [False]])
-    turns = np.flatnonzero(flat[1:] != flat[:-1])
-    runs = np.diff(np.concatenate([[0], turns]))
-    top, left = mask.low
-    box = {"top": int(top), "left": int(left), "height": int(height), "width": int(width)}
-    return {**box, "runs": [int(n) for n in runs]}
+    low, size = [int(n) for n in mask.low], [int(n) for n in mask.bits.shape]
+    return {"low": low, "size": size, "runs": run_lengths(mask.bits)}
 
 
 def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
@@ -262,16 +252,10 @@ def _kept(made: Round, request: Step, server_ms: float) -> dict[str, Any]:
         "positive": click.positive,
         "shown_y": request.y,
         "shown_x": request.x,
-        "slice": request.slice,
-        "user_ms": request.user_ms,
+        **{name: getattr(request, name) for name in ("slice", "user_ms", "pointer", "zoom")},
         "server_ms": round(server_ms, 1),
         "clock": request.user_ms > server_ms + CLOCK_SLACK_MS,
         "model_ms": 1000 * made.seconds_predict,
-        "pointer": request.pointer,
-        "zoom": request.zoom,
-        "scores": made.scores,
-        "model_score": made.model_score,
-        "mask_index": made.mask_index,
-        "mask_fed_back": made.mask_fed_back,
+        **{name: getattr(made, name) for name in OF_ROUND},
         "mask": made.mask.encoded(),
     }

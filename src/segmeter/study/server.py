@@ -84,31 +84,22 @@ def study_app(
         app.include_router(routes.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.add_middleware(Shield, limits=limits)
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _missing)
-    app.add_exception_handler(SegmeterError, _fault)
+    for kind in (RequestValidationError, HTTPException, SegmeterError):
+        app.add_exception_handler(kind, _failed)
     return app
 
 
-def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return _complaint(request, error)
-
-
-def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    where = [".".join(map(str, each["loc"][1:])) for each in error.errors()[:5]]
-    return _complaint(request, Refused(422, f"invalid fields: {', '.join(where)}"))
-
-
-def _missing(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    why = "there is nothing here" if error.status_code == 404 else "this cannot be done"
-    return _complaint(request, Refused(error.status_code, why))
-
-
-def _fault(request: Request, error: Exception) -> Response:
+def _failed(request: Request, error: Exception) -> Response:
+    """The refusal that a participant or a script is shown for an error."""
+    match error:
+        case Refused():
+            return _complaint(request, error)
+        case RequestValidationError():
+            where = [".".join(map(str, each["loc"][1:])) for each in error.errors()[:5]]
+            return _complaint(request, Refused(422, f"invalid fields: {', '.join(where)}"))
+        case HTTPException(status_code=status):
+            why = "there is nothing here" if status == 404 else "this cannot be done"
+            return _complaint(request, Refused(status, why))
     return _complaint(request, Refused(500, "this cannot be shown"))
 
 

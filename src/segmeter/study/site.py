@@ -10,7 +10,6 @@ from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from segmeter.study.guards import Gate, Limits, address_of, signed, signed_by
@@ -19,7 +18,7 @@ from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
-from segmeter.study.wording import read_words
+from segmeter.study.wording import read_words, templates
 
 COOKIE = "segmeter_session"
 _THIRTY_DAYS = 30 * 24 * 3600
@@ -58,13 +57,7 @@ class Pages:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.words = read_words(plan)
-        self._templates = Environment(
-            loader=PackageLoader("segmeter.study", "pages"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._templates = templates(html=True)
         self._templates.filters["prose"] = prose
 
     def language(self, request: Request, chosen: str | None = None) -> str:
@@ -224,9 +217,9 @@ def _cookie_path(request: Request) -> str:
 
 
 def image_response(raw: bytes, **headers: str) -> Response:
-    """A PNG or JPEG file as a response."""
-    kind = "image/jpeg" if raw[:2] == b"\xff\xd8" else "image/png"
-    return Response(raw, media_type=kind, headers=headers)
+    """A PNG, JPEG or WebP file as a response."""
+    kind = {b"\xff\xd8": "jpeg", b"RI": "webp"}.get(raw[:2], "png")
+    return Response(raw, media_type=f"image/{kind}", headers=headers)
 
 
 async def _site(request: Request) -> Site:

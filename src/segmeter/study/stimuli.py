@@ -7,10 +7,8 @@ refer to the shown size. File names of the data never leave the server.
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.report_parts import volume_slices
 from segmeter.core import catalogue
-from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Scene, Target, Volume
+from segmeter.core.sections import Slices
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
 from segmeter.report.slices import mosaic
@@ -33,62 +32,58 @@ from segmeter.study.plan import Masks, Plan, near
 
 __all__ = ["Stimuli"]
 
-_KEPT_BYTES = 256 << 20
-_KEPT_SCENES = 32
+_KEPT_IMAGES, _KEPT_VOLUMES, _KEPT_SCENES = 100, 8, 32
 _MOST_VOXELS = 1 << 27
-_CT_WINDOW, _AIR = (-160.0, 240.0), -500
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A scene as shown, and the masks of its targets, shrunk alike.
 
-    Pixels are `(H, W, 3)`. Those of a volume are grey `(Z, H, W)`, axial slices as radiologists
-    see them (front up, the patient's right on the left); a target's mask is then that of the slice
-    with most of it, named in `slices`.
+    Pixels are `(H, W, 3)`. A volume is shown by the viewer of reports; timed screens show the axial
+    slice with most of the target as radiologists see it, named in `slices`, and a target's mask is
+    that of this slice.
     """
 
     scene: Scene
     pixels: npt.NDArray[np.uint8]
     targets: dict[str, Target]
-    slices: Mapping[str, int]
+    volume: Slices | None = None
+    slices: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:
         """The number of slices; 0 for an image."""
-        return self.scene.shape[0] if isinstance(self.scene, Volume) else 0
+        return 0 if self.volume is None else len(self.pixels)
 
     @property
     def size(self) -> tuple[int, int]:
-        height, width = self.pixels.shape[1:] if self.depth else self.pixels.shape[:2]
+        height, width = self.pixels.shape[1:] if self.volume else self.pixels.shape[:2]
         return height, width
-
-    @property
-    def columns(self) -> int:
-        """Slices in a row of the image that holds them all."""
-        return max(1, math.isqrt(self.depth))
 
     def plane(self, target: str) -> npt.NDArray[np.uint8]:
         """The image that shows a target: the image itself, or a slice."""
-        if not self.depth:
+        if self.volume is None:
             return self.pixels
-        return np.repeat(self.pixels[self.slices[target], :, :, None], 3, axis=2)
+        assert self.volume.greys is not None
+        codes = self.pixels[self.slices[target], ::-1, ::-1, None]
+        return np.repeat(self.volume.greys.windowed(codes), 3, axis=2)
 
-    def fitted(self, mask: Mask) -> dict[int, Mask]:
-        """A mask of the scene at the shown size, slice by slice; an image is slice 0."""
-        if not self.depth:
-            return {0: drawing.shrunk_mask(mask, self.size)}
-        low, high = (mask.low[0], mask.high[0]) if mask else (0, 0)
-        return {z: drawing.upright(mask.slice(z)) for z in range(low, high) if mask.slice(z)}
+    def fitted(self, mask: Mask) -> Mask:
+        """A mask of the scene at the shown size; volumes are shown as they are."""
+        return mask if self.depth else drawing.shrunk_mask(mask, self.size)
 
     def scene_point(self, y: float, x: float, z: int = 0) -> tuple[float, ...]:
-        """The scene's pixel or voxel under a point of the shown image or slice."""
+        """The scene's pixel under a point of the shown image, or the voxel of a slice."""
         sides = self.scene.shape[-2:]
         scaled = (int(v * s / n) for v, s, n in zip((y, x), sides, self.size, strict=True))
-        down, across = (min(v, s - 1) for v, s in zip(scaled, sides, strict=True))
-        if not self.depth:
-            return float(down), float(across)
-        return float(z), float(sides[0] - 1 - down), float(sides[1] - 1 - across)
+        place = [float(min(v, s - 1)) for v, s in zip(scaled, sides, strict=True)]
+        return (float(z), *place) if self.depth else tuple(place)
+
+    def centre(self, target: str) -> tuple[float, ...]:
+        """The voxel at the centre of the slice that shows a target."""
+        y, x = drawing.centre_of(drawing.upright(self.targets[target].mask)).point
+        return float(self.slices[target]), y, x
 
 
 class Stimuli:
@@ -99,7 +94,8 @@ class Stimuli:
         self.roots = roots or Roots()
         self.dataset = _open(plan, self.roots)
         self.shown = lru_cache(_KEPT_SCENES)(self._show)
-        self._images = _KeptImages()
+        self._drawn = lru_cache(_KEPT_IMAGES)(self._draw)
+        self._mosaic = lru_cache(_KEPT_VOLUMES)(lambda scene: mosaic(self.shown(scene).pixels))
         self._checked: set[str] = set()
 
     @cached_property
@@ -159,7 +155,7 @@ class Stimuli:
         if source not in self.sources:
             return shown.targets[target].mask
         found = self.sources[source].mask(scene, target, shown.scene.shape)
-        return None if found is None else shown.fitted(found)[0]
+        return None if found is None else shown.fitted(found)
 
     def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
         """For a second round: `(part, source)` of the mask to show for each kind of error.
@@ -183,9 +179,11 @@ class Stimuli:
 
     def image(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         """One screen or view as a PNG or JPEG file."""
-        whole = show == "volume" or (show == "image" and not self.shown(scene).depth)
-        key = (scene, show) if whole else (scene, target, part, source, show)
-        return self._images.get(key, lambda: self._draw(scene, target, part, source, show))
+        if show == "volume":
+            return self._mosaic(scene)
+        if show == "image" and not self.shown(scene).depth:
+            return self._drawn(scene, "", "", "", show)
+        return self._drawn(scene, target, part, source, show)
 
     def prompt(self, scene: str, target: str) -> drawing.Prompted:
         """The prompt that every model was given: the target's most central point, or its box."""
@@ -197,10 +195,7 @@ class Stimuli:
         return drawing.centre_of(mask)
 
     def _draw(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
-        shown = self.shown(scene)
-        if show == "volume":
-            return mosaic(shown.pixels, shown.columns)
-        plane = shown.plane(target)
+        plane = self.shown(scene).plane(target)
         if show == "image":
             return drawing.encoded(plane, image=True)
         mask = self.mask(scene, target, part, source)
@@ -226,15 +221,15 @@ class Stimuli:
             mask = drawing.shrunk_mask(target.mask, size)
             ignore = None if target.ignore is None else drawing.shrunk_mask(target.ignore, size)
             targets[target.id] = Target(target.id, mask, ignore, target.label, target.groups)
-        return Shown(loaded, pixels, targets, {})
+        return Shown(loaded, pixels, targets)
 
     def _check_kind(self, scene: Scene) -> None:
         """Refuse scenes that this kind of study cannot show."""
         kind = scene.header.kind
         if kind == "video" or (kind == "volume" and self.plan.kind != "interact"):
             raise BadInput(
-                f"'{scene.name}' is a {kind}; studies show images, and those of kind 'interact' "
-                "volumes, too"
+                f"'{scene.name}' is a {kind}; studies of kind 'interact' show images and volumes, "
+                "the other kinds images only: export the slices to be judged as images"
             )
         if kind == "volume" and math.prod(scene.shape) > _MOST_VOXELS:
             raise BadInput(
@@ -290,57 +285,16 @@ class Stimuli:
         )
 
 
-class _KeptImages:
-    """A cache of the most recently used images, limited in bytes."""
-
-    def __init__(self) -> None:
-        self._images: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
-        self._lock = threading.Lock()
-        self._bytes = 0
-
-    def get(self, key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
-        with self._lock:
-            if key in self._images:
-                self._images.move_to_end(key)
-                return self._images[key]
-        made = make()  # outside the lock: two may make the same image, but none waits
-        with self._lock:
-            if key not in self._images:
-                self._images[key] = made
-                self._bytes += len(made)
-            while self._bytes > _KEPT_BYTES and len(self._images) > 1:
-                self._bytes -= len(self._images.popitem(last=False)[1])
-        return made
-
-
 def _shown_volume(volume: Volume) -> Shown:
-    """Grey slices in the volume's window, and each target on its largest slice."""
-    low, high = _window(volume)
-    scale = 255 / max(high - low, 1e-9)
-    grey = np.stack([((p - low) * scale).clip(0, 255).round() for p in volume.voxels])
-    grey = grey.astype(np.uint8)
+    """The volume for the viewer, and each target on its largest slice."""
     targets, slices = {}, {}
     for target in volume.targets:
         mask = target.mask
         slices[target.id] = z = mask.low[0] + int(mask.bits.sum(axis=(1, 2)).argmax())
         flat = drawing.upright(mask.slice(z))
         targets[target.id] = Target(target.id, flat, None, target.label, target.groups)
-    return Shown(volume, np.ascontiguousarray(grey[:, ::-1, ::-1]), targets, slices)
-
-
-def _window(volume: Volume) -> tuple[float, float]:
-    """Darkest and brightest value: the scan's own, soft tissue of CT, or body percentiles."""
-    modality, own = (
-        (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)
-    )
-    if own is not None:
-        return own
-    voxels = volume.voxels
-    if modality.startswith("CT") or (not modality and voxels.min() <= _AIR):
-        return _CT_WINDOW
-    inside = voxels[voxels > voxels.min()]
-    low, high = np.percentile(inside if inside.size else voxels, (0.5, 99.5))
-    return float(low), float(high)
+    viewed = volume_slices(volume, "", "")
+    return Shown(volume, viewed.voxels, targets, viewed, slices)
 
 
 def dataset_spec(plan: Plan) -> Spec:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
@@ -33,9 +32,6 @@ class Task:
     source: str
     role: str
     place: int
-
-    def row(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.study.plan import Plan, Question
@@ -29,16 +29,23 @@ def read_words(plan: Plan) -> dict[str, Words]:
     return {language: _language(plan, language) for language in plan.languages}
 
 
-def text_page(name: str, **values: Any) -> str:
-    """A text file of the pages, filled in."""
-    environment = Environment(
-        loader=PackageLoader("segmeter.study", "pages"),
+@cache
+def templates(html: bool) -> Environment:
+    """The pages, and the viewer of slices that they share with reports; or the text files."""
+    places = (("segmeter.study", "pages"), ("segmeter.report", "assets"))
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(*place) for place in places]),
+        autoescape=html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=not html,
     )
-    return environment.get_template(name).render(values)
+
+
+def text_page(name: str, **values: Any) -> str:
+    """A text file of the pages, filled in."""
+    return templates(html=False).get_template(name).render(values)
 
 
 def _language(plan: Plan, language: str) -> Words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Request
@@ -92,6 +93,13 @@ def end(request: Request, site: Here) -> Response:
 @router.get("/guidelines")
 def guidelines(request: Request, site: Here) -> Response:
     return site.show("guidelines.html", request, site.person(request))
+
+
+@router.get("/static/slices.js")
+def viewer() -> Response:
+    """The viewer of slices, which studies share with reports."""
+    script = (files("segmeter.report") / "assets" / "slices.js").read_bytes()
+    return Response(script, media_type="text/javascript")
 
 
 @router.get("/images/{trial}/{name}")

@@ -30,12 +30,17 @@ from segmeter.core.wording import counted
 from segmeter.models.checkpoints import read_checkpoint
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
-from segmeter.models.sam._prompts import Policy
-from segmeter.models.sam.layouts import source_name
+from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam.model import Sam
+from segmeter.models.sam.tensor_names import source_name
 from segmeter.models.weights import DAMAGED
-from segmeter.training.annotation_rounds import MOST_SHARE, AnnotatedObject, round_losses, schedule
-from segmeter.training.mask_losses import ScoreLoss
+from segmeter.training.annotation_rounds import (
+    MOST_SHARE,
+    AnnotatedObject,
+    ScoreLoss,
+    round_losses,
+    schedule,
+)
 from segmeter.training.noc_changes import ClickCounts, click_counts
 
 __all__ = ["DecoderSettings", "Progress", "clicks_needed", "encoded_scenes", "train"]

@@ -241,25 +241,25 @@ class SearchClick:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-@catalogue.users.add("best-click", summary="clicks where it helps most, found by gradient")
+@catalogue.users.add("best-click", summary="best clicks for the model, found by gradient")
 def best_click(steps: int = STEPS) -> GradientClick:
     """Follows the model's gradient from the centre click; searches where there is none."""
     return GradientClick("best", steps)
 
 
-@catalogue.users.add("best-click-search", summary="clicks where it helps most, found by trying")
+@catalogue.users.add("best-click-search", summary="best clicks for the model, found by search")
 def best_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
     """Tries clicks from coarse to fine; works for any model."""
     return SearchClick("best", SearchGrid(lattice, places, finest))
 
 
-@catalogue.users.add("worst-click", summary="clicks where it helps least, found by gradient")
+@catalogue.users.add("worst-click", summary="worst clicks for the model, found by gradient")
 def worst_click(steps: int = STEPS) -> GradientClick:
     """Follows the model's gradient from the centre click; searches where there is none."""
     return GradientClick("worst", steps)
 
 
-@catalogue.users.add("worst-click-search", summary="clicks where it helps least, found by trying")
+@catalogue.users.add("worst-click-search", summary="worst clicks for the model, found by search")
 def worst_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
     """Tries clicks from coarse to fine; works for any model."""
     return SearchClick("worst", SearchGrid(lattice, places, finest))

@@ -275,13 +275,13 @@ class AdversarialBox:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-@catalogue.users.add("worst-box", summary="the box within jitter that helps least, then clicks")
+@catalogue.users.add("worst-box", summary="worst box within human-like jitter, then clicks")
 def worst_box(levels: int = LEVELS) -> AdversarialBox:
     """Tries boxes coarse to fine; works for any model that takes boxes."""
     return AdversarialBox("worst", levels)
 
 
-@catalogue.users.add("best-box", summary="the box within jitter that helps most, then clicks")
+@catalogue.users.add("best-box", summary="best box within human-like jitter, then clicks")
 def best_box(levels: int = LEVELS) -> AdversarialBox:
     """Tries boxes coarse to fine; works for any model that takes boxes."""
     return AdversarialBox("best", levels)

@@ -29,12 +29,12 @@ _PUBLISHED_ROUNDS = 20
 
 
 @catalogue.users.add(
-    "clicking-group", summary="clicks as one tenth of people do (group=1..10; 0 for all)"
+    "clicking-group", summary="clicks of an RClicks group (group=1..10; 0 for all)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
 class ClickingGroup:
-    """Clicks drawn from one group of the click map of what is wrong.
+    """Clicks drawn from one group of the clickability map of what is wrong.
 
     Which side is corrected, false negatives or false positives, is the centre click's choice. In
     the protocol `published` groups are cut by value and draws follow the original's stream of
@@ -81,11 +81,13 @@ class ClickingGroup:
         return share_of_group(self.group, GROUPS), _published_number(observation)
 
 
-@catalogue.users.add("map-sample", summary="clicks once, anywhere people would (draw=1, 2, ...)")
+@catalogue.users.add(
+    "map-sample", summary="one click drawn from the whole clickability map (draw=1, 2, ...)"
+)
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
 class MapSample:
-    """One click on the target, drawn from its whole click map, then content.
+    """One click on the target, drawn from its whole clickability map, then content.
 
     In `published` sample after sample takes the next number of the original's stream, which
     has given `before` numbers to earlier objects of the image.

@@ -97,7 +97,9 @@ class Together:
 TOGETHER = Together()
 
 
-@catalogue.users.add("centre-click", summary="clicks the deepest wrong pixel")
+@catalogue.users.add(
+    "centre-click", summary="clicks the wrong pixel farthest from the region's edge"
+)
 @dataclass(frozen=True, slots=True)
 class CentreClick:
     """Clicks the deepest wrong pixel, in the reading of the session."""

@@ -15,8 +15,7 @@ from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt, Prompts, kind_of
 from segmeter.core.users import Observation
-from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks
-from segmeter.datasets.recorded_prompts import read_prompts
+from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks, read_prompts
 
 __all__ = ["NAMES", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
 
@@ -32,7 +31,7 @@ NAMES = {
 }
 
 
-@catalogue.users.add("replay", summary="repeats a real person's first click (clicks=FILE)")
+@catalogue.users.add("replay", summary="replays a recorded first click (clicks=FILE)")
 @dataclass(frozen=True, slots=True)
 class ReplayUser:
     """Makes one recorded first-round click on the target, then is content.
@@ -69,14 +68,14 @@ class ReplayUser:
 
 
 @catalogue.users.add(
-    "recorded-prompts", summary="repeats recorded clicks, boxes and strokes (file=TABLE)"
+    "recorded-prompts", summary="replays recorded clicks, boxes and scribbles (file=TABLE)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
 class RecordedUser:
     """Gives the prompts of a table, round by round, then accepts the mask.
 
-    `file` is a table as `datasets.recorded_prompts` documents; `annotator` chooses one of several
+    `file` is a table as `datasets.recorded_clicks` documents; `annotator` chooses one of several
     people. A line without a data set, target or annotator is for all.
     """
 

@@ -21,9 +21,11 @@ from segmeter.benchmarks.video.statistics import at_seconds, davis_area
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import round_from_json
-from segmeter.core.videos import FrameMasks
+from segmeter.core.scenes import SceneHeader, Target
+from segmeter.core.videos import FrameMasks, Video
 from segmeter.engine import run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.models.videos.frame_trackers import HandOver
@@ -90,6 +92,20 @@ def test_davis_uses_each_frame_once_unless_published() -> None:
     assert corrected[0]["frame"] == int(np.argmax(sizes))
     assert corrected[0]["strokes"] >= 1
     assert len(round_from_json(corrected[0]["prompt"])) == corrected[0]["strokes"]
+
+
+def test_davis_starts_where_any_of_its_objects_is_largest() -> None:
+    shape = (4, 60, 90)
+    comb = np.zeros(shape[1:], bool)  # small, with a long outline
+    comb[5:15:2, 5:25:2] = True
+    one = FrameMasks.of_frames(dict.fromkeys(range(4), Mask.of(comb)), shape)
+    two = {t: Mask.box(shape[1:], (20, 40), (40, 60 + 10 * t)) for t in (1, 2)}
+    targets = [Target("1", one), Target("2", FrameMasks.of_frames(two, shape))]
+    grey = np.zeros((*shape[1:], 3), np.uint8)
+    scene = Video("drawn", "two", lambda t: grey, targets, header=SceneHeader("video", shape))
+    plan = planned("scribble-robot", protocols=("corrected",))
+    rows = simulate_video(HandOver(Disc(radius=5), "box"), scene, plan)
+    assert [row["frame"] for row in rows[:2]] == [2, 2]
 
 
 def test_a_persons_scribble_comes_first(tmp_path: Path) -> None:

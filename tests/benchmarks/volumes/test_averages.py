@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.volumes.paper import DatasetDice, corrected_row, published_row
 from segmeter.benchmarks.volumes.simulation import (
     case_dice,
     published_case_dice,
     published_entries,
 )
+from segmeter.benchmarks.volumes.tables import DatasetDice, corrected_row, published_row
 from segmeter.core.masks import Mask
 
 

@@ -14,10 +14,9 @@ from segmeter.benchmarks.judging import judge_by
 from segmeter.benchmarks.volumes import PROMPTERS, Volumes
 from segmeter.benchmarks.volumes.cases import lost_prompts
 from segmeter.benchmarks.volumes.fitting import fitting
-from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
 from segmeter.benchmarks.volumes.statistics import groups, statistics
-from segmeter.benchmarks.volumes.tables import typed
+from segmeter.benchmarks.volumes.tables import paper_rows, typed
 from segmeter.core import catalogue
 from segmeter.core.capabilities import LosesPrompts, capable
 from segmeter.core.catalogue import Spec
@@ -448,7 +447,7 @@ def test_a_run_in_which_a_model_lacks_a_volume_has_a_report(tmp_path: Path) -> N
 
 
 def test_until_is_refused_with_the_way_that_there_is() -> None:
-    with pytest.raises(BadInput, match=r"no --until; .*until_dice=0.9"):
+    with pytest.raises(BadInput, match=r"--until is not for .*until_dice=0.9"):
         catalogue.benchmarks.make("volumes").plan(replace(PLAN, options={"until": "dice>=0.9"}))
 
 
@@ -468,13 +467,13 @@ def test_sessions_on_volumes_can_be_browsed_by_their_dice(run: Run) -> None:
 
 
 def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
-    from segmeter.stats.effort import CostModel
+    from segmeter.stats.annotation_time import CostModel
 
     section = run.benchmark.cost_section(run, 3600, 10.0)
     assert section is not None
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     heads = [column.title for column in table.columns]
-    assert heads == ["way", "time", "waiting", "money", "saved", "conclusion"]
+    assert heads == ["way", "time", "waiting", "with waiting", "money", "saved", "conclusion"]
     found = [g for g in groups(run) if g.protocol == "corrected"]
     ways = sorted(f"{g.model}, {typed(g.user)}" for g in found)
     assert sorted(str(row[0]) for row in table.rows[:-1]) == ways
@@ -482,5 +481,6 @@ def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
     hand = float(found[0].by_hand.mean()) + CostModel().per_object
     by_hand = table.rows[-1]
     assert by_hand[1] == Value(pytest.approx(hand))  # type: ignore[arg-type]  # compares by value
-    assert by_hand[3] == Value(pytest.approx(10 * hand))  # type: ignore[arg-type]
-    assert all(row[-1] == "too few scans to test" for row in table.rows[:-1])
+    assert by_hand[4] == Value(pytest.approx(10 * hand))  # type: ignore[arg-type]
+    few = "too few scans to test: at least 6 are needed"
+    assert all(row[-1] == few for row in table.rows[:-1])

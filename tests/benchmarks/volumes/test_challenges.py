@@ -89,7 +89,7 @@ def image_of(labels: Any) -> Any:
 
 def test_golden_runs_of_six_steps_agree(golden: Path) -> None:
     runs = [case for case in read(golden, "cvpr25_runs") if case["name"] != "large_loop"]
-    assert len(runs) == 20
+    assert len(runs) >= 20
     for case in runs:
         labels = drawn(case["shape"], case["ops"], case["dtype"])
         given = {"imgs": image_of(labels), "spacing": case["spacing"]}

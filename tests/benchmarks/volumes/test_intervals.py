@@ -96,7 +96,7 @@ def test_a_difference_counts_classes_as_the_mean_does():
 def test_an_interval_and_a_p_value_that_disagree_are_explained():
     unsure = Difference("a", "b", "d", "u", "corrected", "dice", 2.0, 0.1, 3.9, 0.03, 0.09, 9)
     table = difference_table([unsure] * 3, cards())
-    assert "interval leaves out 0 but is for this pair alone; p is for 3 pairs" in table.rows[0][-1]
+    assert "interval excludes 0 but is for this pair alone; p is for 3 pairs" in table.rows[0][-1]
 
 
 @pytest.mark.parametrize("cases", [1, 2, 3, 4])
@@ -105,6 +105,8 @@ def test_few_cases_have_no_interval_and_the_page_says_why(cases):
     row, _ = cards()["dice"].estimate(group)
     assert np.isnan([row.low, row.high]).all()
     assert few(group).startswith(f"no intervals with {cases} scan")
+    row, _ = never(90).estimate(group)
+    assert np.isnan([row.low, row.high]).all(), "as the page says of the whole table"
 
 
 def test_differences_of_few_cases_have_neither_limits_nor_p_values():
@@ -171,6 +173,21 @@ def test_the_recommendation_is_the_fewest_interactions_that_are_good_enough():
     assert "m with --user 'box-interpolation?n=3', 6.0 per object, 90 % of objects" in said
     nobody = str(recommendation([cheap], "mine", 90).text)
     assert "no prompter reaches Dice 90 % in any object" in nobody
+
+
+def test_nothing_is_recommended_while_a_model_lacks_objects():
+    first, second = (sessions([[0.95]] * n, model=name) for name, n in (("a", 3), ("b", 2)))
+    for groups, count in (([first], 0), ([first, second], 2)):
+        text = str(recommendation(groups, "mine", 90, ["a", "b"]).text)
+        assert f"no recommendation yet; objects with results: a on 3, b on {count}" in text
+
+
+def test_of_prompters_that_reach_the_goal_as_often_the_one_with_the_highest_dice_is_named():
+    worst = sessions([[0.95], [0.95], [0.4]], spent=[[3.0]] * 3, user="boxes-from-3d-box")
+    best = sessions([[0.95], [0.95], [0.86]], spent=[[6.0]] * 3, user="box-interpolation?n=3")
+    text = str(recommendation([worst, best], "mine", 90).text)
+    assert "closest is m with --user 'box-interpolation?n=3' with 67 % of 3 for 6.0" in text
+    assert "mean Dice 92.0 % (1 other with as many, but lower Dice)" in text
 
 
 def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.zeroshot import with_own_rules
-from segmeter.benchmarks.zeroshot.points.sections import baseline_of, sections
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     STATISTICS,
     OverDatasets,
     PointSessions,
+    baseline_of,
     point_sessions,
+    sections,
     with_means,
 )
 from segmeter.core import catalogue

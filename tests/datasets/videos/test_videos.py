@@ -13,7 +13,7 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Header
+from segmeter.core.scenes import SceneHeader
 from segmeter.core.videos import MOST_FRAMES, FrameMasks, Video
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.videos.video_folder import VideoFile, VideoFolder
@@ -204,7 +204,7 @@ def test_a_long_video_holds_few_frames_and_no_dense_masks() -> None:
 
     square = Mask.box((2160, 3840), (0, 0), (2000, 2000)).encoded()
     masks = FrameMasks((2000, 2160, 3840), dict.fromkeys(range(2000), square))
-    scene = Video("d", "long", frame, [], header=Header("video", masks.shape))
+    scene = Video("d", "long", frame, [], header=SceneHeader("video", masks.shape))
     for t in range(12):
         scene.frame(t)
     assert sorted(set(read))[:12] == list(range(12))

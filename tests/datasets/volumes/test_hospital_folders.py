@@ -348,6 +348,22 @@ def test_a_table_names_patients_and_readers(tmp_path, nifti, scan):
     assert {t.groups["patient"] for t in targets} == {"7"}
 
 
+def test_values_of_a_table_are_named_by_an_option_or_a_dataset_json(tmp_path, nifti, scan):
+    for name, array in zip(("a", "b"), scan, strict=True):
+        nifti(tmp_path / f"{name}.nii.gz", array)
+    table = tmp_path / "pairs.csv"
+    table.write_text("image,label\na.nii.gz,b.nii.gz\n")
+    named = VolumeFolder(str(table), labels="1:spleen,2:liver", classes="liver")
+    assert areas(named, "a") == {"liver": 12}
+    assert named.load("a").label_value("liver") == 2
+    with pytest.raises(BadInput, match=r"no class 'liver'; it has label-1, label-2: .*labels=1:"):
+        areas(VolumeFolder(str(table), classes="liver"), "a")
+    with pytest.raises(BadInput, match="labels=liver does not name values"):
+        VolumeFolder(str(table), labels="liver")
+    (tmp_path / "dataset.json").write_text('{"labels": {"background": 0, "spleen": 1, "liver": 2}}')
+    assert areas(VolumeFolder(str(table)), "a") == {"spleen": 18, "liver": 12}
+
+
 def test_patients_are_found_in_names(tmp_path, nifti, scan):
     values, labels = scan
     for name in ("sub-01_ses-1", "sub-01_ses-2", "sub-02_ses-1"):

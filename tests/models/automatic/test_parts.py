@@ -138,7 +138,7 @@ def test_small_regions_are_cleaned_as_the_original_cleans_them(golden: Path) -> 
 
 def test_images_and_points_enter_the_square_as_the_original_brings_them(golden: Path) -> None:
     pytest.importorskip("torch")
-    from segmeter.models.sam._frames import Padded
+    from segmeter.models.sam._resizing import Padded
 
     for case in told(golden, "transform.json"):
         frame = Padded(tuple(case["hw"]))

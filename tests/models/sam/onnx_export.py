@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segmeter.models.sam._decoder import Embedding, to_cells
-from segmeter.models.sam._frames import DEVIATION, MEAN
+from segmeter.models.sam._resizing import DEVIATION, MEAN
 
 
 class MetaDecoder(torch.nn.Module):

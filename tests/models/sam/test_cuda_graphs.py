@@ -14,8 +14,8 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._networks import SamNetwork, mobile_sam  # noqa: E402
-from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._loading import SamNetwork, mobile_sam  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._sam2 import HieraSizes, Sam2Network  # noqa: E402
 
 
@@ -70,7 +70,7 @@ def test_an_answer_stands_when_the_next_is_given() -> None:
 
 
 def test_sam2_by_graphs_is_sam2_eagerly_from_pixels_to_masks() -> None:
-    """Encoder, decoder, choice and masks, begun and waited for, of three images in turn."""
+    """Encoder, decoder, choice and masks of three images in turn."""
     torch.manual_seed(0)
     small = HieraSizes((1, 1, 2, 1), (32, 64, 128, 256), (1, 2, 4, 8), (8, 4, 6, 3), (3,))
     network = Sam2Network(small, 256).to(torch.device("cuda"), torch.float32)
@@ -89,7 +89,8 @@ def test_sam2_by_graphs_is_sam2_eagerly_from_pixels_to_masks() -> None:
             state = None
             for n in range(4):
                 clicks = (*clicks, Click(tuple(draws.integers(0, 90, 2)), bool(n % 2)))
-                found, masks = ours.start_predict([Request(clicks, state)] * 2)()
+                found = ours.predict([Request(clicks, state)] * 2)
+                masks = ours.render(found)
                 with eagerly():
                     wanted = theirs.predict([Request(clicks, state)] * 2)
                     assert masks == theirs.render(wanted)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from segmeter.models.sam._decoder import from_cells, to_cells  # noqa: E402
-from segmeter.models.sam._networks import HubNetwork  # noqa: E402
+from segmeter.models.sam._loading import HubNetwork  # noqa: E402
 
 POINTS = torch.tensor([[[20.0, 31.0], [50.5, 7.25]], [[3.0, 60.0], [40.0, 40.0]]])
 LABELS = torch.tensor([[1, 0], [1, 1]])

@@ -17,7 +17,7 @@ from segmeter.models.sam._sam2 import (  # noqa: E402
     Sam2Encoder,
     Sam2Network,
 )
-from segmeter.models.sam.layouts import source_name  # noqa: E402
+from segmeter.models.sam.tensor_names import source_name  # noqa: E402
 
 BACKBONE = {
     "model_type": "sam2_hiera_det_model",

@@ -22,8 +22,8 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Prompt  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._networks import SamNetwork, mobile_sam  # noqa: E402
-from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._loading import SamNetwork, mobile_sam  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 
 UNUSED = ("image_encoder.norm_head.", "image_encoder.head.")
 

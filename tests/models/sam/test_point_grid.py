@@ -23,9 +23,10 @@ from segmeter.models.automatic.generator import generate  # noqa: E402
 from segmeter.models.automatic.options import Options  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models.sam._point_grid import DeviceLogits  # noqa: E402
-from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
+from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
+from segmeter.models.sam._single_clicks import SingleClicks  # noqa: E402
 
 SHAPE = (30, 40)
 POINTS = np.array([[10.0, 12.0], [3.5, 30.25], [25.0, 7.0]])
@@ -193,3 +194,23 @@ def test_the_single_output_is_the_mask_of_an_unambiguous_prompt(second: bool) ->
     np.testing.assert_allclose(single.maps, logits[:, 0], atol=1e-4)
     np.testing.assert_allclose(single.scores, scores[:, 0], atol=1e-5)
     assert single.places.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_compiled_clicks_give_the_candidates_of_eager_ones(
+    second: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traced with free batch sizes, without a compiler: one graph serves all scenes."""
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **k: compiled(f, backend="eager", **k))
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        encoded = encode(second)
+        points = torch.tensor(POINTS, dtype=torch.float32)
+        plain, quick = SingleClicks(encoded), SingleClicks(encoded, compiled=True)
+        with torch.no_grad():
+            theirs = plain.candidates(plain.tokens(points), 0.2)
+            mine = quick.candidates(quick.tokens(points), 0.2)
+        assert torch.equal(mine[2], theirs[2])
+        torch.testing.assert_close(mine[0], theirs[0], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(mine[1], theirs[1], atol=1e-5, rtol=1e-5)

@@ -24,9 +24,9 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
-from segmeter.models.sam._networks import pick_device, pick_dtype  # noqa: E402
-from segmeter.models.sam._prompts import Policy, stability  # noqa: E402
+from segmeter.models.sam._loading import pick_device, pick_dtype  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy, stability  # noqa: E402
+from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
 
 SHAPE = (30, 40)
 Choice = Literal["published", "corrected"]

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from segmeter.benchmarks.tetris.clickmap import single_click_scores  # noqa: E402
+from segmeter.benchmarks.tetris.click_response import single_click_scores  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request, render  # noqa: E402
@@ -20,16 +20,16 @@ from segmeter.measures.objects import (  # noqa: E402
     boundary_iou,
     iou,
 )
-from segmeter.models.sam._click_scores import (  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
+from segmeter.models.sam._exhaustive_clicks import (  # noqa: E402
     DeviceJudge,
     count,
     erode,
     pack,
 )
-from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
-from segmeter.models.sam._prompts import Policy  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
+from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
 
 SHAPE = (96, 128)
 POINTS = np.array([[3, 5], [40, 60], [90, 127], [11, 100], [95, 0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint
-from segmeter.core.scenes import Header, Target
+from segmeter.core.scenes import SceneHeader, Target
 from segmeter.core.videos import FrameMasks, Video, at_frame
 from segmeter.models.synthetic import Disc
 from segmeter.models.videos.frame_trackers import FrameStore, HandOver, on_videos
@@ -36,7 +37,7 @@ def moving() -> Video:
         return frame
 
     masks = FrameMasks.of_frames({t: square(t) for t in range(SHAPE[0])}, SHAPE)
-    return Video("drawn", "moving", read, [Target("1", masks)], header=Header("video", SHAPE))
+    return Video("drawn", "moving", read, [Target("1", masks)], header=SceneHeader("video", SHAPE))
 
 
 def test_flow_carries_a_mask_both_ways() -> None:
@@ -106,6 +107,45 @@ def test_memory_that_is_full_keeps_the_first_frames() -> None:
         for key in range(5):
             assert store.get(key, lambda k=key: np.full(1, k, np.int64))[0] == key  # type: ignore[misc]
     assert (store.used_bytes, store.made) == (24, 5 + 2)
+
+
+def held(length: int) -> tuple[int, int]:
+    """How many frames and embeddings are in memory after a 4K video was tracked twice."""
+    shape = (length, 2160, 3840)
+    frames: list[weakref.ref[Any]] = []
+
+    def read(t: int) -> Any:
+        pixels = np.broadcast_to(np.uint8(t), (*shape[1:], 3))  # claims 25 MB, takes one byte
+        frames.append(weakref.ref(pixels))
+        return pixels
+
+    video = Video("drawn", "4K", read, [], header=SceneHeader("video", shape))
+    encoded = HandOver(Disc(radius=4), "box", memory_mb=20).encode(video)
+    for point in ((20, 30), (40, 50)):
+        track = encoded.begin()
+        track.prompt(length // 2, [Click(point)])
+        assert len(dict(track.segment())) == length
+    embeddings = {*encoded.frames._kept, *encoded.frames._newest}
+    return sum(one() is not None for one in frames), len(embeddings)
+
+
+def test_frames_and_embeddings_in_memory_do_not_grow_with_the_video() -> None:
+    short, long = held(20), held(40)
+    assert short == long
+    assert max(long) <= 16  # 5 decoded, 1 ahead of need, 5 embeddings of 4 MB and their frames
+
+
+def test_masks_that_are_shared_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = HandOver(Disc(radius=4), "box").encode(moving())
+    track = encoded.begin()
+    track.prompt(0, [MaskHint(square(0))])
+    whole = dict(track.segment())
+    monkeypatch.setattr("segmeter.models.videos.frame_trackers._MOST_CHARACTERS", 10)
+    other = HandOver(Disc(radius=4), "box").encode(moving())
+    track = other.begin()
+    track.prompt(0, [MaskHint(square(0))])
+    assert dict(track.segment()) == whole
+    assert sum(len(text) for chain in other._chains.values() for text in chain) <= 10
 
 
 def test_a_function_of_a_few_lines_is_a_tracker() -> None:

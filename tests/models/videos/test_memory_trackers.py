@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.prompts import Click, MaskHint  # noqa: E402
-from segmeter.core.scenes import Header  # noqa: E402
+from segmeter.core.scenes import SceneHeader  # noqa: E402
 from segmeter.core.videos import Video  # noqa: E402
 from segmeter.models.videos.memory_trackers import MemoryTracker, MemoryVideo  # noqa: E402
 
@@ -165,27 +166,40 @@ def test_frames_are_encoded_once_for_all_tracks(encoded: MemoryVideo) -> None:
     assert encoded.frames.made <= 12
 
 
-def test_a_track_holds_as_many_frames_however_long_the_video_is() -> None:
-    """And gives the masks that it gives with everything in memory."""
+def tracked(length: int, most: int | None = None) -> tuple[list[dict[int, Mask]], list[int]]:
+    """Masks of two passes, and how many outputs, embeddings and frames are in memory then."""
     tracker = tiny("sam2-video")
     tracker.network.config.max_object_pointers_in_encoder = 4
+    tracker.memory_mb = 0  # of the embeddings only the newest is kept
     noise = np.random.default_rng(1).integers(0, 256, (32, 48, 3)).astype(np.uint8)
+    read: list[weakref.ref[Any]] = []
 
-    def tracked(length: int, most: int | None = None) -> tuple[list[dict[int, Mask]], int]:
-        header = Header("video", (length, 32, 48))
-        video = Video("drawn", "long", lambda t: np.roll(noise, t, 1), [], header=header)
-        track = tracker.encode(video).begin()
-        outputs = track.outputs["non_cond_frame_outputs"]
-        outputs.most = most or outputs.most
-        track.prompt(0, [Click((16, 24))])
-        first = dict(track.propagate(0, length))
-        track.prompt(length // 3, [Click((8, 8), False)])
-        return [first, dict(track.propagate(length // 3, length))], len(outputs)
+    def frame(t: int) -> Any:
+        pixels = np.roll(noise, t, 1)
+        read.append(weakref.ref(pixels))
+        return pixels
 
-    whole, held = tracked(22, most=22)
-    assert held == 20
-    assert tracked(22) == (whole, 7)
-    assert tracked(12)[1] == 7
+    video = Video("drawn", "long", frame, [], header=SceneHeader("video", (length, 32, 48)))
+    track = tracker.encode(video).begin()
+    outputs = track.outputs["non_cond_frame_outputs"]
+    outputs.most = most or outputs.most
+    track.prompt(0, [Click((16, 24))])
+    first = dict(track.propagate(0, length))
+    track.prompt(length - 6, [Click((8, 8), False)])
+    masks = [first, dict(track.propagate(length - 6, length))]
+    embeddings = len({*track.encoded.frames._kept, *track.encoded.frames._newest})
+    return masks, [len(outputs), embeddings, sum(one() is not None for one in read)]
+
+
+def test_a_track_holds_as_many_frames_however_long_the_video_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And gives the masks that it gives with everything in memory."""
+    monkeypatch.setattr("segmeter.core.videos._KEPT_BYTES", 3 * 32 * 48 * 3)
+    whole, held = tracked(14, most=14)
+    assert held[0] == 12
+    assert tracked(14) == (whole, [7, 1, 3])
+    assert tracked(40)[1] == [7, 1, 3]
 
 
 def test_a_given_mask_is_taken(encoded: MemoryVideo) -> None:

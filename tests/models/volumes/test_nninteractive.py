@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
-from segmeter.core.scenes import Header, Volume
+from segmeter.core.scenes import SceneHeader, Volume
 from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, _folder
 
 SHAPE = (6, 8, 10)
@@ -72,7 +72,7 @@ class Painter:
 
 
 def made_volume():
-    header = Header("volume", SHAPE, (1.0, 1.0, 1.0))
+    header = SceneHeader("volume", SHAPE, (1.0, 1.0, 1.0))
     return Volume("made", "1", np.zeros(SHAPE), (), header=header)
 
 
@@ -173,7 +173,7 @@ def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, caps
     model = catalogue.models.make("nninteractive", weights=str(folder.parent), device="cpu")
     assert len(model.card.fingerprint) == 16
     voxels = np.random.default_rng(1).normal(100, 20, (20, 24, 28)).astype(np.float32)
-    header = Header("volume", voxels.shape, (2.0, 1.0, 1.0))
+    header = SceneHeader("volume", voxels.shape, (2.0, 1.0, 1.0))
     volume = Volume("made", "1", voxels, (), header=header)
     requests = [
         Request((Click((10, 12, 14)),)),

@@ -18,7 +18,7 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
-from segmeter.core.scenes import Header, Volume  # noqa: E402
+from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
 from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork, _Attention, _Block  # noqa: E402
 from segmeter.models.volumes.preparation import cube_around, resampled  # noqa: E402
 from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dEncodedScene  # noqa: E402
@@ -34,7 +34,7 @@ def network():
 
 def volume(shape=(30, 40, 50), spacing=(5.0, 1.5, 1.5)):
     voxels = np.random.default_rng(0).gamma(2, 50, shape).astype(np.float32)
-    return Volume("made", "1", voxels, (), header=Header("volume", shape, spacing))
+    return Volume("made", "1", voxels, (), header=SceneHeader("volume", shape, spacing))
 
 
 def test_cubes_are_the_originals(golden):

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Header, Volume  # noqa: E402
+from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
 from segmeter.models.volumes.slices import SliceRequest  # noqa: E402
 from segmeter.models.volumes.slicewise import Slicewise  # noqa: E402
 
@@ -25,7 +25,7 @@ def volume(height, width):
     """One bright block on noise; values whose window is the same in both protocols."""
     voxels = np.random.default_rng(2).integers(0, 60, (1, height, width)).astype(np.uint8)
     voxels[0, 10:30, 12:36] += 150
-    header = Header("volume", voxels.shape, (1.0, 1.0, 1.0))
+    header = SceneHeader("volume", voxels.shape, (1.0, 1.0, 1.0))
     return Volume("made", f"{height}x{width}", voxels, (), header=header)
 
 

@@ -11,7 +11,7 @@ from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Text  # noqa: E402
-from segmeter.core.scenes import Header, Volume  # noqa: E402
+from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
 from segmeter.models.volumes._segvol_network import SegVolNetwork, _Patches  # noqa: E402
 from segmeter.models.volumes.segvol import (  # noqa: E402
     SegVol,
@@ -43,7 +43,7 @@ def volume(shape=(20, 30, 40)):
     voxels = np.full(shape, -1000, np.int16)
     voxels[2:18, 3:27, 4:36] = 0
     voxels[8:12, 10:16, 12:20] = 300
-    return Volume("made", "1", voxels, (), header=Header("volume", shape, (1.0, 1.0, 1.0)))
+    return Volume("made", "1", voxels, (), header=SceneHeader("volume", shape, (1.0, 1.0, 1.0)))
 
 
 def test_the_network_has_the_names_and_sizes_of_the_checkpoint():
@@ -110,7 +110,7 @@ def test_a_volume_smaller_than_a_block_comes_back_in_its_own_frame():
     shape = (4, 10, 12)
     voxels = np.zeros(shape, np.float32)
     voxels[1:3, 4:7, 5:9] = 100
-    small = Volume("made", "s", voxels, (), header=Header("volume", shape, (1.0, 1.0, 1.0)))
+    small = Volume("made", "s", voxels, (), header=SceneHeader("volume", shape, (1.0, 1.0, 1.0)))
     (found,) = SegVolEncodedScene(Bright(), small).predict([Request((Click((1, 5, 6)),))])
     assert found.mask() == Mask.box(shape, (1, 4, 5), (3, 7, 9))
 

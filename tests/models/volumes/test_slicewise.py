@@ -16,7 +16,7 @@ from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text
-from segmeter.core.scenes import Header, Target, Volume
+from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
@@ -31,7 +31,7 @@ SHAPE = (6, 20, 30)
 def volume(id="1", seed=0):
     rng = np.random.default_rng(seed)
     voxels = rng.normal(100, 20, SHAPE).astype(np.float32)
-    return Volume("made", id, voxels, (), header=Header("volume", SHAPE, (5.0, 1.0, 1.0)))
+    return Volume("made", id, voxels, (), header=SceneHeader("volume", SHAPE, (5.0, 1.0, 1.0)))
 
 
 @dataclass
@@ -246,7 +246,7 @@ def test_memory_stays_a_small_multiple_of_the_volume():
 
     shape = (24, 512, 512)
     voxels = np.random.default_rng(0).integers(-1000, 400, shape).astype(np.int16)
-    made = Volume("made", "ct", voxels, (), header=Header("volume", shape, (1.0, 1.0, 1.0)))
+    made = Volume("made", "ct", voxels, (), header=SceneHeader("volume", shape, (1.0, 1.0, 1.0)))
     tracemalloc.start()
     encoded = Slicewise(Disc(), memory_mb=16).encode(made)
     for protocol in ("published", "corrected"):
@@ -300,7 +300,7 @@ def test_networks_see_slices_as_radiologists_do_and_answer_along_the_scene_axes(
     """Front at the top, the patient's right on the left; `published` turns them as the paper."""
     voxels = np.random.default_rng(0).random(SHAPE).astype(np.float32)
     voxels[2, 14:20, 1:8] = 1000  # at the front (large y), on the left (small x)
-    scene = Volume("made", "1", voxels, (), header=Header("volume", SHAPE, (5.0, 1.0, 1.0)))
+    scene = Volume("made", "1", voxels, (), header=SceneHeader("volume", SHAPE, (5.0, 1.0, 1.0)))
     inner = Bright()
     encoded = Slicewise(inner).encode(scene)
     expected = Mask.of(voxels > 500)

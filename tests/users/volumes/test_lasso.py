@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Header, Target, Volume
+from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.core.users import Observation
 from segmeter.models.synthetic import Disc
 from segmeter.users.volumes.volume_clicks import Lasso, lasso
@@ -26,7 +26,7 @@ def test_a_lasso_encloses_the_fullest_slice_of_the_largest_part() -> None:
 
 def test_the_larger_error_is_drawn_around_and_a_right_mask_left_alone() -> None:
     target = Target("t", Mask.box((6, 16, 16), (1, 2, 2), (5, 12, 12)))
-    header = Header("volume", (6, 16, 16), (1.0, 1.0, 1.0))
+    header = SceneHeader("volume", (6, 16, 16), (1.0, 1.0, 1.0))
     scene = Volume("drawn", "1", np.zeros((6, 16, 16), np.int16), [target], header=header)
     encoded = Disc(radius=3).encode(scene)
     rng = np.random.default_rng(0)

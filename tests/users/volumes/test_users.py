@@ -15,14 +15,14 @@ from fakes import Bits, Case, Fake, cases, checksum, dice, fakes, slice_of, stac
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort
-from segmeter.core.distance_transform import squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, Prediction, Request
+from segmeter.core.morphology import squared_depths
 from segmeter.core.prompts import Box, Click
-from segmeter.core.scenes import Header, Image, Target, Volume
+from segmeter.core.scenes import Image, SceneHeader, Target, Volume
 from segmeter.core.sessions import Round
 from segmeter.core.users import Observation, User
 from segmeter.users.volumes.slices import foreground_slices
@@ -121,7 +121,7 @@ class WholeEncodedScene:
 def played(
     case: Case, fake: Fake, user: User, rounds: int, protocol: Any = "published"
 ) -> Trajectory:
-    header = Header("volume", case.target.shape, (1.5, 1.5, 1.5))
+    header = SceneHeader("volume", case.target.shape, (1.5, 1.5, 1.5))
     target = Target("t", case.target)
     scene = Volume("golden", case.name, case.image.astype(np.int16), [target], header=header)
     whole = getattr(user, "whole", False)
@@ -276,7 +276,7 @@ def test_a_stroke_is_given_as_one_prompt_where_asked_for(volumes: Path) -> None:
         "blob",
         case.image.astype(np.int16),
         [target],
-        header=Header("volume", case.target.shape, (1.5, 1.5, 1.5)),
+        header=SceneHeader("volume", case.target.shape, (1.5, 1.5, 1.5)),
     )
     mask = Mask.empty(case.target.shape)
     begun = (Click((11, 22, 19)),)
@@ -301,7 +301,7 @@ def test_the_centre_click_counts_millimetres_not_slices() -> None:
             "1",
             bits.astype(np.int16),
             [target],
-            header=Header("volume", (30,) * 3, spacing),
+            header=SceneHeader("volume", (30,) * 3, spacing),
         )
         user = catalogue.users.make("volume-centre-click")
         encoded = SliceEncodedScene(
@@ -350,7 +350,7 @@ def test_a_image_is_refused_in_one_sentence() -> None:
 def test_likelier_groups_click_deeper_and_nobody_clicks_beside_the_error() -> None:
     ground_truth = Mask.box((14, 30, 30), (2, 5, 5), (12, 25, 25))
     target = Target("t", ground_truth)
-    header = Header("volume", (14, 30, 30), (2.0, 1.0, 1.0))
+    header = SceneHeader("volume", (14, 30, 30), (2.0, 1.0, 1.0))
     scene = Volume("drawn", "1", np.zeros((14, 30, 30), np.int16), [target], header=header)
     depth = np.zeros((14, 30, 30))
     depth[ground_truth.window] = squared_depths(ground_truth.bits, (2.0, 1.0, 1.0))

@@ -167,7 +167,8 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
     ]  # fmt: skip
     title = f"Costs by {by}: {objects} objects, if all were of that group"
     note = " and ".join(dict.fromkeys(titled(s.statistic) for s in priced))
-    return Table(f"by-{by}-costs", columns, rows, title, f"Hours are of: {note}.") if rows else None
+    text = f"Hours and money are of: {note}; waiting for the model is not included."
+    return Table(f"by-{by}-costs", columns, rows, title, text) if rows else None
 
 
 def _scaled(mean: GroupMean | None, factor: float) -> Value:

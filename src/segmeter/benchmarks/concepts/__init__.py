@@ -35,7 +35,7 @@ CONCEPT_ROWS: Schema = replace(
 )
 
 
-@catalogue.benchmarks.add("concepts", summary="a phrase in, all its objects out, scored by cgF1")
+@catalogue.benchmarks.add("concepts", summary="all objects that a text prompt names, by cgF1")
 @dataclass(frozen=True, slots=True)
 @capable(ChecksData)
 class Concepts(Declared):

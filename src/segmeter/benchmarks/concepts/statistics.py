@@ -20,8 +20,8 @@ from segmeter.benchmarks.concepts.pairs import Pair
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.score_matrices import load_tables
 from segmeter.core.seeds import fingerprint
-from segmeter.core.tables import load_tables
 from segmeter.measures.concepts import (
     LEAST_SCORE,
     PairScore,

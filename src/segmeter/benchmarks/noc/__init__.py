@@ -1,4 +1,4 @@
-"""Clicks to quality: how many clicks until a mask is good enough, and how good it gets."""
+"""NoC: number of clicks until a mask is good enough, and how good it gets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import simulate_scene
+from segmeter.benchmarks.sessions import CONSISTENCY, simulate_scene
 from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
@@ -24,7 +24,9 @@ from segmeter.stats.statistics import Statistic
 __all__ = ["Noc"]
 
 
-@catalogue.benchmarks.add("noc", summary="clicks to quality (NoC, NoF, AuC, IoU@k, seconds)")
+@catalogue.benchmarks.add(
+    "noc", summary="number of clicks to reach a target IoU (NoC, NoF, AuC, IoU@k, seconds)"
+)
 @dataclass(frozen=True, slots=True)
 @capable(RunsUsersIndependently)
 class Noc(Declared):
@@ -34,16 +36,15 @@ class Noc(Declared):
     schema: ClassVar[Schema] = SESSION_ROWS
     users: ClassVar[tuple[str, ...]] = ("centre-click",)
     rounds: ClassVar[int] = 20
-    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
+    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou", "redrawn-path")
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "obeyed", "score-error")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
-        RunOption("consistency", bool, None, "Also give each session's clicks in other orders, and "
-                  "the last one moved."),
+        CONSISTENCY,
         *STARTS,
-    )  # fmt: skip
+    )
     citations: ClassVar[Mapping[str, str]] = {
         "benchmark noc": "sofiiuk2022",
         "cost model (79 s per object by hand)": "lin2014",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.noc.comparison import TIED, Comparison, drawn_by_hand
+from segmeter.benchmarks.noc.comparison import TIED, Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.benchmarks.response_section import followed_sentence
 from segmeter.core.benchmarks import Difference
@@ -18,11 +18,14 @@ from segmeter.stats.goals import Goals, area_under, rounds_to
 def answer(comparison: Comparison, many: bool) -> Answer:
     """The sentence a reader came for."""
     where = f"On {comparison.title}: " if many else ""
+    followed = followed_sentence(comparison.differences, comparison.rows)
     if all(map(comparison.fails_most, comparison.models)):
-        return Answer(where + _nobody(comparison), _extent(comparison))
-    opening = f"{where}{_warned(comparison)}{_opening(comparison)}: "
-    sentence = phrase(opening, _needs(comparison), ".")
-    followed = followed_sentence(comparison.differences, comparison.value)
+        detail = " ".join(filter(None, (followed, _extent(comparison))))
+        return Answer(where + _nobody(comparison), detail)
+    warning, unsure = _warning(comparison), comparison.fails_most(comparison.models[0])
+    opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
+    last = f" {warning}." if warning and not unsure else ""  # after the winner
+    sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
     told = (_runner_up(comparison), followed, _extent(comparison))
     return Answer(sentence, " ".join(filter(None, told)))
 
@@ -70,13 +73,31 @@ def _needs(comparison: Comparison) -> Phrase:
     return phrase("a person needs ", seconds, " and ", clicks, f" per object to reach {goal}")
 
 
-def _warned(comparison: Comparison) -> str:
-    """Models that fail on more than half of the objects, said before anything else."""
+def _with_waiting(comparison: Comparison) -> str:
+    """Which model is ahead once the measured waiting is added, if that is another one."""
+    total = {
+        group.model: sum(
+            float(comparison.per_object(group, name).mean())
+            for name in (comparison.seconds, comparison.waiting)
+        )
+        for group in comparison.groups
+    }
+    best, first = comparison.models[0], min(total, key=total.__getitem__)
+    if round(total[best] - total[first], 1) <= 0:
+        return ""
+    return (
+        f"; with the measured waiting for the model **{first}** is ahead, "
+        f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object"
+    )
+
+
+def _warning(comparison: Comparison) -> str:
+    """Models that fail on more than half of the objects; empty without any."""
     short = [m for m in comparison.models if comparison.fails_most(m)]
     if not short:
         return ""
-    counts = ", ".join(f"**{m}** ({_failures(comparison, m)})" for m in short)
-    return f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects; "
+    counts = ", ".join(f"{m} ({_failures(comparison, m)})" for m in short)
+    return f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
 
 
 def _nobody(comparison: Comparison) -> str:
@@ -164,8 +185,8 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
         return f"{few} too few to establish any difference."
     if any(d.low > 0 or d.high < 0 for d in found):
         return (
-            "An interval that leaves out 0 is for its pair and measure alone; the exchange test, "
-            f"exact for {scenes} images and corrected for every pair (Holm), does not reach "
+            "An interval that excludes 0 is for its pair and measure alone; the paired permutation "
+            f"test, exact for {scenes} images and corrected for every pair (Holm), does not reach "
             f"5{TIED}%."
         )
     return "Such differences may reverse with other images."
@@ -180,9 +201,8 @@ def _extent(comparison: Comparison) -> str:
         f"{counted(group.rounds, 'round')}"
     )
     return (
-        f"Evaluated: {amount}. Objects that miss the goal are drawn by hand "
-        f"({drawn_by_hand(comparison.cost)}); waiting for the machine is reported separately and "
-        "is in no comparison."
+        f"Evaluated: {amount}. {comparison.by_hand()}; waiting for the machine is reported "
+        "separately and is in no comparison of seconds."
     )
 
 

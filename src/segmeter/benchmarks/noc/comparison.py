@@ -10,19 +10,28 @@ import numpy as np
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.statistics import (
     ClickSessions,
+    clicks_that_pay,
     clicks_to,
     goals_of,
     never_reached,
     seconds_until,
     waiting_until,
 )
-from segmeter.benchmarks.report_parts import P_VALUE, Way, at_odds, cost_of, cost_section
+from segmeter.benchmarks.report_parts import (
+    P_VALUE,
+    Way,
+    at_odds,
+    cost_of,
+    cost_section,
+    machines,
+    on_common_objects,
+)
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.plans import display_names
 from segmeter.core.sections import Cell, Column, Section, Table, Value
 from segmeter.core.wording import counted
+from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
-from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, cards_by_name, resampling
@@ -73,6 +82,22 @@ class Comparison:
     @property
     def waiting(self) -> str:
         return waiting_until(self.goals.lead).name
+
+    @property
+    def pay(self) -> str:
+        """Clicks that pay before correcting by hand does; of runs that measured it."""
+        return clicks_that_pay(self.goals.lead).name
+
+    def by_hand(self) -> str:
+        """The sentence on what is drawn or corrected by hand."""
+        drawing = drawn_by_hand(self.cost)
+        pays = self.value(self.models[0], self.pay).value
+        if pays is None or np.isinf(self.cost.touch_up):
+            return f"Objects that miss the goal are drawn by hand ({drawing})"
+        return (
+            f"With {self.models[0]}, {pays:.1f} {self.prompts} per object pay off before "
+            f"correcting the mask by hand is faster; drawing by hand takes {drawing}"
+        )
 
     def value(self, model: str, measure: str) -> Value:
         row = self.rows.get((model, measure))
@@ -197,8 +222,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
         note="95 % intervals from resampling images. Bold: better than every other model, "
-        "and that is significant. An object that never reaches the goal costs its rounds and "
-        f"{drawn_by_hand(comparison.cost)} by hand.",
+        f"and that is significant. {comparison.by_hand()}.",
     )
 
 
@@ -227,11 +251,12 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
 def comparison_table(comparison: Comparison, name: str) -> Table | None:
     """The first model against every other one, as far as it is significant."""
     best = comparison.models[0]
-    found = [
+    found = [  # first and second as in `run.compare()`: one sign everywhere
         d
         for other in comparison.models[1:]
         for measure in comparison.tested
-        if (d := comparison.behind(other, best, measure)) is not None
+        for d in comparison.differences
+        if d.measure == measure and {d.first, d.second} == {best, other}
     ]
     if not found:
         return None
@@ -278,18 +303,30 @@ def _conclusion(d: Difference, pairs: int, direction: str) -> str:
 
 def project_section(run: Results, objects: int, rate: float | None = None) -> Section:
     """Hours, and money at a rate per hour, for so many objects like those of the run."""
-    found = comparisons(run)
+    found = comparisons(common(run))
     tables = {c.title: [_way(c, group) for group in c.groups] for c in found}
-    return cost_section(tables, objects, rate, "images")
+    cost = found[0].cost
+    source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
+    assumed = (
+        f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
+        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {machines(run)}"
+    )
+    return cost_section(tables, objects, rate, "images", assumed.strip())
+
+
+def common(run: Results) -> Results:
+    """The run on the objects that all of its models have."""
+    return on_common_objects(run, [g for g in Noc().groups(run) if isinstance(g, ClickSessions)])
 
 
 def _way(comparison: Comparison, group: ClickSessions) -> Way:
-    seconds = comparison.per_object(group, comparison.seconds)
+    lead, waiting = (comparison.statistics[n] for n in (comparison.seconds, comparison.waiting))
+    seconds = comparison.per_object(group, lead.name)
+    waited = comparison.per_object(group, waiting.name)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.outline_px) + 0 * seconds
-    mean, waiting = (
-        comparison.value(group.model, name) for name in (comparison.seconds, comparison.waiting)
-    )
-    return Way(group.model, mean, waiting, seconds, hand, group.clusters, group.dataset)
+    mean, wait = (comparison.value(group.model, card.name) for card in (lead, waiting))
+    total = Value.of(lead.interval(group, seconds + waited))
+    return Way(group.model, group, mean, wait, total, seconds, waited, hand)
 
 
 def drawn_by_hand(cost: CostModel) -> str:

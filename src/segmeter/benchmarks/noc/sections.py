@@ -12,6 +12,7 @@ from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.comparison import (
     Comparison,
+    common,
     comparison_table,
     comparisons,
     comparisons_in,
@@ -27,11 +28,13 @@ from segmeter.benchmarks.noc.statistics import (
     failures_at,
     quality_after,
     seconds_until,
+    with_touch_up,
 )
 from segmeter.benchmarks.report_parts import (
     QUALITY,
     column_of,
     curve_with_band,
+    machines,
     rounds_axis,
     uneven,
 )
@@ -54,8 +57,8 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.stats.effort import CostModel
-from segmeter.stats.goals import Goals, first_round, success
+from segmeter.stats.annotation_time import CostModel
+from segmeter.stats.goals import Goal, Goals, success
 from segmeter.stats.intervals import Floats, share_interval
 from segmeter.stats.statistics import Statistic, percentiles, resampling
 
@@ -65,11 +68,12 @@ def sections(run: Results) -> list[Section]:
     made = comparisons(run)
     goal = made[0].goals.lead
     return [
-        _which_costs_least(made),
+        _which_costs_least(comparisons(common(run)), made),
         _growth(made),
         *_differences(made),
         _numbers(run, made),
         *start_sections(
+            run,
             [(g, g.start) for c in made for g in c.groups],
             [clicks_to(goal), seconds_until(goal)],
             goal.value if goal.measure == "iou" else 1.0,
@@ -80,13 +84,14 @@ def sections(run: Results) -> list[Section]:
     ]
 
 
-def _which_costs_least(comparisons: Sequence[Comparison]) -> Section:
+def _which_costs_least(found: Sequence[Comparison], whole: Sequence[Comparison]) -> Section:
+    """The answer and its table on the objects that all models have, and a note if some lack."""
     blocks: list[Block | None] = []
-    for comparison in comparisons:
+    for comparison, every in zip(found, whole, strict=True):
         blocks += [
-            answer(comparison, len(comparisons) > 1),
+            answer(comparison, len(found) > 1),
+            uneven(every.title, every.groups),
             leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
-            uneven(comparison.title, comparison.groups),
         ]
     return Section("Results", blocks=[b for b in blocks if b is not None])
 
@@ -232,7 +237,7 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
     blocks: list[Block] = []
     for comparison in comparisons:
         parts = [_parts(g, comparison) for g in comparison.groups]
-        used = [n for n in parts[0] if any(p[n] > 0 for p in parts)]
+        used = [n for n in parts[0] if any(p[n] > 1e-9 for p in parts)]
         blocks.append(
             Bars(
                 f"A person's seconds per object until {comparison.goals.lead.text}: "
@@ -244,30 +249,41 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
         )
     blocks += _touch_up(comparisons)
     blocks += [_latency_table(comparisons, _devices(run)), Note(_cost_note(comparisons[0].cost))]
-    return Section("Time per object", _machines(run), blocks)
+    told = machines(run)
+    text = f"{told} It is in no comparison of seconds." if told else ""
+    return Section("Time per object", text, blocks)
 
 
 def _touch_up(comparisons: Sequence[Comparison]) -> list[Block]:
-    """How many clicks pay before correcting by hand does, where added path was measured."""
+    """How many clicks pay before correcting by hand does, where that was measured."""
     goal = comparisons[0].goals.lead
     shown = [by_clicks_until(goal), seconds_until(goal), clicks_that_pay(goal)]
     rows: list[list[Cell]] = [
-        [model, c.title, *(c.value(model, s.name) for s in shown)]
+        [g.model, c.title, *(c.value(g.model, s.name) for s in shown),
+         *(_at_price(g, goal, factor) for factor in (0.5, 2.0))]
         for c in comparisons
-        for model in c.models
-        if (model, shown[0].name) in c.rows
-    ]
+        for g in c.groups
+        if (g.model, shown[0].name) in c.rows
+    ]  # fmt: skip
     if not rows:
         return []
     heads = [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
+    heads += [Column(f"time at {what} that price", "s per object", 1) for what in ("half", "twice")]
     note = (
-        "After each click a person may stop and draw what the mask's outline lacks (added path, "
-        f"3 px tolerance), at {comparisons[0].cost.touch_up:g} times the price of drawing: an "
-        "assumption (`touch_up` in the cost file; try half and twice, or fit it with "
-        "`segmeter clicks costs`). The headline takes the cheaper way for each object."
+        "After each click a person may stop and correct the outline by hand: what is missing or "
+        "too much, whichever is longer, beyond 3 px. A pixel costs "
+        f"{comparisons[0].cost.touch_up:g} times the price of drawing, an assumption (`touch_up` "
+        "in the cost file; `segmeter clicks costs` fits it to a log). The headline takes the "
+        "cheaper way for each object."
     )
     columns = [Column("model"), Column("data"), *heads]
     return [Table("touch-up", columns, rows, "Stop clicking and correct by hand", note)]
+
+
+def _at_price(group: ClickSessions, goal: Goal, factor: float) -> Value:
+    """A person's time if correcting by hand costs so many times as much."""
+    cost = replace(group.cost, touch_up=factor * group.cost.touch_up)
+    return Value.of(resampling(group).interval(with_touch_up(replace(group, cost=cost), goal)[0]))
 
 
 def _devices(run: Results) -> dict[str, str]:
@@ -276,33 +292,16 @@ def _devices(run: Results) -> dict[str, str]:
     return {model: str(facts.get("device", "")) for model, facts in known.items()}
 
 
-def _machines(run: Results) -> str:
-    """On what the seconds were measured: other machines answer at other speeds."""
-    known = [entry.get("machine", {}) for entry in run.provenance.get("commands", [])]
-    named = {f"{m['processor']} with {m['cores']} cores" for m in known if "processor" in m}
-    devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
-    on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
-    if not on:
-        return ""
-    return (
-        f"Waiting was measured on {', '.join(on)}, with whatever else ran there at the time; "
-        "another machine waits longer or shorter. It is in no comparison."
-    )
-
-
 def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
-    """A person's mean seconds of each part until the goal, or until the rounds are over."""
+    """A person's mean seconds of each part, by the cheaper of clicking on and correcting."""
     cost = comparison.cost
-    first = first_round(*group.towards(comparison.goals.lead))
-    last = np.where(first == 0, group.rounds, first).astype(float)
-    lead = comparison.goals.lead
-    last = group.unless_met(lead, last)
+    seconds, last = with_touch_up(group, comparison.goals.lead)
     active = np.arange(1, group.rounds + 1) <= last[:, None]
-    drawn = group.unless_met(lead, np.where(first == 0, cost.drawing(group.outline_px), 0.0))
+    prompts = (group.spoken * active).sum(axis=1)
     return {
         "finding the object" + (" and reviewing it" if cost.review else ""): cost.per_object,
-        "giving prompts": float((group.spoken * active).sum(axis=1).mean()),
-        "drawing by hand": float(drawn.mean()),
+        "giving prompts": float(prompts.mean()),
+        "drawing or correcting by hand": float((seconds - prompts).mean()) - cost.per_object,
     }
 
 

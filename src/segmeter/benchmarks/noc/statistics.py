@@ -19,8 +19,8 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
-from segmeter.core.tables import Tables, columns_in, load_tables, spread
-from segmeter.stats.effort import CostModel, seconds_to, seconds_with_touch_up, waiting_to
+from segmeter.core.score_matrices import Tables, columns_in, load_tables, spread
+from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, count_interval
@@ -198,13 +198,13 @@ def statistics_for(
         made += [area(name)] if areas else []
         made += [quality_after(name, k) for k in shown]
     made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
-    if "added-path" in measures:
+    if "redrawn-path" in measures:
         made += [by_clicks_until(goals.lead), clicks_that_pay(goals.lead)]
     return [*made, waiting_until(goals.lead), *_MACHINE]
 
 
 def paper_layout(run: Results) -> PaperLayout:
-    """Clicks to each goal, failures at the leading one, areas and seconds per click."""
+    """Clicks to each goal, failures at the leading one, areas."""
     goals = goals_of(run)
     usual = [goal for goal in (Goal(0.85), Goal(0.9)) if goal in goals.all]
     shown = usual if run.settings.get("goal") is None and usual else list(goals.all)
@@ -214,10 +214,9 @@ def paper_layout(run: Results) -> PaperLayout:
             failures_at(goals.lead).name: f"NoF{goals.lead.tag}",
             "auc": "AuC",
             "boundary-auc": "BIoU",
-            "seconds-predict": "SPC",
         },
         f"Clicks to {_listed([g.short for g in shown])} IoU, failures, areas under IoU and "
-        "Boundary IoU (%), seconds per click",
+        "Boundary IoU (%)",
     )
 
 
@@ -271,7 +270,7 @@ def never_reached(goal: Goal) -> Statistic:
 def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
     """A person's seconds until the goal; where it is never reached, drawing by hand is added.
 
-    Where `added-path` was measured, masks are corrected by hand as soon as that is cheaper.
+    Where `redrawn-path` was measured, masks are corrected by hand as soon as that is cheaper.
     """
 
     return Statistic(
@@ -280,20 +279,20 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
         "s per object",
         digits=1,
         better="lower",
-        values=lambda g: _with_touch_up(g, goal)[0],
+        values=lambda g: with_touch_up(g, goal)[0],
         of=ClickSessions,
         tested="yes" if lead else "on request",
         effort="seconds" if lead else "",
     )
 
 
-def _with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
-    """Least seconds, and after how many clicks; by clicks alone where `added-path` is unknown."""
+def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
+    """Least seconds, and after how many clicks; by clicks alone where `redrawn-path` is unknown."""
     curves, limit = group.towards(goal)
-    if group.outline_px is None or "added-path" not in group.others:
-        return _by_clicks(group, goal), rounds_to(curves, limit)
+    if group.outline_px is None or "redrawn-path" not in group.others:
+        return _by_clicks(group, goal), group.unless_met(goal, rounds_to(curves, limit))
     seconds, clicks = seconds_with_touch_up(
-        group.cost, curves, group.spent, limit, group.curves("added-path"), group.outline_px
+        group.cost, curves, group.spent, limit, group.curves("redrawn-path"), group.outline_px
     )
     return group.unless_met(goal, seconds, group.cost.per_object), group.unless_met(goal, clicks)
 
@@ -323,7 +322,7 @@ def clicks_that_pay(goal: Goal) -> Statistic:
         f"clicks-before-touch-up-to-{goal.tag}",
         "clicks that pay before the brush",
         "clicks",
-        values=lambda g: _with_touch_up(g, goal)[1],
+        values=lambda g: with_touch_up(g, goal)[1],
         of=ClickSessions,
     )
 
@@ -355,7 +354,7 @@ def area(measure: str) -> Statistic:
         percent=_is_share(card),
         values=lambda g: area_under(g.curves(measure)),
         of=ClickSessions,
-        tested="on request" if measure == "boundary-iou" else "yes",
+        tested="on request" if measure in ("boundary-iou", "added-path", "redrawn-path") else "yes",
     )
 
 

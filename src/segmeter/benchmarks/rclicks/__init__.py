@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.sessions import CONSISTENCY
+from segmeter.benchmarks.starts import NO_START
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
@@ -29,7 +31,7 @@ from segmeter.stats.statistics import Statistic
 __all__ = ["Rclicks"]
 
 
-@catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
+@catalogue.benchmarks.add("rclicks", summary="quality with human instead of simulated clicks")
 @dataclass(frozen=True, slots=True)
 @capable(ChecksData)
 class Rclicks(Declared):
@@ -59,12 +61,14 @@ class Rclicks(Declared):
             "samples", int, 20, "First clicks drawn from the whole map, without recorded clicks.",
             least=2,
         ),
-        RunOption("clicks", Path, "", "People's recorded clicks."),
+        RunOption("clicks", Path, "", "Recorded human clicks."),
         RunOption(
             "absent", str, "refuse", "Recorded clicks on images that the data set lacks.",
             choices=("refuse", "skip"),
         ),
         RunOption("digest", str, ""),
+        CONSISTENCY,
+        NO_START,
     )  # fmt: skip
     citations: ClassVar[Mapping[str, str]] = {"benchmark rclicks": "antonov2024"}
 
@@ -103,7 +107,7 @@ class Rclicks(Declared):
         ]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.rclicks.statistics import STATISTICS
+        from segmeter.benchmarks.rclicks.groups import STATISTICS
         from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 
         return [*STATISTICS, *RESPONSES]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from segmeter.benchmarks.rclicks.groups import EffectEstimate, Findings
-from segmeter.benchmarks.rclicks.statistics import STATISTICS
+from segmeter.benchmarks.rclicks.groups import STATISTICS, EffectEstimate, Findings
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import (

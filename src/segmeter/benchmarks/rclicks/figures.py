@@ -1,4 +1,4 @@
-"""Figures: curves of groups, mean against spread, correlations, click maps, mean masks."""
+"""Figures: curves of groups, mean against spread, correlations, clickability maps, mean masks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from segmeter.benchmarks.report_parts import (
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
-from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.maps import ClickabilityMap
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
@@ -130,7 +130,7 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
         labels = [title(*noise.key) if i in noisiest else "" for i, noise in enumerate(targets)]
         marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
-    who = "people's recorded clicks" if people else "clicks drawn from the click map"
+    who = "people's recorded clicks" if people else "clicks drawn from the clickability map"
     return Chart(
         "Mean against spread of IoU after the first click",
         Axis("mean IoU, %", low=0.0, high=1.0, percent=True),
@@ -314,7 +314,7 @@ def _map_names(user: ClickingGroup) -> dict[str, str]:
     return {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
 
 
-def _map(name: str, user: ClickingGroup, case: Case) -> ClickMap:
+def _map(name: str, user: ClickingGroup, case: Case) -> ClickabilityMap:
     checkpoint = user.checkpoint if name == user.map else None
     maps = source(name, None if checkpoint is None else Path(checkpoint))
     return maps.map(case.scene, case.target, case.target.mask, True, "corrected")
@@ -326,14 +326,14 @@ def _over(case: Case, pixels: Pixels, caption: str, dots: Sequence[Click] = ()) 
     return Illustration(pixels, caption, alt, outlines=(outline,), prompts=dots, close=True)
 
 
-def _heated(pixels: Pixels, map: ClickMap) -> Pixels:
+def _heated(pixels: Pixels, map: ClickabilityMap) -> Pixels:
     """The grey image under the map's colours, the likeliest pixel brightest."""
     weights = map.dense().astype(np.float64)
     level = weights / max(float(weights.max()), 1e-30)
     return _blend(pixels, _colours(level), weights > 0)
 
 
-def _grouped(pixels: Pixels, map: ClickMap, groups: npt.NDArray[np.uint8]) -> Pixels:
+def _grouped(pixels: Pixels, map: ClickabilityMap, groups: npt.NDArray[np.uint8]) -> Pixels:
     whole = np.zeros(map.shape, dtype=np.uint8)
     rows, columns = groups.shape
     whole[map.low[0] : map.low[0] + rows, map.low[1] : map.low[1] + columns] = groups

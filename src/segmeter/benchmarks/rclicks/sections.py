@@ -17,15 +17,13 @@ from segmeter.benchmarks.rclicks.figures import (
     ranked_by_noise,
     scatter,
 )
-from segmeter.benchmarks.rclicks.groups import Findings, findings
-from segmeter.benchmarks.rclicks.statistics import CARDS
+from segmeter.benchmarks.rclicks.groups import CARDS, Findings, findings
 from segmeter.benchmarks.report_parts import title
-from segmeter.benchmarks.response_section import response_sections
+from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.stats.intervals import Interval
-from segmeter.stats.nulls import Null
-from segmeter.stats.variance_components import Components
+from segmeter.stats.null_distributions import Components, Null
 
 Got = Callable[[Findings], Interval | None]
 
@@ -257,9 +255,10 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
+    followed = followed_notes(run, Rclicks())
     pairwise = pairwise_result(lead, Rclicks().differences(run))
     return [
-        Section("Results", "", [*conclusions(lead), short_table(found)]),
+        Section("Results", "", [*conclusions(lead), *followed, short_table(found)]),
         *([pairwise] if pairwise else []),
         _growth(lead),
         _worth(lead),
@@ -330,6 +329,6 @@ def _maps_text(run: Results) -> str:
     maps = {spec.options.get("map", "prior") for spec in run.plan.users if spec.options}
     names = ", ".join(sorted(map(str, maps)))
     return (
-        f"The click map in use is **{names}**. Objects on which first clicks differ most, with "
-        "the map of depth for comparison, the one in use, and its ten groups of equal mass."
+        f"The clickability map in use is **{names}**. Objects on which first clicks differ most, "
+        "with the map of depth for comparison, the one in use, and its ten groups of equal mass."
     )

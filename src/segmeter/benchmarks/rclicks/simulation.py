@@ -1,4 +1,4 @@
-"""Play one scene: the centre click and all groups in lockstep, then single first clicks."""
+"""Simulate one scene: the centre click and all groups in lockstep, then single first clicks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import kernel_threads, rows_of, timed_encode
+from segmeter.benchmarks.sessions import add_consistency, kernel_threads, rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import RepeatsDraws
@@ -29,9 +29,12 @@ def simulate_people(model: Model, scene: Scene, plan: Plan) -> list[Row]:
             (simulated_sessions_of(scene, plan), plan.rounds),
             (singles_of(scene, plan), 1),
         ):
-            records += simulate(
+            made = simulate(
                 scene, encoded, simulated_sessions, rounds, judge, seed=plan.seed, pool=pool
             )
+            if rounds > 1:
+                add_consistency(scene, encoded, made, plan)
+            records += made
     return [row for r in records for row in rows_of(scene, r, seconds_encode, plan.keep_masks)]
 
 

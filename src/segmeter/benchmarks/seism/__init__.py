@@ -57,7 +57,7 @@ SEISM_ROWS = Schema(
 )
 """One row for each setting of a method on an image."""
 
-_SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI, VoI)"
+_SUMMARY = "partitions and boundaries against human ones (F_b, F_op, covering, PRI, VoI)"
 
 
 @catalogue.benchmarks.add("seism", summary=_SUMMARY)

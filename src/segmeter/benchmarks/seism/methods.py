@@ -17,14 +17,14 @@ PEOPLE = "people"
 Kind = Literal["regions", "edges"]
 
 
-@catalogue.methods.add(PEOPLE, summary="each annotator against the others; what methods aim at")
+@catalogue.methods.add(PEOPLE, summary="each annotator against the others: human performance")
 @capable(Sweeps)
 class People:
     """People's own partitions; the benchmark compares each with the others'."""
 
     card = ModelCard(
         name=PEOPLE,
-        summary="each annotator against the others; what methods aim at",
+        summary="each annotator against the others: human performance",
         abilities=frozenset({"automatic"}),
     )
 
@@ -38,7 +38,7 @@ class People:
         }
 
 
-@catalogue.methods.add("results", summary="a folder of results made elsewhere, a file per image")
+@catalogue.methods.add("results", summary="a folder of your own results, one file per image")
 @capable(Sweeps)
 class ResultsFolder:
     """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
@@ -66,7 +66,7 @@ class ResultsFolder:
 
     @cached_property
     def card(self) -> ModelCard:
-        from segmeter.datasets.places import digest
+        from segmeter.datasets.data_roots import digest
 
         files = [file for settings in self._files.values() for file in settings.values()]
         return ModelCard(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
+from segmeter.benchmarks.sessions import CONSISTENCY
+from segmeter.benchmarks.starts import NO_START
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
@@ -66,7 +68,9 @@ class Attacked(Declared):
         )
 
 
-@catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
+@catalogue.benchmarks.add(
+    "tetris", summary="sensitivity to click position (IoU and BIoU Min, Max, D)"
+)
 @dataclass(frozen=True, slots=True)
 @capable(ChecksData)
 class Tetris(Attacked):
@@ -89,6 +93,8 @@ class Tetris(Attacked):
         ),
         RunOption("stride", int, 4, "Pixels between such clicks.", least=1),
         RunOption("clicks", Path, "", "People's clicks, whose range the attack should cover."),
+        CONSISTENCY,
+        NO_START,
     )  # fmt: skip
 
     def plan(self, plan: Plan) -> Plan:

@@ -48,7 +48,7 @@ def shift_map(
     progress: Callable[[int, int], None] | None = None,
 ) -> ShiftMap:
     """Try the tight box at a lattice of shifts within jitter; zero is in the middle."""
-    from segmeter.benchmarks.tetris.clickmap import score_prompts
+    from segmeter.benchmarks.tetris.click_response import score_prompts
 
     down, across = (np.linspace(-reach, reach, steps) for reach in jitter_reach(target))
     tight = tight_box(target)
@@ -65,7 +65,7 @@ def shift_map(
 
 
 @catalogue.benchmarks.add(
-    "tetris-boxes", summary="robustness to the box (IoU and BIoU Min, Max, D)"
+    "tetris-boxes", summary="sensitivity to the box (IoU and BIoU Min, Max, D)"
 )
 @dataclass(frozen=True, slots=True)
 class TetrisBoxes(Attacked):

@@ -104,7 +104,7 @@ def _heat(case: Case, model: str, row: Row) -> Illustration:
         f"**{case.title}**, {model} · IoU {100 * known.min():.0f} to "
         f"{100 * known.max():.0f} %, mean {100 * known.mean():.0f} %; below 50 % on "
         f"{100 * float((known < 0.5).mean()):.0f} % of the object",
-        f"Click map of {case.title} for {model}",
+        f"Click-response map of {case.title} for {model}",
         outlines=(Outline(case.target.mask, "ground_truth", "the object"),),
         prompts=(Click((row["y"], row["x"])),),
         close=True,

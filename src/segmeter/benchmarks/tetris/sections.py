@@ -11,7 +11,7 @@ from segmeter.benchmarks.report_parts import (
     rounds_axis,
     uneven,
 )
-from segmeter.benchmarks.response_section import response_sections
+from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
 from segmeter.benchmarks.tetris.statistics import CARDS, AttackedSessions, attacks_of, roles_of
@@ -73,7 +73,7 @@ def _results(run: Results, summary: Summary, lead: str) -> Section:
             blocks.append(_answer(run, summary, alike))
         warning = uneven(dataset, members)
         blocks += [warning] if warning else []
-    blocks += _unequal(run, summary)
+    blocks += [*followed_notes(run, Tetris()), *_unequal(run, summary)]
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import rows_of, target_columns, timed_encode
-from segmeter.benchmarks.tetris.clickmap import ScoreMap, click_map, score_prompts
+from segmeter.benchmarks.sessions import add_consistency, rows_of, target_columns, timed_encode
+from segmeter.benchmarks.tetris.click_response import ScoreMap, click_response_map, score_prompts
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
@@ -84,6 +84,7 @@ def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     sessions = simulated_sessions(scene, encoded, users, plan.protocols, team)
     judge = judge_by(plan.measures)
     records = simulate(scene, encoded, sessions, plan.rounds, judge, seed=plan.seed)
+    add_consistency(scene, encoded, records, plan)
     rows: list[Row] = []
     for record in records:
         made = rows_of(scene, record, seconds_encode, plan.keep_masks)
@@ -161,7 +162,7 @@ def extreme_rows(
     For a model without a gradient the attack is the search already.
     """
     for target in scene.targets:
-        found = click_map(encoded, target, plan.options["stride"])
+        found = click_response_map(encoded, target, plan.options["stride"])
         for direction in DIRECTIONS:
             point, _ = found.extreme(worst=direction == "worst")
             kept = {"map": packed(found)} if direction == "worst" else {"map": None}

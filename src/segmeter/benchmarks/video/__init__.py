@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
@@ -14,7 +14,6 @@ from segmeter.core.capabilities import (
     RunsUsersIndependently,
     ShowsSessions,
     capable,
-    prompts_given_by,
 )
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, check_choice
@@ -23,28 +22,21 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.score_matrices import load_tables
 from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["MODES", "VideoBenchmark"]
-
-_ROUNDS = 8
+_SEMI = ("prompt=mask", "prompt=box", "clicks=1", "clicks=3", "clicks=5")
 MODES: Mapping[str, tuple[str, ...]] = {
-    "semi": (
-        "first-frame?prompt=mask",
-        "first-frame?prompt=box",
-        "first-frame?clicks=1",
-        "first-frame?clicks=3",
-        "first-frame?clicks=5",
-    ),
+    "semi": tuple(f"first-frame?{how}" for how in _SEMI),
     "offline": ("worst-frame",),
     "online": ("first-bad-frame",),
     "davis": ("scribble-robot",),
 }
 """Users of each mode."""
 
-_NUMBERS = {
+NUMBERS = {
     "jf": "mean of J and F over the judged frames",
     "j": "mean IoU of the judged frames",
     "f": "mean boundary F of the judged frames",
@@ -55,7 +47,7 @@ _NUMBERS = {
     "flicker": "mean change of J from frame to frame",
     "obeyed": "share of all clicks so far that the masks obey; null without clicks",
 }
-_COUNTS = {
+COUNTS = {
     "frame": "frame prompted in this round; null when the user stopped",
     "frames": "frames of the video",
     "objects": "objects of the video that were tracked together",
@@ -68,7 +60,7 @@ _COUNTS = {
 }
 
 
-@catalogue.benchmarks.add("video", summary="videos: J&F against prompted frames (SAM 2, DAVIS)")
+@catalogue.benchmarks.add("video", summary="videos: J&F by number of prompted frames (DAVIS)")
 @dataclass(frozen=True, slots=True)
 @capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions)
 class VideoBenchmark(Declared):
@@ -78,6 +70,8 @@ class VideoBenchmark(Declared):
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("modes", str, ",".join(MODES), "Modes to run: semi, offline, online, davis."),
     )
+    users: ClassVar[tuple[str, ...]] = tuple(user for some in MODES.values() for user in some)
+    rounds: ClassVar[int] = 8
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("jf", "jf-mean", "jf@60s", "seconds")
     split_by: ClassVar[tuple[str, ...]] = ("jf", "jf-mean")
@@ -88,8 +82,8 @@ class VideoBenchmark(Declared):
     }
     schema: ClassVar[Schema] = SESSION_ROWS.plus(
         [
-            *(Column(name, "number", says) for name, says in _NUMBERS.items()),
-            *(Column(name, "integer", says) for name, says in _COUNTS.items()),
+            *(Column(name, "number", says) for name, says in NUMBERS.items()),
+            *(Column(name, "integer", says) for name, says in COUNTS.items()),
             Column("frames_known", "integers", "annotated frames"),
             Column("frame_j", "text", "J of each annotated frame"),
             Column("frame_f", "text", "F of each annotated frame"),
@@ -97,26 +91,19 @@ class VideoBenchmark(Declared):
     )
 
     def plan(self, plan: Plan) -> Plan:
-        if plan.kind != "model":
-            raise BadInput("benchmark 'video' tests trackers, not methods; use --tracker")
         if plan.measures:
             raise BadInput("benchmark 'video' scores J and F; it takes no --measure")
-        modes = _modes(plan.options)
-        users = plan.users or tuple(Spec.parse(u) for mode in modes for u in MODES[mode])
-        return replace(
-            plan,
-            users=users,
-            rounds=plan.rounds or _ROUNDS,
-            protocols=plan.protocols or ("published", "corrected"),
-            options={"modes": ",".join(modes)},
-        )
+        made = self.filled(plan)
+        modes = [mode.strip() for mode in made.options["modes"].split(",") if mode.strip()]
+        for mode in modes:
+            check_choice("mode", mode, list(MODES))
+        users = tuple(Spec.parse(user) for mode in modes for user in MODES[mode])
+        return replace(made, users=plan.users or users)
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
-        """The users whose prompts a tracker takes."""
-        from segmeter.models.videos.frame_trackers import on_videos
+        from segmeter.benchmarks.video.simulation import users_of
 
-        abilities = on_videos(segmenter).card.abilities
-        return [u for u in users if (prompts_given_by(u) or {"click"}) <= abilities]
+        return users_of(segmenter, users)
 
     def left_out(self, run: Results) -> list[str]:
         """Trackers take all prompts that they have a rule for; the report lists what ran."""
@@ -128,9 +115,8 @@ class VideoBenchmark(Declared):
         return simulate_video(segmenter, scene, plan)
 
     def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.video.statistics import groups
-
-        return groups(run)
+        """The run's sessions, a line per object and a column per round."""
+        return load_tables(run, (*NUMBERS, *COUNTS, "seconds_predict", "seconds_encode"))
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.video.statistics import statistics
@@ -144,7 +130,6 @@ class VideoBenchmark(Declared):
         )
 
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
-        """One session as a video to play."""
         from segmeter.benchmarks.video.sections import session_viewer
 
         return session_viewer(scene, ground_truth, rows)
@@ -153,13 +138,3 @@ class VideoBenchmark(Declared):
         from segmeter.benchmarks.video.sections import sections
 
         return sections(run)
-
-
-def _modes(options: Mapping[str, Any]) -> list[str]:
-    for name in options:
-        check_choice("setting", name, ["modes"])
-    asked = str(options.get("modes", ",".join(MODES)))
-    modes = [mode.strip() for mode in asked.split(",") if mode.strip()]
-    for mode in modes:
-        check_choice("mode", mode, list(MODES))
-    return modes

@@ -1,8 +1,11 @@
-"""One video for one tracker: all objects, users and protocols, one row per prompted frame."""
+"""One video for one tracker: all objects, users and protocols, one row per prompted frame.
+
+J and F of frames, with recall and decay, are as DAVIS computes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -10,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.sessions import target_columns, timed_encode
-from segmeter.benchmarks.video.frame_quality import FrameJudge, FrameScores, judged_frames
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import prompts_given_by
@@ -30,9 +32,20 @@ from segmeter.core.prompts import (
 )
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
-from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, at_frame, by_frame
+from segmeter.core.videos import (
+    FrameMasks,
+    Track,
+    TracksObjects,
+    Video,
+    at_frame,
+    by_frame,
+    label_map,
+)
+from segmeter.measures.boundaries import morphological_f
+from segmeter.measures.objects import iou
 from segmeter.models.videos.frame_trackers import on_videos
-from segmeter.users.videos.frame_users import VideoObservation, label_strokes
+from segmeter.stats.intervals import Floats
+from segmeter.users.videos.frame_users import VideoObservation
 
 _COUNTED = {"click": "clicks", "box": "boxes", "scribble": "strokes", "mask": "masks_drawn"}
 
@@ -42,16 +55,12 @@ def simulate_video(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     if not isinstance(scene, Video):
         raise BadInput(f"{scene.name} is no video; benchmark 'video' needs videos")
     tracker = on_videos(segmenter)
-    users = [catalogue.users.make(spec) for spec in plan.users]
     encoded, seconds_encode = timed_encode(tracker, scene)
     if not isinstance(encoded, TracksObjects):
         raise BadInput(f"model '{tracker.card.name}' does not track; use hand-over?model=...")
-    targets = [(t, t.mask) for t in scene.targets if isinstance(t.mask, FrameMasks)]
-    judges = [(target, FrameJudge(mask)) for target, mask in targets]
+    judges = [(t, FrameJudge(t.mask)) for t in scene.targets if isinstance(t.mask, FrameMasks)]
     rows: list[Row] = []
-    for user in users:
-        if not (prompts_given_by(user) or {"click"}) <= tracker.card.abilities:
-            continue
+    for user in users_of(tracker, map(catalogue.users.make, plan.users)):
         together = [judges] if user.mode == "davis" else [[one] for one in judges]
         for protocol in plan.protocols:
             for some in together:
@@ -60,32 +69,39 @@ def simulate_video(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     return rows
 
 
+def users_of(segmenter: Model, users: Iterable[Any]) -> list[Any]:
+    """The users whose prompts a tracker takes."""
+    abilities = on_videos(segmenter).card.abilities
+    return [u for u in users if (prompts_given_by(u) or {"click"}) <= abilities]
+
+
 @dataclass(slots=True)
 class _Object:
-    """One object of a session: its track, masks so far and prompts `(t, y, x)`."""
+    """One object of a session: its track, run lengths so far by frame, prompts `(t, y, x)`.
+
+    `given` are the prompts of this round.
+    """
 
     target: Target
     track: Track
     judge: FrameJudge
-    shape: tuple[int, ...]
     counts: dict[int, str] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
     prompts: list[Prompt] = field(default_factory=list)
+    given: tuple[Prompt, ...] = ()
 
     @property
     def masks(self) -> FrameMasks:
-        return FrameMasks(self.shape, dict(sorted(self.counts.items())))
+        counts = {t: text for t, text in sorted(self.counts.items()) if text}
+        return FrameMasks(self.judge.truth.shape, counts)
 
     def set(self, t: int, mask: Mask) -> None:
-        self.seen.add(t)
-        self.counts.pop(t, None)
-        if mask:
-            self.counts[t] = mask.encoded()
+        self.counts[t] = mask.encoded() if mask else ""
 
     def give(self, t: int, prompts: Sequence[Prompt]) -> None:
         """Prompt a frame, together with what was given there before."""
-        shown = self.masks.slice(t) if t in self.seen else None
-        self.prompts += [at_frame(t, p) for p in prompts]
+        shown = self.masks.slice(t) if t in self.counts else None
+        self.given += tuple(at_frame(t, p) for p in prompts)
+        self.prompts += self.given[-len(prompts) :]
         self.set(t, self.track.prompt(t, by_frame(self.prompts)[t], shown))
 
 
@@ -98,123 +114,96 @@ class _Session:
     ) -> None:  # fmt: skip
         self.scene, self.user, self.plan, self.encoded = scene, user, plan, encoded
         self.protocol: ProtocolName = protocol
-        self.objects = [_Object(t, encoded.begin(), j, scene.shape) for t, j in judges]
+        self.objects = [_Object(target, encoded.begin(), judge) for target, judge in judges]
         self.prompted: list[int] = []
         self.scores = self._scored()
         self.counted = dict.fromkeys((*_COUNTED.values(), "frames_watched"), 0)
+        self.seconds_user = 0.0
 
     def run(self) -> Iterator[Row]:
         """One row per round and object; a user who stops early keeps the last masks."""
         t: int | None = 0
         for number in range(1, 1 + (1 if self.user.mode == "semi" else self.plan.rounds)):
-            given: list[tuple[Prompt, ...]] = [() for _ in self.objects]
-            start, seconds_user = perf_counter(), 0.0
+            for one in self.objects:
+                one.given = ()
+            start, self.seconds_user = perf_counter(), 0.0
             if t is not None:
-                t, given, seconds_user = self._prompt(number)
+                t = self._strokes() if self.user.mode == "davis" else self._prompts(number)
             if t is not None:
                 self._continue(t)
-                self._count(given[0])
-            seconds = perf_counter() - start - seconds_user if t is not None else 0.0
-            spent = {"seconds_predict": seconds, "seconds_user": seconds_user}
-            for k in range(len(self.objects)):
-                yield self._row(k, number, t, given[k]) | spent
+            seconds = perf_counter() - start - self.seconds_user if t is not None else 0.0
+            spent = {"seconds_predict": seconds, "seconds_user": self.seconds_user}
+            for one, scores in zip(self.objects, self.scores, strict=True):
+                yield self._row(one, scores, number, t) | spent
 
-    def _prompt(self, number: int) -> tuple[int | None, list[tuple[Prompt, ...]], float]:
-        """Prompt one frame; the frame, each object's prompts, and the user's seconds."""
-        if self.user.mode == "davis":
-            return self._strokes()
-        (one,), spent = self.objects, 0.0
-        given: tuple[Prompt, ...] = ()
+    def _prompts(self, number: int) -> int | None:
+        """Prompt one frame of the only object."""
+        (one,), t = self.objects, None
+        names = (self.scene.dataset, self.scene.id, one.target.id, self.user.name)
         while True:
             start = perf_counter()
-            draws = generator(
-                self.plan.seed, self.scene.dataset, self.scene.id, one.target.id, self.user.name,
-                number, len(given),
-            )  # fmt: skip
-            prompts = as_prompts(self.user.next(self._observation(0, number, given), draws))
-            spent += perf_counter() - start
+            draws = generator(self.plan.seed, *names, number, len(one.given))
+            prompts = as_prompts(self.user.next(self._observation(number), draws))
+            self.seconds_user += perf_counter() - start
             if not prompts:
-                break
+                return t
             check_inside([p for p in prompts if not isinstance(p, MaskHint)], self.scene)
             ((t, flat),) = by_frame(prompts).items()
             one.give(t, flat)
-            given += prompts
-        if not given:
-            return None, [()], spent
-        return next(iter(by_frame(given))), [given], spent
 
-    def _strokes(self) -> tuple[int | None, list[tuple[Prompt, ...]], float]:
+    def _strokes(self) -> int | None:
         """A person's or the robot's strokes of every label, positive for one object only."""
-        start, scene = perf_counter(), self.scene
-        sizes = [max(map(len, o.judge.truth.counts.values())) for o in self.objects]
-        recorded = {} if self.prompted else self.user.recorded(scene.id, scene.shape)
-        t, strokes = next(iter(recorded.items()), (None, {}))
-        if t is None:
-            t = self.user.frame(self._observation(int(np.argmax(sizes)), 1, ()))
-            if t is None:
-                return None, [() for _ in self.objects], perf_counter() - start
-            strokes = label_strokes(self._labels(t, True), self._labels(t, False), self.user.kernel)
-        spent, given = perf_counter() - start, []
-        drawn = [(label, _thinned(s)) for label, some in strokes.items() for s in some]
+        start = perf_counter()
+        masks = ([one.target.mask for one in self.objects], [one.masks for one in self.objects])
+        drawn: tuple[int, Any] | None = self.user.draw(self._observation(1), *masks)
+        self.seconds_user = perf_counter() - start
+        if drawn is None:
+            return None
         for k, one in enumerate(self.objects, 1):
-            flat = [Scribble(stroke, label == k) for label, stroke in drawn]
+            flat = [Scribble(s, label == k) for label, some in drawn[1].items() for s in some]
             if flat:
-                one.give(t, flat)
-            given.append(tuple(at_frame(t, p) for p in flat))
-        return t, given, spent
-
-    def _labels(self, t: int, truth: bool) -> Any:
-        """The label map of a frame; the first object keeps a pixel that several claim."""
-        labels = np.zeros(self.scene.shape[1:], dtype=int)
-        for k, one in reversed(list(enumerate(self.objects, 1))):
-            masks = one.target.mask if truth else one.masks
-            labels[masks.slice(t).dense()] = k
-        return labels
+                one.give(drawn[0], flat)
+        return drawn[0]
 
     def _continue(self, t: int) -> None:
         """Propagate from the prompted frame, or over the whole video; then score."""
         for one in (o for o in self.objects if o.prompts):
-            forward = self.user.forward_only
+            forward = self.user.mode in ("semi", "online")
             found = one.track.propagate(t, len(self.scene)) if forward else one.track.segment()
             for k, mask in found:
                 one.set(k, mask)
-        if len(self.objects) > 1:
-            self._part()
+        if len(self.objects) > 1:  # objects of mode `davis` share no pixel
+            masks = [one.masks for one in self.objects]
+            for k in range(len(self.scene)):
+                labels = label_map(masks, k)
+                for number, one in enumerate(self.objects, 1):
+                    if k in one.counts:
+                        one.set(k, Mask.of(labels == number))
         self.prompted.append(t)
         self.scores = self._scored()
-
-    def _part(self) -> None:
-        """Objects of mode `davis` share no pixel: the first keeps it."""
-        for t in range(len(self.scene)):
-            taken = Mask.empty(self.scene.shape[1:])
-            for one in self.objects:
-                if t in one.counts:
-                    own = Mask.decoded(one.counts[t], self.scene.shape[1:])
-                    one.set(t, own - taken)
-                    taken = taken | own
-
-    def _scored(self) -> list[FrameScores]:
-        return [one.judge.scores(one.masks) for one in self.objects]
-
-    def _count(self, given: Sequence[Prompt]) -> None:
-        """Add what a person did in a round: prompts of the first object, frames watched."""
-        for prompt in given:
+        for prompt in self.objects[0].given:  # what a person did, frames watched included
             self.counted[_COUNTED[kind_of(prompt)]] += 1
         passes = {"semi": 0, "online": 1}.get(self.user.mode, len(self.prompted))
         self.counted["frames_watched"] = passes * len(self.scene)
 
-    def _observation(self, k: int, number: int, given: tuple[Prompt, ...]) -> VideoObservation:
-        one = self.objects[k]
-        together = np.mean([s.jf for s in self.scores], axis=0)
-        quality = together if self.user.mode == "davis" else self.scores[k].j
+    def _scored(self) -> list[Floats]:
+        return [one.judge.scores(one.masks) for one in self.objects]
+
+    def _observation(self, number: int) -> VideoObservation:
+        one, quality = self.objects[0], dict[int, list[float]]()
+        for each, scores in zip(self.objects, self.scores, strict=True):
+            shown = scores.mean(axis=1) if self.user.mode == "davis" else scores[:, 0]
+            for t, value in zip(each.judge.truth.known, shown.tolist(), strict=True):
+                quality.setdefault(t, []).append(value)
         return VideoObservation(
             self.scene, one.target, one.masks, tuple(one.prompts), self.protocol,
-            self.encoded, round=number, given=given, prompted=tuple(self.prompted),
-            frames=self.scores[k].frames, quality=tuple(quality.tolist()),
+            self.encoded, round=number, given=one.given, prompted=tuple(self.prompted),
+            frames=tuple(sorted(quality)),
+            quality=tuple(float(np.mean(some)) for _, some in sorted(quality.items())),
         )  # fmt: skip
 
-    def _row(self, k: int, number: int, t: int | None, given: tuple[Prompt, ...]) -> Row:
-        one, scores = self.objects[k], self.scores[k]
+    def _row(self, one: _Object, scores: Floats, number: int, t: int | None) -> Row:
+        known = one.judge.truth.known
         semi = self.prompted[0] if self.user.mode == "semi" and self.prompted else None
         judged = judged_frames(one.judge.truth, self.protocol, semi)
         return {
@@ -223,19 +212,19 @@ class _Session:
             "round": number,
             **target_columns(self.scene, one.target),
             "cluster": self.scene.id,
-            "kinds": "+".join(kind_of(p) for p in given),
-            "prompt": round_to_json([p for p in given if not isinstance(p, MaskHint)]),
+            "kinds": "+".join(kind_of(p) for p in one.given),
+            "prompt": round_to_json([p for p in one.given if not isinstance(p, MaskHint)]),
             "stopped": t is None,
             "frame": t,
             "frames": len(self.scene),
             "objects": len(self.objects),
             "frames_prompted": len(self.prompted),
             **self.counted,
-            **scores.at(judged).summary(),
+            **summary(scores[np.isin(known, judged)]),
             "obeyed": _obeyed(one.prompts, one.masks),
-            "frames_known": list(scores.frames),
-            "frame_j": " ".join(f"{v:.4f}" for v in scores.j),
-            "frame_f": " ".join(f"{v:.4f}" for v in scores.f),
+            "frames_known": list(known),
+            "frame_j": " ".join(f"{v:.4f}" for v in scores[:, 0]),
+            "frame_f": " ".join(f"{v:.4f}" for v in scores[:, 1]),
             "mask": one.masks.encoded() if self.plan.keep_masks else None,
         }
 
@@ -251,8 +240,53 @@ def _obeyed(prompts: Sequence[Prompt], masks: FrameMasks) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def _thinned(stroke: Sequence[tuple[float, ...]]) -> tuple[tuple[float, ...], ...]:
-    """A stroke of at most about 100 points, to a hundredth of a pixel."""
-    step = max(1, len(stroke) // 100)
-    kept = [*stroke[::step], stroke[-1]]
-    return tuple((round(float(y), 2), round(float(x), 2)) for y, x in kept)
+def summary(scores: Floats) -> dict[str, float]:
+    """Mean, recall above 0.5 and decay of J and F, their mean, and the flicker of J."""
+    found = {"jf": float(scores.mean(axis=1).mean())}
+    for name, values in zip("jf", scores.T, strict=True):
+        found[name] = float(values.mean())
+        found[f"{name}_recall"] = float((values > 0.5).mean())
+        found[f"{name}_decay"] = decay(values)
+    found["flicker"] = float(np.abs(np.diff(scores[:, 0])).mean()) if len(scores) > 1 else 0.0
+    return found
+
+
+def decay(values: Floats) -> float:
+    """The mean of the first quarter of frames less that of the last, in DAVIS's quarters.
+
+    >>> decay(np.array([1.0, 1.0, 1.0, 0.5, 0.5, 0.5]))
+    0.5
+    """
+    ends = np.round(np.linspace(1, len(values), 5) + 1e-10).astype(int) - 1
+    return float(values[: ends[1] + 1].mean() - values[ends[3] : ends[4] + 1].mean())
+
+
+def judged_frames(target: FrameMasks, protocol: ProtocolName, given: int | None) -> list[int]:
+    """The frames that count.
+
+    `published` leaves out the first and the last annotated frame, as DAVIS does; `corrected`
+    leaves out only the frame `given` in which a semi-supervised user prompted, and earlier ones.
+    """
+    frames = list(target.known)
+    kept = [t for t in frames if given is None or t > given]
+    return (frames[1:-1] if protocol == "published" else kept) or frames
+
+
+@dataclass(slots=True)
+class FrameJudge:
+    """Scores the frames of one object; a mask that was scored before is not scored again."""
+
+    truth: FrameMasks
+    _known: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
+
+    def scores(self, prediction: FrameMasks) -> Floats:
+        """J and F of every annotated frame, `(frames, 2)`."""
+        pairs = [self._pair(t, prediction.counts.get(t, "")) for t in self.truth.known]
+        return np.array(pairs, dtype=float).reshape(-1, 2)
+
+    def _pair(self, t: int, counts: str) -> tuple[float, float]:
+        if (t, counts) not in self._known:
+            size, own = self.truth.shape[1:], self.truth.slice(t)
+            mask = Mask.decoded(counts, size) if counts else Mask.empty(size)
+            self._known[t, counts] = (iou(own, mask), morphological_f(own, mask))
+        return self._known[t, counts]

@@ -9,32 +9,23 @@ the cost model in use.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks.report_parts import cost_of
 from segmeter.core.benchmarks import Results
-from segmeter.core.tables import Tables, load_tables
-from segmeter.stats.effort import CostModel
+from segmeter.core.score_matrices import Tables
+from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, mean_of_known
 
 DAVIS_SECONDS = 60.0
 _TIMEOUT = 30.0
 """Seconds per object and interaction of the DAVIS challenge."""
-_COLUMNS = (
-    *("jf", "j", "f", "j_recall", "f_recall", "j_decay", "f_decay", "flicker", "obeyed"),
-    *("clicks", "boxes", "strokes", "masks_drawn", "frames_prompted", "frames_watched"),
-    *("objects", "frames", "seconds_predict", "seconds_encode"),
-)
 _ROUNDS_SHOWN = (1, 2, 4, 8)
 _LOWER, _TESTED = ("j-decay", "f-decay", "flicker"), ("jf", "jf-mean")
 _PUBLISHED = CostModel()
-
-
-def groups(run: Results) -> list[Tables]:
-    """The run's sessions, a line per object and a column per round."""
-    return load_tables(run, _COLUMNS)
 
 
 def seconds_of(group: Tables, cost: CostModel) -> Floats:
@@ -79,7 +70,6 @@ def davis_area(quality: Floats, seconds: Floats, timeout: Floats) -> Floats:
 
 
 def statistics(run: Results) -> list[Statistic]:
-    """All statistics, in the order in which they are listed."""
     cost = cost_of(run)
 
     def seconds(group: Tables) -> Floats:
@@ -100,31 +90,32 @@ def statistics(run: Results) -> list[Statistic]:
         "j-decay": ("J decay", _last("j_decay")),
         "f-recall": ("F recall", _last("f_recall")),
         "f-decay": ("F decay", _last("f_decay")),
-        "jf-mean": ("mean J&F over prompted frames", lambda g: g.table("jf").mean(axis=1)),
+        "jf-mean": ("mean J&F", lambda g: g.table("jf").mean(axis=1)),
         "area": ("area", area),
         "jf@60s": ("J&F at 60 s", lambda g: at_seconds(g.table("jf"), seconds(g))),
         **{f"jf@{n}": (f"J&F, {n} prompted", _last("jf", n)) for n in _ROUNDS_SHOWN},
         "flicker": ("flicker", _last("flicker")),
     }
-    quality = [
+    made = [
         Statistic(name, title, "%", 1, "lower" if name in _LOWER else "higher", True,
                   values=values, of=Tables, tested="yes" if name in _TESTED else "on request")
         for name, (title, values) in shares.items()
     ]  # fmt: skip
-    rest = [
+    made.append(
         Statistic("obeyed", "clicks obeyed", "%", 1, "higher", True, values=_last("obeyed"),
-                  interval=mean_of_known, of=Tables),
-        Statistic("frames", "prompted frames", "", 2, "lower", values=_last("frames_prompted"),
-                  of=Tables),
-        Statistic("clicks", "clicks", "", 1, "lower", values=_last("clicks"), of=Tables,
-                  effort="clicks"),
-        Statistic("strokes", "strokes", "", 1, "lower", values=_last("strokes"), of=Tables),
-        Statistic("seconds", "seconds", "s", 0, "lower", values=lambda g: seconds(g)[:, -1],
-                  of=Tables, effort="seconds"),
-        Statistic("ms-frame", "tracker's time per frame and pass", "ms", 0, "lower",
-                  values=_per_frame, of=Tables, tested="no"),
-    ]  # fmt: skip
-    return [*quality, *rest]
+                  interval=mean_of_known, of=Tables)
+    )  # fmt: skip
+    spent: dict[str, tuple[str, str, int, Callable[[Tables], Floats], dict[str, Any]]] = {
+        "frames": ("prompted", "frames", 2, _last("frames_prompted"), {}),
+        "clicks": ("clicks", "", 1, _last("clicks"), {"effort": "clicks"}),
+        "strokes": ("strokes", "", 1, _last("strokes"), {}),
+        "seconds": ("seconds", "s", 0, lambda g: seconds(g)[:, -1], {"effort": "seconds"}),
+        "ms-frame": ("tracker, per frame", "ms", 0, _per_frame, {"tested": "no"}),
+    }
+    return made + [
+        Statistic(name, title, unit, digits, "lower", values=values, of=Tables, **more)
+        for name, (title, unit, digits, values, more) in spent.items()
+    ]
 
 
 def _last(column: str, rounds: int = 1 << 30) -> Callable[[Tables], Floats]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.judging import SURFACE_MEASURES, Surfaces
+from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
@@ -32,7 +33,7 @@ from segmeter.stats.statistics import Statistic
 
 __all__ = ["MEASURES", "PROMPTERS", "VOLUME_ROWS", "Volumes"]
 
-MEASURES = ("dice", "iou", "precision", "recall", *SURFACE_MEASURES, "added-path")
+MEASURES = ("dice", "iou", "precision", "recall", *SURFACE_MEASURES, "added-path", "redrawn-path")
 """Measures of volumes."""
 
 PROMPTERS = (
@@ -59,7 +60,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
     [
         Column("target_slices", "integer", "slices that hold the target"),
         Column("volume_ml", "number", "volume of the target"),
-        Column("outline_mm", "number", "outlines of the target in its slices; with added-path"),
+        Column("outline_mm", "number", "outlines of the target in its slices"),
         Column("predicted_ml", "number", "volume of the round's mask"),
         Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
         Column("window_low", "number", "darkest value shown; null where each slice has its own"),
@@ -87,7 +88,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
 
 
 @catalogue.benchmarks.add(
-    "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
+    "volumes", summary="CT and MR volumes: Dice by annotation effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(ChoosesUsers, RunsUsersIndependently, ShowsSessions, WritesChallengeTable)
@@ -98,7 +99,7 @@ class Volumes(Declared):
     schema: ClassVar[Schema] = VOLUME_ROWS
     users: ClassVar[tuple[str, ...]] = PROMPTERS
     rounds: ClassVar[int] = 6
-    measures: ClassVar[tuple[str, ...]] = ("dice",)
+    measures: ClassVar[tuple[str, ...]] = ("dice", "redrawn-path")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("draws", int, 5, "Draws of random users in 'corrected'.", least=1),
         RunOption("nsd_mm", str, "2", "Tolerance of NSD: 2, or by organ 2,spleen=1,liver=3."),
@@ -106,6 +107,9 @@ class Volumes(Declared):
             "convention", str, "surface", "How surfaces are measured: weighed by area, or "
             "outermost voxels as MONAI counts them.", choices=("surface", "monai"),
         ),
+        RunOption("until", str, None, refused="a refinement ends at a Dice of its own: --user "
+                  "'scribble-refinement?until_dice=0.9'"),
+        CONSISTENCY,
         *STARTS,
     )  # fmt: skip
     independent_users: ClassVar[bool] = True
@@ -114,11 +118,6 @@ class Volumes(Declared):
     citations: ClassVar[Mapping[str, str]] = {"benchmark volumes": "ulrich2024"}
 
     def plan(self, plan: Plan) -> Plan:
-        if "until" in plan.options:
-            raise BadInput(
-                "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
-                " --user 'scribble-refinement?until_dice=0.9'"
-            )
         for name in plan.measures:
             if name not in MEASURES:
                 catalogue.measures.entry(name)  # refuses an unknown name, with a suggestion

@@ -6,31 +6,25 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import Key, session_rows
+from segmeter.benchmarks.report_parts import Key, session_rows, volume_slices
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import (
-    SCENE_NUMBERS,
     Block,
     Cell,
     Column,
     Frame,
-    Greys,
     Note,
     Slices,
     Table,
 )
-from segmeter.datasets.volumes.cases import WINDOWS
-from segmeter.models.volumes.preparation import prepared
 
 _LISTED, _SHOWN = 15, 3
 
@@ -112,17 +106,13 @@ def session_slices(scene: Scene, ground_truth: Mask | None, rows: Sequence[Row])
     if any(row["mask"] is None for row in made):
         raise BadInput(f"{scene.name}: masks were not kept in this run")
     row, steps = made[-1], [_step(row, scene) for row in made]
-    voxels, greys, seen = grey_values(scene)
-    return Slices(
+    return volume_slices(
+        scene,
         re.sub(r"\W+", "-", f"slices-{scene.dataset}-{scene.id}-{row['target']}"),
         f"{scene.id}, {row['label'] or row['target']}: {row['model']}, {typed(row['prompter'])}",
-        voxels,
         steps,
         ground_truth,
-        f"Protocol {row['protocol']}; Dice {100 * row['dice']:.1f} % in the end. {seen}",
-        header=scene.header,
-        greys=greys,
-        numbers=scene.slice_numbers if isinstance(scene, KnowsItsScan) else SCENE_NUMBERS,
+        f"Protocol {row['protocol']}; Dice {100 * row['dice']:.1f} % in the end.",
     )
 
 
@@ -130,18 +120,6 @@ def _step(row: Row, scene: Scene) -> Frame:
     mask = mask_of(row, scene.shape)
     spent = f"{row['interactions']:.0f} interactions so far"
     return Frame(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, note=spent)
-
-
-def grey_values(scene: Volume) -> tuple[npt.NDArray[np.uint8], Greys, str]:
-    """Voxels as codes of a wide range, its values, and modality and window in a sentence."""
-    shown = prepared(scene, "sam", "corrected")
-    low, high = shown.range
-    ct = shown.modality.startswith("CT")
-    ends = (min(low, float(scene.voxels.min())), max(high, float(scene.voxels.max())))
-    greys = Greys((ends[0], low, high, ends[1]), "HU" if ct else "", WINDOWS if ct else {})
-    codes = np.stack([greys.codes(plane) for plane in scene.voxels])
-    modality = shown.modality or "Unknown modality"
-    return codes, greys, f"{modality}, shown to networks from {low:g} to {high:g}."
 
 
 def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:

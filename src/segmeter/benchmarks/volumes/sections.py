@@ -17,8 +17,12 @@ from segmeter.benchmarks.report_parts import (
     cost_section,
     difference_section,
     difference_table,
+    lost_jobs,
+    machines,
+    on_common_objects,
+    percent,
 )
-from segmeter.benchmarks.response_section import response_sections
+from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.starts import start_sections
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
@@ -32,6 +36,7 @@ from segmeter.benchmarks.volumes.statistics import (
     limits_of,
     never,
     per_case,
+    rounds_that_pay,
     seconds_until,
 )
 from segmeter.benchmarks.volumes.tables import (
@@ -55,13 +60,13 @@ from segmeter.core.sections import (
     Multiples,
     Note,
     Points,
-    Quantity,
     Section,
     Table,
     Value,
     phrase,
 )
-from segmeter.stats.effort import waiting_to
+from segmeter.core.wording import counted
+from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
 
@@ -71,7 +76,7 @@ def sections(run: Results) -> list[Section]:
     found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
     numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
-    apart = [d for d in benchmark.differences(run) if several and d.protocol == lead]
+    apart = [d for d in benchmark.differences(run) if d.protocol == lead] if several else []
     goals, shown = goals_of(run), Surfaces.of(run.plan.options)
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
@@ -88,6 +93,7 @@ def sections(run: Results) -> list[Section]:
         _instances(found, numbers),
         _failures(run, leading),
         *start_sections(
+            run,
             [(g, g.start) for members in leading.values() for g in members],
             [seconds_until(goal) for goal in goals],
             goals[-1] / (200 - goals[-1]),
@@ -116,13 +122,14 @@ def _results(
 ) -> Section:
     blocks: list[Block] = []
     blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
+    planned = [str(spec) for spec in run.plan.segmenters]
     for dataset, members in leading.items():
         name, title = _stem("volumes", dataset), dataset
-        blocks += [
-            recommendation(members, dataset, goal),
-            _answer(members, dataset, numbers),
-            leaderboard(members, numbers, cards, name, title, goal),
-        ]
+        blocks.append(recommendation(members, dataset, goal, planned))
+        if _complete(members, planned):
+            blocks.append(_answer(members, dataset, numbers))
+        blocks.append(leaderboard(members, numbers, cards, name, title, goal))
+    blocks += followed_notes(run, Volumes())
     text = (
         "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
         f"one. {seen_as(run)}"
@@ -135,7 +142,7 @@ def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -
     few, most = (_best(members, numbers, name) for name in (dice_within(10).name, "dice"))
     best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
     cheap = (
-        phrase(f"{best}{typed(few.user)}, ", _percent(few), ".")
+        phrase(f"{best}{typed(few.user)}, ", percent(few), ".")
         if few.value > 0
         else phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     )
@@ -143,7 +150,7 @@ def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -
     mean = float(spent.interactions[:, -1].mean())
     return Answer(
         cheap,
-        f"Highest at any cost: {most.model} with {typed(most.user)}, {_percent(most)} after "
+        f"Highest at any cost: {most.model} with {typed(most.user)}, {percent(most)} after "
         f"{mean:.1f} interactions per object.",
     )
 
@@ -151,11 +158,6 @@ def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -
 def _best(members: Sequence[VolumeSessions], numbers: Numbers, name: str) -> SummaryRow:
     rows = [numbers[group.key, name] for group in members]
     return max(rows, key=lambda row: (row.value, row.model, row.user))
-
-
-def _percent(row: SummaryRow) -> Quantity:
-    limits = "" if np.isnan(row.low) else f"({row.low:.1f} to {row.high:.1f})"
-    return Quantity(f"{row.value:.1f} %", Value.of(row), limits, row.measure)
 
 
 def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
@@ -248,7 +250,9 @@ def _equal_effort(
     blocks: list[Block] = []
     for dataset, members in leading.items():
         shown = [*map(dice_within, BUDGETS)]
-        shown += [card for goal in goals for card in (seconds_until(goal), never(goal))]
+        for goal in goals:
+            shown += [seconds_until(goal), rounds_that_pay(goal), never(goal)]
+        shown = [card for card in shown if (members[0].key, card.name) in numbers]
         columns = [Column("prompter"), Column("model")]
         columns += map(column_of, shown)
         rows: list[list[Cell]] = []
@@ -257,7 +261,8 @@ def _equal_effort(
             rows.append([Label(typed(group.user)), group.model, *values])
         told = (
             "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
-            "add drawing by hand, slice by slice, where the goal is never reached."
+            "stop prompting and correct by hand where that is cheaper; they add drawing by hand, "
+            "slice by slice, where the goal is never reached."
         )
         caption = f"{dataset}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
@@ -282,11 +287,7 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
     blocks: list[Block] = [
         failures(run, members, _stem("failures", name)) for name, members in leading.items()
     ]
-    blocks += lost_prompts(run)
-    lost = run.sql("select dataset, scene, model, error from errors order by all").to_pylist()
-    if lost:
-        first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"
-        blocks.append(Note(f"{len(lost)} jobs failed, the first: {first}", "warning"))
+    blocks += [*lost_prompts(run), *lost_jobs(run)]
     text = "The objects that come out worst over all models and prompters."
     return Section("Hardest objects", text, blocks)
 
@@ -294,27 +295,34 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
 def project_section(run: Results, objects: int, rate: float | None) -> Section:
     """Costs of so many objects with each model and prompter, to the last goal."""
     benchmark, goal, cost = Volumes(), goals_of(run)[-1], cost_of(run)
-    numbers, card = benchmark.numbers(run), seconds_until(goal)
-    lead = run.plan.leading_protocol
-    found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
+    lead, machine = run.plan.leading_protocol, machines(run)
+    run = on_common_objects(run, _leading(run, lead))
+    found, card = _leading(run, lead), seconds_until(goal)
     tables: dict[str, list[Way]] = {}
-    for dataset, members in _sets([g for g in found if g.protocol == lead]):
+    numbers = benchmark.numbers(run)
+    for dataset, members in _sets(found):
+        ways = tables.setdefault(dataset, [])
         for group in members:
             seconds = card.compared(group)
             assert seconds is not None  # all groups are of volumes
             waited = waiting_to(group.dice, group.waited, np.zeros(group.size), goal / 100)
-            tables.setdefault(dataset, []).append(
-                Way(
-                    f"{group.model}, {typed(group.user)}",
-                    Value.of(numbers[group.key, card.name]),
-                    Value(float(waited.mean())),
-                    seconds,
-                    cost.per_object + group.by_hand,
-                    group.clusters,
-                    dataset,
-                )
-            )
-    return cost_section(tables, objects, rate, _units(found))
+            mean = Value.of(numbers[group.key, card.name])
+            total = Value.of(card.interval(group, seconds + waited))
+            ways.append(
+                Way(f"{group.model}, {typed(group.user)}", group, mean,
+                    Value(float(waited.mean())), total, seconds, waited,
+                    cost.per_object + group.by_hand)
+            )  # fmt: skip
+    assumed = (
+        f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
+        f"the object, and {cost.per_object:g} s to find and review it. {machine}"
+    )
+    return cost_section(tables, objects, rate, _units(found), assumed.strip())
+
+
+def _leading(run: Results, protocol: str) -> list[VolumeSessions]:
+    found = [g for g in Volumes().groups(run) if isinstance(g, VolumeSessions)]
+    return [g for g in found if g.protocol == protocol]
 
 
 def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:
@@ -332,8 +340,22 @@ _WANTED = 0.9
 """Share of objects that must reach the goal."""
 
 
-def recommendation(groups: Sequence[VolumeSessions], dataset: str, goal: float) -> Answer:
-    """Fewest interactions that reach a Dice in nine of ten objects, over all and by organ."""
+def _complete(groups: Sequence[VolumeSessions], planned: Sequence[str]) -> bool:
+    """Whether all models have results, and every prompter has them on the same objects."""
+    return {g.model for g in groups} >= {*planned} and len({frozenset(g.keys) for g in groups}) == 1
+
+
+def recommendation(
+    groups: Sequence[VolumeSessions], dataset: str, goal: float, planned: Sequence[str] = ()
+) -> Answer:
+    """Fewest interactions that reach a Dice in nine of ten objects, over all and by organ.
+
+    There is none while a model of the plan lacks objects that others have.
+    """
+    if not _complete(groups, planned):
+        counts = {name: [len(g.keys) for g in groups if g.model == name] for name in planned}
+        known = ", ".join(f"{name} on {min(counts[name], default=0)}" for name in planned)
+        return Answer(phrase(f"{dataset}: no recommendation yet; objects with results: {known}."))
     text = f"{dataset}: {_sentence(groups, goal)}"
     organs = sorted({label for group in groups for label in group.labels if label})
     by_organ = [f"{organ}: {_sentence(groups, goal, organ)}" for organ in organs]
@@ -344,14 +366,18 @@ def _sentence(groups: Sequence[VolumeSessions], goal: float, organ: str | None =
     found = [(*_reached(group, goal, organ), group) for group in groups]
     enough = [one for one in found if one[0] >= _WANTED]
     if not enough:
-        share, spent, best = max(found, key=lambda one: (one[0], -one[1], one[2].key))
+        share, dice, spent, best = max(found, key=lambda one: (*one[:2], -one[2], one[3].key))
         if share == 0:
             return f"no prompter reaches Dice {goal:g} % in any object."
+        tied = sum(one[0] == share for one in found) - 1
+        many = sum(organ in (None, label) for label in best.labels)
+        others = f" ({counted(tied, 'other')} with as many, but lower Dice)" if tied else ""
         return (
             f"no prompter reaches Dice {goal:g} % in 90 % of objects; closest is {_named(best)} "
-            f"with {100 * share:.0f} % for {spent:.1f} interactions per object."
+            f"with {100 * share:.0f} % of {many} for {spent:.1f} interactions per object, "
+            f"mean Dice {100 * dice:.1f} %{others}."
         )
-    share, spent, best = min(enough, key=lambda one: (one[1], -one[0], one[2].key))
+    share, _, spent, best = min(enough, key=lambda one: (one[2], -one[0], -one[1], one[3].key))
     return (
         f"fewest interactions that reach Dice {goal:g} % in 90 % of objects: {_named(best)}, "
         f"{spent:.1f} per object, {100 * share:.0f} % of objects."
@@ -362,14 +388,15 @@ def _named(group: VolumeSessions) -> str:
     return f"{group.model} with --user '{typed(group.user)}'"
 
 
-def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float]:
-    """Share of objects whose last mask reaches a Dice, and interactions spent on each."""
+def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float, float]:
+    """Share of objects whose last mask reaches a Dice, mean Dice, and interactions per object."""
     mine = np.array([organ is None or label == organ for label in group.labels])
     if not mine.any():
-        return 0.0, float("inf")
+        return 0.0, 0.0, float("inf")
     draws = group.repeats or (group,)
     share = np.mean([(one.dice[mine, -1] >= goal / 100).mean() for one in draws])
-    return float(share), float(group.interactions[mine, -1].mean())
+    dice = float(group.dice[mine, -1].mean())
+    return float(share), dice, float(group.interactions[mine, -1].mean())
 
 
 def against_best(
@@ -380,10 +407,12 @@ def against_best(
     for model in dict.fromkeys(group.model for group in groups):
         mine = [g for g in groups if g.model == model and isinstance(g, VolumeSessions)]
         best = max(mine, key=lambda group: (float(group.dice[:, -1].mean()), group.user))
-        swapped = [replace(group, model=group.user, user=model) for group in mine]
-        pairs = differences_of(swapped, statistics)
-        found += [_first(d, best.user) for d in pairs if best.user in (d.first, d.second)]
-    return corrected_together(found)
+        swapped = {group.user: replace(group, model=group.user, user=model) for group in mine}
+        for user in swapped:
+            pair = [swapped[one] for one in swapped if one in (user, best.user)]
+            found += [_first(d, best.user) for d in differences_of(pair, statistics)]
+    order = [statistic.name for statistic in statistics]
+    return corrected_together(sorted(found, key=lambda d: order.index(d.measure)))
 
 
 def _first(difference: Difference, user: str) -> Difference:

@@ -9,10 +9,10 @@ from dataclasses import asdict
 import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import rows_of, timed_encode
+from segmeter.benchmarks.sessions import add_consistency, rows_of, timed_encode
 from segmeter.benchmarks.starts import starts_of
 from segmeter.benchmarks.volumes.fitting import fitting, repeats, takes_none
-from segmeter.benchmarks.volumes.paper import table_of
+from segmeter.benchmarks.volumes.tables import table_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
@@ -55,6 +55,7 @@ def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         ]
         judge = judge_by(plan.measures, scene.spacing_mm, plan.options)
         records = simulate(scene, seen, sessions, plan.rounds, judge, seed=plan.seed)
+        add_consistency(scene, encoded, records, plan)
         told = {one.name: user for one, user in drawn}
         shown = _shown(scene, seen)
         made = [
@@ -102,7 +103,7 @@ def _rows(
     voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
     outlines = {
         t.id: added_path_mm(t.mask, Mask.empty(scene.shape), scene.spacing_mm or (1.0, 1.0, 1.0))
-        for t in (scene.targets if "added-path" in plan.measures else ())
+        for t in scene.targets
     }
     for record in records:
         simulated = record.simulated
@@ -113,7 +114,7 @@ def _rows(
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "target_slices": int(simulated.target.mask.bits.any(axis=(1, 2)).sum()),
                 "volume_ml": simulated.target.mask.area * voxel_ml,
-                "outline_mm": outlines.get(simulated.target.id),
+                "outline_mm": outlines[simulated.target.id],
                 "predicted_ml": made.mask.area * voxel_ml,
                 "interactions": float(work.interactions),
                 "degrees_of_freedom": float(work.degrees_of_freedom),

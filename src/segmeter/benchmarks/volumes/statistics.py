@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.benchmarks.report_parts import cost_of
 from segmeter.benchmarks.volumes import MEASURES
@@ -22,10 +24,9 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
-from segmeter.core.tables import Tables, columns_in, load_tables
+from segmeter.core.score_matrices import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
-from segmeter.stats.comparisons import Paired, flip_tests
-from segmeter.stats.effort import (
+from segmeter.stats.annotation_time import (
     CostModel,
     area_to,
     effort_to,
@@ -33,6 +34,7 @@ from segmeter.stats.effort import (
     quality_at,
     seconds_with_touch_up,
 )
+from segmeter.stats.comparisons import Paired, paired_permutation_tests
 from segmeter.stats.goals import Goal
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
@@ -48,6 +50,7 @@ FEWEST_PAIRS = 6
 _RESAMPLED = 15
 AREA = 50
 _CHALLENGE_USER = "cvpr25-clicks"
+Places = npt.NDArray[np.intp]
 _PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
 
 
@@ -161,6 +164,20 @@ def _lacking(run: Results, column: str) -> bool:
     return bool(found.num_rows)
 
 
+@lru_cache(maxsize=256)
+def _cases(
+    keys: Sequence[tuple[str, str]], clusters: Sequence[str], labels: Sequence[str]
+) -> tuple[list[str], Places, Places]:
+    """The patient of each case, the case of each class of a case, and the class of each object."""
+    scenes = [scene for scene, _ in keys]
+    cases = {scene: place for place, scene in enumerate(dict.fromkeys(scenes))}
+    patients = dict(zip(scenes, clusters, strict=True))
+    pairs = list(zip(scenes, labels, strict=True))
+    classes = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
+    case_of = np.array([cases[scene] for scene, _ in classes])
+    return [patients[scene] for scene in cases], case_of, np.array([classes[p] for p in pairs])
+
+
 def per_case(
     group: VolumeSessions, values: Floats, known: Bits | None = None
 ) -> tuple[Floats, list[str]]:
@@ -168,14 +185,15 @@ def per_case(
 
     A case with several classes counts each class once, whatever number of instances it has.
     """
-    found: dict[str, dict[str, list[float]]] = {}
-    patients: dict[str, str] = {}
-    for i, (scene, _) in enumerate(group.keys):
-        if known is None or known[i]:
-            found.setdefault(scene, {}).setdefault(group.labels[i], []).append(float(values[i]))
-            patients[scene] = group.clusters[i]
-    means = [np.mean([np.mean(v) for v in by_label.values()]) for by_label in found.values()]
-    return np.array(means), [patients[scene] for scene in found]
+    patients, case_of, place = _cases(group.keys, group.clusters, group.labels)
+    chosen = np.arange(len(values)) if known is None else np.flatnonzero(known)
+    number = np.bincount(place[chosen], minlength=len(case_of))
+    there = np.flatnonzero(number)
+    means = np.bincount(place[chosen], values[chosen], len(case_of))[there] / number[there]
+    classes = np.bincount(case_of[there], minlength=len(patients))
+    cases = np.flatnonzero(classes)
+    found = np.bincount(case_of[there], means, len(patients))[cases] / classes[cases]
+    return found, [patients[case] for case in cases]
 
 
 def _mean_over_cases(group: VolumeSessions, values: Floats) -> Interval | None:
@@ -210,7 +228,7 @@ def _paired(
     if many < FEWEST_PAIRS:
         return Paired(_alone(float(means.mean())), 1.0, objects, many)
     sums = Resampling(patients, resamples=1).sums(means)
-    p = float(flip_tests(sums, seed=first.dataset)[0])
+    p = float(paired_permutation_tests(sums, seed=first.dataset)[0])
     return Paired(limits_of(means, patients, first.dataset), p, objects, many)
 
 
@@ -279,7 +297,8 @@ def statistics(run: Results) -> list[Statistic]:
               tested=True),
     ]  # fmt: skip
     for goal in goals_of(run):
-        made += [effort_until(goal), seconds_until(goal), never(goal)]
+        pays = [rounds_that_pay(goal)] if "redrawn-path" in others else []
+        made += [effort_until(goal), seconds_until(goal), *pays, never(goal)]
     made.append(_dice("dice-published", "Dice, re-matched", lambda g: g.published[:, -1], "%"))
     kinds = ("dsc", "nsd") if "nsd" in others else ("dsc",)
     return [*made, *(_challenge(kind, final=f) for kind in kinds for f in (False, True))]
@@ -375,22 +394,31 @@ def effort_until(goal: float) -> Statistic:
 
 
 def seconds_until(goal: float) -> Statistic:
-    """A person's seconds until a Dice is reached; with drawing by hand where it never is.
+    """A person's seconds until a Dice is reached, corrected by hand as soon as that is cheaper;
+    with drawing by hand where it never is."""
+    return _mean(
+        f"seconds-to-{goal:g}", f"to {goal:g} %", "seconds, by hand if never",
+        lambda g: _with_touch_up(g, goal)[0], 0,
+    )  # fmt: skip
 
-    Where `added-path` was measured, masks are corrected by hand as soon as that is cheaper.
-    """
 
-    def values(group: VolumeSessions) -> Floats:
-        spent = effort_to(group.dice, group.seconds, goal / 100)
-        spent = spent + np.where(never_reached(group.dice, goal / 100), group.by_hand, 0.0)
-        if group.outline_mm is not None and "added-path" in group.others:
-            spent, _ = seconds_with_touch_up(
-                group.cost, group.dice, group.seconds, goal / 100, group.others["added-path"],
-                group.outline_mm, group.by_hand,
-            )  # fmt: skip
-        return group.unless_met(goal, spent, group.cost.per_object)
+def rounds_that_pay(goal: float) -> Statistic:
+    """Rounds after which correcting by hand, or the goal itself, is cheapest."""
+    return _mean(
+        f"rounds-before-touch-up-to-{goal:g}", f"pay before the brush, {goal:g} %", "rounds",
+        lambda g: _with_touch_up(g, goal)[1], 1, "",
+    )  # fmt: skip
 
-    return _mean(f"seconds-to-{goal:g}", f"to {goal:g} %", "seconds, by hand if never", values, 0)
+
+def _with_touch_up(group: VolumeSessions, goal: float) -> tuple[Floats, Floats]:
+    """Least seconds, and after how many rounds; by prompts alone without `redrawn-path`."""
+    cost, missing = group.cost, group.outline_mm is None or "redrawn-path" not in group.others
+    seconds, rounds = seconds_with_touch_up(
+        replace(cost, touch_up=float("inf")) if missing else cost, group.dice, group.seconds,
+        goal / 100, group.others.get("redrawn-path", 0.0),
+        1.0 if group.outline_mm is None else group.outline_mm, group.by_hand,
+    )  # fmt: skip
+    return group.unless_met(goal, seconds, cost.per_object), group.unless_met(goal, rounds)
 
 
 def never(goal: float) -> Statistic:
@@ -403,6 +431,8 @@ def never(goal: float) -> Statistic:
 
     def interval(group: VolumeSessions, _: Floats) -> Interval:
         found = flags(group)
+        if len(set(group.clusters)) < FEWEST:
+            return _alone(float(np.concatenate(found).mean()))
         return share_interval(np.concatenate(found), group.clusters * len(found))
 
     return Statistic(

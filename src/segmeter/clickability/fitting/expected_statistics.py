@@ -22,7 +22,7 @@ from segmeter.core.masks import Mask
 Grid = npt.NDArray[np.float32]
 Places = npt.NDArray[np.float64]
 _CELLS = 72
-# Added to sum and deviation by the original, see segmeter.measures.clickmaps.
+# Added to sum and deviation by the original, see segmeter.measures.clickability_maps.
 _EPSILON = 1e-9
 
 

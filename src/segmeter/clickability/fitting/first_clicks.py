@@ -101,9 +101,13 @@ class Fit:
     targets: int
 
     def interval(self, name: str) -> tuple[float, float]:
-        """95 % interval, from the sandwich estimate on the log scale."""
+        """95 % interval, from the sandwich estimate on the log scale.
+
+        A handful of clicks can leave a number open; its interval then ends at a factor of 1e12.
+        """
         value, error = getattr(self.numbers, name), getattr(self.errors, name)
-        return value * math.exp(-1.96 * error), value * math.exp(1.96 * error)
+        factor = min(math.exp(min(1.96 * error, 700.0)), 1e12)
+        return value / factor, value * factor
 
 
 def read_tables(path: Path) -> list[Seen]:

@@ -11,7 +11,6 @@ Masks are 0 and 255 (one object) or one value per object (255 is then not judged
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +22,11 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Header, Pixels, Target, size_in_words
+from segmeter.core.scenes import DatasetCard, Pixels, SceneHeader, Target, size_in_words
 from segmeter.core.videos import MOST_FRAMES, FrameMasks, Video
 from segmeter.core.wording import counted
+from segmeter.datasets.data_roots import digest, images_in, known
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, read_values
-from segmeter.datasets.places import digest, images_in, known
 
 _FRAMES = ("JPEGImages", "JPEGImages_24fps", "frames", "Frames")
 _MASKS = ("Annotations", "Annotations_6fps", "masks", "Masks")
@@ -43,18 +42,26 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The folders of the frames and of the masks of one video, or a video file."""
+    """The frames of a video, a folder or a video file, and the folder of its masks, if any."""
 
     frames: Path
-    masks: Path | None
+    masks: Path
+
+    def objects(self) -> list[tuple[str, list[Path]]]:
+        """Mask files by object; '' where one file holds all objects of a frame."""
+        if not self.masks.is_dir():
+            return []
+        if flat := images_in(self.masks):
+            return [("", flat)]
+        return [(p.name, images_in(p)) for p in sorted(self.masks.iterdir()) if p.is_dir()]
 
     def files(self) -> list[Path]:
         """All files, for a digest."""
         own = [self.frames] if self.frames.is_file() else images_in(self.frames)
-        return own + [f for _, files in _objects(self.masks) for f in files]
+        return own + [file for _, files in self.objects() for file in files]
 
 
-@catalogue.datasets.add("videos", summary="a folder of videos and masks of your own")
+@catalogue.datasets.add("videos", summary="your own folder of videos and masks")
 class VideoFolder:
     """Videos in the layouts of DAVIS, SA-V, MOSE and YouTube-VOS, or of your own.
 
@@ -89,21 +96,18 @@ class VideoFolder:
         return digest(file for one in self._sequences.values() for file in one.files())
 
 
-@catalogue.datasets.add("mini-video", summary="12 frames of a swan, which ship inside the package")
+@catalogue.datasets.add("mini-video", summary="12 frames of a swan, built in")
 class MiniVideo(VideoFolder):
     """One video with one object in every frame; `mini_video.LICENCE.txt` states the source."""
 
     def __init__(self) -> None:
         super().__init__(str(Path(__file__).with_name("mini_video")))
         self.card = DatasetCard(
-            "mini-video",
-            "12 frames of a swan from DAVIS 2016, at half size",
-            "BSD-3-Clause; frames CC BY 4.0",
-            "perazzi2016",
-            targets=1,
+            "mini-video", "12 frames of a swan from DAVIS 2016, at half size",
+            "BSD-3-Clause; frames CC BY 4.0", "perazzi2016", targets=1,
             homepage="https://davischallenge.org",
             notes="Comes with segmeter; nothing to get. One easy object: see how things work.",
-        )
+        )  # fmt: skip
 
 
 def holds_videos(folder: Path) -> bool:
@@ -130,7 +134,8 @@ def read_sequence(dataset: str, name: str, source: Files, sparse: bool = False) 
 
     return Video(
         dataset, name, read, lambda: _targets(where, source, shape, stems, sparse),
-        header=Header("video", shape, channels=3, frame_rate=rate), file_name=source.frames.name,
+        header=SceneHeader("video", shape, channels=3, frame_rate=rate),
+        file_name=source.frames.name,
     )  # fmt: skip
 
 
@@ -145,10 +150,8 @@ class VideoFile:
 
         if not path.is_file():
             raise NotFound(f"no file '{path}'")
-        self.path = path
-        self._capture: Any = cv2.VideoCapture(str(path))
-        self._next = 0
-        self._block: tuple[int, list[Pixels]] = (-1, [])
+        self.path, self._block = path, (-1, list[Pixels]())
+        self._open()
         if not self._capture.isOpened():
             raise BadInput(f"'{path}' cannot be decoded as a video; save it as MP4 or as frames")
         asked = (cv2.CAP_PROP_FRAME_COUNT, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)
@@ -158,80 +161,54 @@ class VideoFile:
                 f"'{path}' claims {frames} frames of {width} x {height}; a video has 1 to "
                 f"{MOST_FRAMES} frames of at most {MOST_PIXELS // 10**6} megapixels"
             )
-        self.shape = (frames, height, width)
-        rate = float(self._capture.get(cv2.CAP_PROP_FPS))
+        self.shape, rate = (frames, height, width), float(self._capture.get(cv2.CAP_PROP_FPS))
         self.frame_rate = rate if np.isfinite(rate) and rate > 0 else None
 
     def frame(self, t: int) -> Pixels:
         """One frame, uint8 `(H, W, 3)` in RGB."""
         start = t - t % _BLOCK
         if self._block[0] != start:
-            self._block = (start, self._decoded(start))
+            self._block = (start, list(self._decoded(start)))
         if t - start >= len(self._block[1]):
             raise BadInput(f"'{self.path}' breaks off before frame {t}; get it again")
         return self._block[1][t - start]
 
-    def _decoded(self, start: int) -> list[Pixels]:
+    def _open(self) -> None:
         import cv2
 
+        self._capture, self._next = cv2.VideoCapture(str(self.path)), 0
+
+    def _decoded(self, start: int) -> Iterator[Pixels]:
         if start < self._next:
-            self._capture.release()
-            self._capture = cv2.VideoCapture(str(self.path))
-            self._next = 0
-        while self._next < start and self._capture.grab():
+            self._open()
+        while self._next < start + _BLOCK and self._capture.grab():
             self._next += 1
-        found: list[Pixels] = []
-        while len(found) < _BLOCK:
-            whole, pixels = self._capture.read()
-            if not whole:
-                break
-            self._next += 1
-            found.append(np.ascontiguousarray(pixels[..., ::-1]))
-        return found
+            if self._next > start:
+                yield np.ascontiguousarray(self._capture.retrieve()[1][..., ::-1])
 
 
 def _sequences(place: Path) -> Iterator[tuple[str, Files]]:
-    """Sequences of a folder by name."""
-    if place.is_file():
-        yield place.stem, Files(place, _folder(place.with_suffix("")))
-        return
-    for film in sorted(place.iterdir()) if place.is_dir() else ():
-        if film.suffix.lower() in _FILMS and film.is_file():
-            yield film.stem, Files(film, _folder(film.with_suffix("")))
+    for film in [place] if place.is_file() else sorted(place.iterdir()):
+        if film == place or (film.suffix.lower() in _FILMS and film.is_file()):
+            yield film.stem, Files(film, film.with_suffix(""))
     frames, masks = _child(place, _FRAMES), _child(place, _MASKS)
     if frames is None:
-        for inner in sorted(p for p in place.iterdir() if p.is_dir()):
+        for inner in sorted(p for p in place.glob("*") if p.is_dir()):
             own, theirs = _child(inner, _FRAMES[2:]), _child(inner, _MASKS[2:])
             if own is not None and theirs is not None:
                 yield inner.name, Files(own, theirs)
         return
-    size = next((s for s in _SIZES if (frames / s).is_dir()), None)
-    if size is not None:
-        frames, masks = frames / size, masks and _folder(masks / size)
+    size = next((s for s in _SIZES if (frames / s).is_dir()), "")
+    frames, masks = frames / size, (masks or place / _MASKS[0]) / size
     found = [p for p in sorted(frames.iterdir()) if p.is_dir() and images_in(p)]
     for one in found:
-        yield one.name, Files(one, masks and _folder(masks / one.name))
+        yield one.name, Files(one, masks / one.name)
     if not found and frames.name in _FRAMES[2:] and images_in(frames):
         yield place.resolve().name, Files(frames, masks)
 
 
 def _child(place: Path, names: Sequence[str]) -> Path | None:
     return next((place / n for n in names if (place / n).is_dir()), None)
-
-
-def _folder(place: Path) -> Path | None:
-    return place if place.is_dir() else None
-
-
-def _objects(masks: Path | None) -> list[tuple[str, list[Path]]]:
-    """Mask files by object; '' where one file holds all objects of a frame."""
-    if masks is None:
-        return []
-    flat = images_in(masks)
-    if flat:
-        return [("", flat)]
-    inner = sorted(e.name for e in os.scandir(masks) if e.is_dir())
-    return [(name, images_in(masks / name)) for name in inner]
 
 
 def _targets(
@@ -241,16 +218,20 @@ def _targets(
     number = {stem: t for t, stem in enumerate(stems)}
     found: dict[str, dict[int, str]] = {}
     seen: dict[str, list[int]] = {}
-    for name, files in _objects(source.masks):
+    for name, files in source.objects():
         for file in files:
-            t = number.get(file.stem)
-            if t is None:
+            if (t := number.get(file.stem)) is None:
                 raise BadInput(f"{where}: mask '{file.name}' has no frame; remove it or add one")
             for value, mask in _values(where, file, shape[1:]):
-                key = name or str(value)
-                found.setdefault(key, {})[t] = mask.encoded()
+                found.setdefault(name or str(value), {})[t] = mask.encoded()
             seen.setdefault(name, []).append(t)
-        _check_complete(where, name, files, stems, sparse)
+        lost = next((stem for stem in stems if number[stem] not in seen.get(name, ())), None)
+        if lost and not sparse and len(files) > _SPARSE * len(stems):
+            of = f" of object {name}" if name else ""
+            raise BadInput(
+                f"{where}: frame '{lost}' has no mask{of}, and {len(files)} of {len(stems)} frames"
+                " have one; add it or set sparse=true"
+            )
     if not any(key.isdecimal() and 0 < int(key) < 255 for key in found) and "255" in found:
         found = {"1": found.pop("255"), **found}
     found.pop("255", None)  # pixels that are not judged, in masks of several objects
@@ -259,20 +240,6 @@ def _targets(
         Target(key, FrameMasks(shape, dict(sorted(frames.items())), sorted(seen.get(key, shown))))
         for key, frames in sorted(found.items())
     ]
-
-
-def _check_complete(
-    where: str, name: str, files: Sequence[Path], stems: Sequence[str], sparse: bool
-) -> None:
-    """Refuse masks that lack for a few frames: one was lost, or they are of another video."""
-    if sparse or not _SPARSE < len(files) / len(stems) < 1:
-        return
-    given = {file.stem for file in files}
-    lost = next(stem for stem in stems if stem not in given)
-    raise BadInput(
-        f"{where}: frame '{lost}' has no mask{f' of object {name}' if name else ''}, and"
-        f" {len(files)} of {len(stems)} frames have one; add it or set sparse=true"
-    )
 
 
 def _values(where: str, file: Path, size: tuple[int, ...]) -> Iterator[tuple[int, Mask]]:
@@ -287,6 +254,5 @@ def _values(where: str, file: Path, size: tuple[int, ...]) -> Iterator[tuple[int
             f"{where}: mask '{file.name}' is {size_in_words(values.shape)} but the frames are "
             f"{size_in_words(size)}; resize it"
         )
-    for value in np.unique(values).tolist():
-        if value:
-            yield value, Mask.of(values == value)
+    for value in np.unique(values[values > 0]).tolist():
+        yield value, Mask.of(values == value)

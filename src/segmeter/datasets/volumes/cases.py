@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput
-from segmeter.core.scenes import Header, Target, Volume
+from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import (
@@ -127,6 +127,16 @@ class FileVolume(Volume):
     def window(self) -> Window | None:
         return self._options.window
 
+    @property
+    def has_frame_of_reference(self) -> bool:
+        """Whether a DICOM segmentation can refer to the series; true of other files."""
+        image = self.case.image
+        return not isinstance(image, Series) or image.has_frame_of_reference
+
+    def label_value(self, target: str) -> int:
+        """The value of a target in its label map; 0 where it has none of its own."""
+        return self.case.label_value(target, self._options)
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -159,7 +169,7 @@ class Case:
         """The first channel; its header is read once."""
         return self.dicom.open() if self.dicom else open_stored(self.images[0])
 
-    def header(self, options: Options) -> Header:
+    def header(self, options: Options) -> SceneHeader:
         """From the image's header alone."""
         self._channel(options)
         return self.image.grid.header(self.channels)
@@ -264,6 +274,20 @@ class Case:
             regions=mine.regions,
             ignore=rule.ignore | mine.ignore,
         )
+
+    def label_value(self, target: str, options: Options) -> int:
+        """The value of a target in the label map, up to 65 535; 0 where it has none of its own."""
+        stored = [name for path in self.labels.values() for name in open_stored(path).names]
+        rule = self._rule(options, {name.value: name.name for name in stored})
+        id = target.partition("@")[0]
+        named = {name.replace("/", "_"): value for value, name in rule.names.items()}
+        if rule.regions:
+            named = {name.replace("/", "_"): v[0] for name, v in rule.regions.items() if not v[1:]}
+        value = named.get(id, 0)
+        numbered = re.search(r"-(\d+)$", id)
+        if numbered and (id.startswith(rule.unnamed) or rule.kind == "instance"):
+            value = int(numbered[1])
+        return value if self.labels and not rule.components and value < 1 << 16 else 0
 
     def _part(self, name: str, path: Path, options: Options) -> list[Target]:
         labels = self._labels(open_stored(path), 0, options) != 0

@@ -20,10 +20,10 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, Header, Target, Volume
+from segmeter.core.scenes import DatasetCard, SceneHeader, Target, Volume
 from segmeter.core.sections import SCENE_NUMBERS
+from segmeter.datasets.data_roots import digest, known
 from segmeter.datasets.image_files import named_errors
-from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
 
@@ -106,13 +106,13 @@ class _Case(Volume):
     def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
         return SCENE_NUMBERS
 
-    def _head(self) -> Header:
+    def _head(self) -> SceneHeader:
         spacing = read_member(self.path, "spacing")
         found = [1.0, 1.0, 1.0] if spacing is None else np.ravel(spacing).tolist()
         if len(found) != 3 or not all(0 < s < float("inf") for s in found):
             raise BadInput(f"'{self.path}': spacing is three positive numbers, not {found}")
         x, y, z = found
-        return Header("volume", self._voxels().shape, spacing_mm=(z, y, x))
+        return SceneHeader("volume", self._voxels().shape, spacing_mm=(z, y, x))
 
     def _voxels(self) -> npt.NDArray[Any]:
         return self._volume(self.path, "imgs")

@@ -109,6 +109,12 @@ class Series:
                 whole[:, :, k] = self._plane(file)
         return whole.astype(np.int16) if _fits(whole) else whole
 
+    @property
+    def has_frame_of_reference(self) -> bool:
+        with named_errors(self.path, _DAMAGED):
+            first = _record(self.files[0], stop_before_pixels=True)
+        return bool(first.get("FrameOfReferenceUID"))
+
     def headers(self) -> list[Any]:
         """The attributes of each slice, without its pixels."""
         with named_errors(self.path, _DAMAGED):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.core.scenes import Header
+from segmeter.core.scenes import SceneHeader
 
 __all__ = ["Grid"]
 
@@ -117,10 +117,10 @@ class Grid:
             to_file[axis, 3] = self.size[axis] - 1 if f else 0
         return self.affine @ to_file
 
-    def header(self, channels: int = 1) -> Header:
+    def header(self, channels: int = 1) -> SceneHeader:
         """Header of a scene on this grid."""
         a, b, c, d = ((float(p), float(q), float(r), float(s)) for p, q, r, s in self.scene_affine)
-        return Header("volume", self.shape, self.spacing_mm, (a, b, c, d), channels)
+        return SceneHeader("volume", self.shape, self.spacing_mm, (a, b, c, d), channels)
 
     def to_scene(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """An array along the file's axes, turned to `(Z, Y, X)`; a view where it can be."""

@@ -80,6 +80,18 @@ class Labelling:
         return self
 
 
+def named_values(what: str, text: str) -> dict[int, str]:
+    """Names of values as an option gives them.
+
+    >>> named_values("data", "1:spleen, 2:liver")
+    {1: 'spleen', 2: 'liver'}
+    """
+    pairs = [part.partition(":") for part in text.split(",") if part.strip()]
+    if not all(value.strip().isdecimal() and name.strip() for value, _, name in pairs):
+        raise BadInput(f"{what}: labels={text} does not name values; write labels=1:spleen,2:liver")
+    return {int(value): name.strip() for value, _, name in pairs}
+
+
 def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -> list[Target]:
     """The targets of a label map `(Z, Y, X)` by ascending value, then first voxel.
 
@@ -102,6 +114,13 @@ def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -
             continue
         parts = components(mask, rule.components, rule.smallest, rule.bridged)
         targets += [_target(f"{name}-{i}", m, name) for i, m in enumerate(parts, 1)]
+    named = any(not c.removeprefix("label-").isdecimal() for c in rule.classes)
+    if masks and not targets and named and not rule.names and not rule.regions:
+        held = ", ".join(f"{rule.unnamed}{value}" for value in masks)
+        raise BadInput(
+            f"{what} has no class '{','.join(rule.classes)}'; it has {held}: name its values with "
+            "labels=1:spleen,2:liver or in a dataset.json next to the data"
+        )
     return [replace(target, ignore=ignore) for target in targets]
 
 

@@ -281,12 +281,14 @@ def _dicom(folder: Path) -> Layout | None:
     if not files:
         return None
     series, left = walk_dicom(files)
-    found = Layout("DICOM series")
+    found, naming = Layout("DICOM series"), _naming(_dataset_json(folder))
     names = _series_names(folder, series)
     for one, name in zip(series, names, strict=True):
         labels = {} if one.structures else _labels_of(folder, one, series)
         if one.structures or labels:
-            found.cases[name] = Case(name, labels=labels, dicom=one, patient=one.patient)
+            found.cases[name] = Case(
+                name, labels=labels, dicom=one, naming=naming, patient=one.patient
+            )
         else:
             found.leave("DICOM series: without a segmentation", [name])
     for file in left:
@@ -337,12 +339,13 @@ def _table(file: Path) -> Layout:
     """Pairs in a table; paths are relative to the table's folder.
 
     Columns are `image` (a file, or a DICOM folder) and `label`, and where wanted `case`,
-    `patient` and `reader`.
+    `patient` and `reader`; a `dataset.json` in the table's folder names the values.
     """
     rows = read_table(file, "table of pairs", "image")
     if not rows or "label" not in rows[0]:
         raise BadInput(f"'{file}' is not a table of pairs; its first line names image and label")
     cases: Cases = {}
+    naming = _naming(_dataset_json(file.parent))
     for number, row in enumerate(rows, start=2):
         if not row["image"] or not row["label"]:
             raise BadInput(f"'{file}', line {number}: image or label is empty")
@@ -353,7 +356,7 @@ def _table(file: Path) -> Layout:
         known = cases[name].labels
         if reader in known or (known and not reader):
             raise BadInput(f"'{file}': two rows are for '{name}'; add a column 'case' or 'reader'")
-        cases[name] = replace(cases[name], labels={**known, reader: label})
+        cases[name] = replace(cases[name], labels={**known, reader: label}, naming=naming)
     return Layout("a table of pairs", cases)
 
 

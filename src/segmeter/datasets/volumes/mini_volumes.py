@@ -19,7 +19,7 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.scenes import DatasetCard, Target, Volume
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.places import known
+from segmeter.datasets.data_roots import known
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
 

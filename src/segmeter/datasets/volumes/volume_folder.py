@@ -14,10 +14,10 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import DatasetCard
 from segmeter.core.wording import counted
-from segmeter.datasets.places import digest, known
+from segmeter.datasets.data_roots import digest, known
 from segmeter.datasets.volumes.cases import FileVolume, Options, options_of
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.labels import Kind, Labelling
+from segmeter.datasets.volumes.labels import Kind, Labelling, named_values
 from segmeter.datasets.volumes.layouts import Layout, recognise
 
 
@@ -43,7 +43,7 @@ class VolumeSet:
         return digest(file for case in self._layout.cases.values() for file in case.files())
 
 
-@catalogue.datasets.add("volumes", summary="a folder of volumes and label maps of your own")
+@catalogue.datasets.add("volumes", summary="your own folder of volumes and label maps")
 class VolumeFolder(VolumeSet):
     """NIfTI, NRRD, MetaImage or DICOM in the layouts of nnU-Net, TotalSegmentator, or pairs.
 
@@ -55,10 +55,12 @@ class VolumeFolder(VolumeSet):
         `organ`: a target per class. `instance`: a target per value of the label map.
     classes
         Names of the classes to use, such as `liver,spleen`; all of them by default.
+    labels
+        Names of values, such as `1:spleen,2:liver`; those of a `dataset.json` by default.
     channel
         Which channel of an image that has several, by number or name.
     window
-        `ct`, `lung`, `bone`, `brain` or two values such as `-160,240`.
+        `ct`, `lung`, `bone`, `brain` or the lowest and the highest value, such as `-160,240`.
     modality
         `CT`, `MR`, `PT`, ... where the data says nothing or something wrong.
     components, smallest
@@ -66,7 +68,7 @@ class VolumeFolder(VolumeSet):
     grid
         `affine`: labels must lie where the image lies; `shape`: arrays of one size are enough.
     patient
-        A regular expression that finds the patient in a case's name, such as `^[^_]+`.
+        A regular expression that finds the patient in a case's name, such as `^P\\d+`.
     """
 
     def __init__(
@@ -81,20 +83,22 @@ class VolumeFolder(VolumeSet):
         classes: str | Sequence[str] = "",
         modality: str = "",
         patient: str = "",
+        labels: str = "",
     ) -> None:
         place = Path(path)
         if not place.exists():
             raise NotFound(f"no folder '{path}'")
         layout = recognise(place)
         wanted = classes.split(",") if isinstance(classes, str) else classes
+        names = named_values(f"'{path}'", labels)
         labelling = Labelling(
             kind,
-            _shared_names(layout),
+            names or _shared_names(layout),
             classes=tuple(str(name).strip() for name in wanted if str(name).strip()),
             components=components,
             smallest=smallest,
         ).check(f"'{path}'")
-        labelling = replace(labelling, names={})  # each case has its own
+        labelling = replace(labelling, names=names)  # each case has its own
         options = options_of(f"'{path}'", labelling, channel, window, grid, modality, patient)
         self.recognised = _sentence(layout)
         card = DatasetCard(

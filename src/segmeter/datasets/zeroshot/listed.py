@@ -17,8 +17,8 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Pixels, Target
 from segmeter.core.seeds import generator
+from segmeter.datasets.data_roots import ImageSet, digest
 from segmeter.datasets.image_files import image_size, read_bytes
-from segmeter.datasets.places import ImageSet, digest
 
 LARGE, ABOUT = 15_000, 10_000
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import DatasetCard
-from segmeter.datasets.places import set_folder
+from segmeter.datasets.data_roots import set_folder
 from segmeter.datasets.zeroshot.id_images import (
     ade_png,
     folder_of_masks,

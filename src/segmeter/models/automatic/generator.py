@@ -264,7 +264,7 @@ def _box(values: npt.NDArray[np.int64]) -> tuple[int, int, int, int]:
     return left, top, right, bottom
 
 
-_SUMMARY = "masks of everything, from a grid of clicks to any model that takes clicks"
+_SUMMARY = "automatic masks from a grid of clicks, for any model that accepts clicks"
 _SECOND = frozenset({"sam2", "sam3", "edgetam"})
 _NAMES_OF_SAM = {
     "points_per_side": "points",

@@ -75,7 +75,7 @@ class ClickNet:
     def network(self) -> Any:
         import torch
 
-        from segmeter.models.sam._networks import pick_device
+        from segmeter.models.sam._loading import pick_device
 
         file = places.files(self.weights_path)[0]
         network = containers.load(file, self.shape, self._card.name)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from segmeter.models.sam._decoder import Embedding
-from segmeter.models.sam._prompts import chosen_of, fed_back, shown_masks
+from segmeter.models.sam._prompt_batches import chosen_of, fed_back, shown_masks
 
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import Network, SamEncodedScene

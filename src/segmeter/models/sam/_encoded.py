@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,7 +16,6 @@ from torch import Tensor
 from segmeter.core.capabilities import (
     KeepsState,
     OffersSome,
-    PredictsLater,
     RendersTogether,
     ScoresSingleClicks,
     capable,
@@ -33,8 +31,7 @@ from segmeter.models.automatic.candidates import (
 )
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models.sam._frames import Frame, all_done, arriving, constant, fetched, leaving
-from segmeter.models.sam._prompts import (
+from segmeter.models.sam._prompt_batches import (
     Policy,
     chosen_of,
     fed_back,
@@ -44,6 +41,7 @@ from segmeter.models.sam._prompts import (
     of_equal_size,
     shown_masks,
 )
+from segmeter.models.sam._resizing import Frame, arriving, constant, fetched
 from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
 
 if TYPE_CHECKING:
@@ -87,10 +85,7 @@ class SamPrediction:
     logits: Tensor  # (4, low, low) float32 on the network's device
     scores: npt.NDArray[np.float32]
     shown: int
-    mask_fed_back: Tensor | None = (
-        None  # (1, low, low), the state where it was made with the answer
-    )
-    drawn: Mask | None = None  # the shown mask where it was made with the answer
+    mask_fed_back: Tensor | None = None  # (1, low, low), the state where it was made with it
 
     @property
     def offered(self) -> Sequence[int]:
@@ -107,8 +102,6 @@ class SamPrediction:
 
     def mask(self, candidate: int | None = None) -> Mask:
         index = self.shown if candidate is None else candidate
-        if self.drawn is not None and index == self.shown:
-            return self.drawn
         return self.encoded.masks_of(self.logits[index : index + 1])[0]
 
 
@@ -123,14 +116,9 @@ class _Batch:
     chosen: Tensor  # (B, low, low), the logits of the masks shown
     mask_fed_back: Tensor  # (B, low, low), what of them goes back in as a prompt
 
-    def leaving(self) -> _Batch:
-        """With scores and choices on their way to the host."""
-        return replace(self, scores=leaving(self.scores), shown=leaving(self.shown))
-
 
 @capable(
     KeepsState,
-    PredictsLater,
     RendersTogether,
     ScoresSingleClicks,
     TakesPolicy,
@@ -176,38 +164,6 @@ class SamEncodedScene:
         """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
         return self._predictions(len(requests), list(self._decoded(requests)))
 
-    @property
-    def works_concurrently(self) -> bool:
-        """Whether a separate device predicts while the caller works."""
-        return self.network.device.type == "cuda"
-
-    @torch.no_grad()
-    def start_predict(
-        self, requests: Sequence[Request]
-    ) -> Callable[[], tuple[Sequence[SamPrediction], list[Mask]]]:
-        """Start predicting; a GPU copies logits, choice and masks while the caller works."""
-        if not self.works_concurrently:
-            predictions = self.predict(requests)
-            masks = self.render(predictions)
-            return lambda: (predictions, masks)
-        batches, drawn = [], []
-        for batch in self._decoded(requests):
-            drawn.append([leaving(part) for part in self.bits_of(batch.chosen)])
-            batches.append(batch.leaving())
-        wait = all_done(self.network.device)
-
-        def finish() -> tuple[list[SamPrediction], list[Mask]]:
-            wait()
-            masks: dict[int, Mask] = {}
-            for batch, parts in zip(batches, drawn, strict=True):
-                own = (Mask.of(one) for part in parts for one in part.numpy())
-                masks |= zip(batch.group, own, strict=True)
-            found = self._predictions(len(requests), batches)
-            shown = [masks[i] for i in range(len(requests))]
-            return [replace(p, drawn=m) for p, m in zip(found, shown, strict=True)], shown
-
-        return finish
-
     def _decoded(self, requests: Sequence[Request]) -> Iterator[_Batch]:
         """Logits, scores and choices, pass by pass."""
         sets = [self.tokens(request.prompts) for request in requests]
@@ -242,7 +198,7 @@ class SamEncodedScene:
     def _predictions(self, count: int, batches: Sequence[_Batch]) -> list[SamPrediction]:
         found: dict[int, SamPrediction] = {}
         for batch in batches:
-            scores = batch.scores.cpu().numpy().copy()  # pinned memory goes back
+            scores = batch.scores.cpu().numpy()
             for at, (i, shown) in enumerate(zip(batch.group, batch.shown.tolist(), strict=True)):
                 mask_fed_back = batch.mask_fed_back[at : at + 1]
                 found[i] = SamPrediction(self, batch.logits[at], scores[at], shown, mask_fed_back)
@@ -281,8 +237,7 @@ class SamEncodedScene:
         own = [p for p in predictions if isinstance(p, SamPrediction)]
         if len(own) != len(predictions):
             raise BadInput("a view renders only predictions that a view of its kind made")
-        made = iter(self.masks_of([p.logits[p.shown] for p in own if p.drawn is None]))
-        return [next(made) if p.drawn is None else p.drawn for p in own]
+        return self.masks_of([p.logits[p.shown] for p in own])
 
     @torch.no_grad()
     def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
@@ -313,13 +268,15 @@ class SamEncodedScene:
         """Whether the prompts may mean several things, so that three masks are offered."""
         return is_ambiguous(request, self.policy, self.network.second)
 
-    def single_clicks(self, dtype: torch.dtype = torch.float32) -> SingleClicks | None:
+    def single_clicks(
+        self, dtype: torch.dtype = torch.float32, compiled: bool = False
+    ) -> SingleClicks | None:
         """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
         if self.embedding.quality is not None:
             return None
         from segmeter.models.sam._single_clicks import SingleClicks
 
-        return SingleClicks(self, dtype)
+        return SingleClicks(self, dtype, compiled)
 
     def single_click_scores(
         self,
@@ -330,7 +287,7 @@ class SamEncodedScene:
         **speed: Any,
     ) -> npt.NDArray[np.float64] | None:
         """IoU and Boundary IoU after a lone positive click at each point."""
-        from segmeter.models.sam._click_scores import single_click_scores
+        from segmeter.models.sam._exhaustive_clicks import single_click_scores
 
         return single_click_scores(self, points, target, judge_pair, band_px, **speed)
 
@@ -338,11 +295,7 @@ class SamEncodedScene:
     def grid_clicks(self) -> SingleClicks | None:
         """The decoder for a grid of clicks in the network's own precision, made once."""
         dtype = self.network.prompts.no_mask_embed.weight.dtype
-        if self.embedding.quality is None and fused_steps(self.network.device) is not None:
-            from segmeter.models.sam._triton_clicks import FusedClicks
-
-            return FusedClicks(self, dtype)
-        return self.single_clicks(dtype)
+        return self.single_clicks(dtype, compiled=compiles(self.network.device))
 
     def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
         """The three masks of each lone click `(y, x)` whose score is above, as logits."""
@@ -391,14 +344,9 @@ class SamEncodedScene:
         return of_equal_size(sizes, 1 if self.network.device.type == "cpu" else 64)
 
 
-def fused_steps(device: torch.device) -> ModuleType | None:
-    """Steps of the decoder in one kernel each, on a CUDA device where Triton is at hand."""
-    if device.type != "cuda":
-        return None
-    try:
-        return importlib.import_module("segmeter.models.sam._triton_clicks")
-    except ModuleNotFoundError:
-        return None
+def compiles(device: torch.device) -> bool:
+    """Whether torch can compile for a device: CUDA with Triton, which comes with torch."""
+    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 def _known(masks: Sequence[Tensor | None]) -> list[Tensor]:

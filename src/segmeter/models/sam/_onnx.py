@@ -19,8 +19,8 @@ from segmeter.models.onnx_models import open_graph, run_graph
 from segmeter.models.sam._cuda_graphs import Decoded, Floats
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
 from segmeter.models.sam._encoded import Labels, SamEncodedScene
-from segmeter.models.sam._frames import Frame, Padded, Squeezed
-from segmeter.models.sam._prompts import Policy, chosen_of, fed_back, of_equal_size
+from segmeter.models.sam._prompt_batches import Policy, chosen_of, fed_back, of_equal_size
+from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 
 Arrays = dict[str, npt.NDArray[Any]]
 Signature = dict[str, tuple[Any, ...]]
@@ -166,7 +166,7 @@ class OnnxEncodedScene(SamEncodedScene):
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._made.values())
 
-    def single_clicks(self, dtype: torch.dtype = torch.float32) -> None:
+    def single_clicks(self, dtype: torch.dtype = torch.float32, compiled: bool = False) -> None:
         """There is no faster way for thousands of clicks."""
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:

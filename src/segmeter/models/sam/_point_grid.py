@@ -20,9 +20,9 @@ from segmeter.models._enlarging import Measured
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
 from segmeter.models.sam._decoder import NOT_A_POINT
-from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, fused_steps
-from segmeter.models.sam._frames import fetched
-from segmeter.models.sam._prompts import MOST_FEEDBACK, STABLE, stability
+from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, compiles
+from segmeter.models.sam._prompt_batches import MOST_FEEDBACK, STABLE, stability
+from segmeter.models.sam._resizing import fetched
 
 TOGETHER = {"cpu": 2, "cuda": 512}
 """Clicks that share a pass of the decoder, at most (perf/automatic.py)."""
@@ -171,14 +171,16 @@ def _boxed(bits: npt.NDArray[np.bool_], box: list[int]) -> Mask:
 
 def _table(values: Tensor, threshold: float, offset: float) -> Tensor:
     """Three counts and the box of each map, `(n, 7)`, on the device."""
-    fused = fused_steps(values.device)
-    if fused is not None:
-        limits = (threshold - offset, threshold, threshold + offset)
-        counted: Tensor = fused.counted(values, *limits)
-        return counted
-    counts = [(values > threshold + d).sum((-2, -1)) for d in (-offset, 0.0, offset)]
-    bits = values > threshold
-    columns, rows = bits.any(dim=1).int(), bits.any(dim=2).int()
+    if not compiles(values.device):
+        return _counts_and_boxes(values, threshold, offset)
+    return torch.compile(_counts_and_boxes, dynamic=True)(values, threshold, offset)
+
+
+def _counts_and_boxes(values: Tensor, threshold: float, offset: float) -> Tensor:
+    # Row by row first: thousands of short sums keep a GPU busy, a few long ones do not.
+    by_row = [(values > threshold + d).sum(dim=2) for d in (-offset, 0.0, offset)]
+    counts = [row.sum(dim=1) for row in by_row]
+    columns, rows = (values > threshold).any(dim=1).int(), (by_row[1] > 0).int()
     ends = [
         columns.argmax(dim=1),
         rows.argmax(dim=1),

@@ -24,8 +24,8 @@ from segmeter.models import weights
 from segmeter.models.checkpoints import Checkpoint, fill
 from segmeter.models.sam._cuda_graphs import EncoderGraph
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
-from segmeter.models.sam._frames import Frame, Squeezed
-from segmeter.models.sam._networks import pick_device, pick_dtype
+from segmeter.models.sam._loading import pick_device, pick_dtype
+from segmeter.models.sam._resizing import Frame, Squeezed
 
 
 @dataclass(frozen=True, slots=True)

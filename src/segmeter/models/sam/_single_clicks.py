@@ -14,7 +14,6 @@ mask that will be shown is made.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,17 +29,29 @@ from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, from_cells
 from segmeter.models.sam._encoded import SamEncodedScene
-from segmeter.models.sam._frames import Padded
-from segmeter.models.sam._prompts import STABLE, stability
+from segmeter.models.sam._prompt_batches import STABLE, stability
+from segmeter.models.sam._resizing import Padded
 
 HEADS = 8
 
 
 class SingleClicks:
-    """Answers one positive click each, without memory, many at a time."""
+    """Answers one positive click each, without memory, many at a time.
 
-    def __init__(self, encoded: SamEncodedScene, dtype: torch.dtype = torch.float32) -> None:
+    `compiled` lets torch fuse the steps between matrix products: the batch size is free, so a
+    network is compiled once for all scenes, and results agree to rounding.
+    """
+
+    def __init__(
+        self,
+        encoded: SamEncodedScene,
+        dtype: torch.dtype = torch.float32,
+        compiled: bool = False,
+    ) -> None:
         self.encoded, self.dtype = encoded, dtype
+        if compiled:
+            self._transform = torch.compile(self._transform, dynamic=True)  # type: ignore[method-assign]
+            self._masks = torch.compile(self._masks, dynamic=True)  # type: ignore[method-assign]
         decoder: Any = _in_precision(encoded.network.decoder, dtype)
         self._decoder, self._blocks = decoder, list(decoder.transformer.layers)
         self._own = decoder._own_tokens()
@@ -96,7 +107,7 @@ class SingleClicks:
         click, which = passed.nonzero().unbind(1)
         some, row = click.unique_consecutive(return_inverse=True)
         if not len(some):
-            low = 4 * math.isqrt(cells.shape[1])
+            low = 4 * self.encoded.network.prompts.grid_side
             return cells.new_zeros(0, low, low).float(), scores[click, which], click
         mlps = self._decoder.output_hypernetworks_mlps
         heads = torch.stack([mlps[i](tokens[some, skip + 1 + i]) for i in numbers], dim=2)
@@ -162,7 +173,7 @@ class SingleClicks:
         fine = None if self._fine is None else (self._fine[0], self._fine[1])
         pixels = self._decoder._enlarge(Embedding(cells, fine), cells)
         answers = pixels.flatten(1, 2) @ heads
-        return from_cells(answers, math.isqrt(cells.shape[1]), 2)
+        return from_cells(answers, self.encoded.network.prompts.grid_side, 2)
 
 
 def _heads(x: Tensor) -> Tensor:

@@ -18,13 +18,13 @@ from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import Hub, offer
-from segmeter.models.sam.layouts import is_unused
+from segmeter.models.sam.tensor_names import is_unused
 from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.checkpoints import Checkpoint
     from segmeter.models.sam._encoded import Network, SamEncodedScene
-    from segmeter.models.sam._prompts import Policy
+    from segmeter.models.sam._prompt_batches import Policy
 
 __all__ = ["Sam"]
 
@@ -109,7 +109,7 @@ class Sam:
     @cached_property
     def network(self) -> Network:
         """Loaded at first use."""
-        from segmeter.models.sam._networks import HubNetwork, SamNetwork
+        from segmeter.models.sam._loading import HubNetwork, SamNetwork
         from segmeter.models.sam._sam2 import Sam2Network
 
         path, device, dtype = self.weights_path, self._device, self.dtype
@@ -123,7 +123,7 @@ class Sam:
     @property
     def device(self) -> str:
         """Name of the device; the requested one until the model is loaded."""
-        from segmeter.models.sam._networks import device_name
+        from segmeter.models.sam._loading import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
@@ -136,8 +136,8 @@ class Sam:
         import torch
 
         from segmeter.models.sam._encoded import SamEncodedScene
-        from segmeter.models.sam._frames import Padded
-        from segmeter.models.sam._prompts import Policy
+        from segmeter.models.sam._prompt_batches import Policy
+        from segmeter.models.sam._resizing import Padded
 
         for scene in images:
             if scene.header.kind != "image":
@@ -158,7 +158,7 @@ class Sam:
 
     def slice_policy(self, protocol: Choice) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""
-        from segmeter.models.sam._prompts import Policy
+        from segmeter.models.sam._prompt_batches import Policy
 
         if protocol == "corrected":
             return Policy("corrected", "corrected")
@@ -200,7 +200,7 @@ class Sam:
                 f"'{self.kind.name}'; say --model {found.model}?weights={self.weights_path}"
             )
         if check:
-            from segmeter.models.sam._networks import SamNetwork
+            from segmeter.models.sam._loading import SamNetwork
             from segmeter.models.sam._sam2 import Sam2Network
 
             with weight_files.unfilled():

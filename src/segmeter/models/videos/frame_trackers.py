@@ -1,9 +1,9 @@
 """Trackers that go from frame to frame: hand-over with an image model, optical flow.
 
-`hand-over` prompts an image model in each frame with its mask of the frame before; `flow` moves
-the mask along the optical flow; `flow-hand-over` does both. A prompted frame is segmented by the
-image model. Each frame is encoded once for all objects, users and protocols; what followed from
-the same prompts is not computed again.
+`hand-over` prompts an image model in each frame with its mask of the frame before, which may be
+moved along the optical flow first; `flow` does no more than that. A prompted frame is segmented
+by the image model. Each frame is encoded once for all objects, users and protocols; what followed
+from the same prompts is not computed again.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ TAKEN = frozenset({"click", "box", "scribble", "mask", "video"})
 """Abilities of trackers that take every prompt."""
 _TOGETHER = 8
 _STROKE_CLICKS = 3
+_MOST_CHARACTERS = 128 << 20  # of masks that are kept to be shared
 Kept = TypeVar("Kept")
 Flow = npt.NDArray[np.float16]
-Asked = tuple[Prompt, ...]
 Text = str | None
 
 
@@ -59,23 +59,21 @@ class FrameStore:
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes, self.used_bytes, self.made = budget_bytes, 0, 0
         self._kept: dict[Any, Any] = {}
-        self._newest: tuple[Any, Any] = (None, None)
+        self._newest: dict[Any, Any] = {}
 
     def __contains__(self, key: Any) -> bool:
-        return key in self._kept or key == self._newest[0]
+        return key in self._kept or key in self._newest
 
     def get(self, key: Any, make: Callable[[], Kept]) -> Kept:
-        """The stored value of a key, made if there is none."""
         if key not in self:
             self.put(key, make())
-        found: Kept = self._kept[key] if key in self._kept else self._newest[1]
+        found: Kept = (self._kept if key in self._kept else self._newest)[key]
         return found
 
     def put(self, key: Any, value: Any) -> None:
-        """Store a value that was just made."""
         size = int(getattr(value, "nbytes", 0)) or 4 << 20
         self.made += 1
-        self._newest = (key, value)
+        self._newest = {key: value}
         if self.used_bytes + size <= self.budget_bytes:
             self._kept[key] = value
             self.used_bytes += size
@@ -83,25 +81,23 @@ class FrameStore:
 
 @capable(TracksObjects)
 class EncodedVideo:
-    """A video that a tracker follows objects in; `predict` tracks from all prompts at once."""
+    """A video that a tracker follows objects in."""
 
     def __init__(self, video: Video) -> None:
         self.video = video
 
     def begin(self) -> Track:
-        """A new track, without prompts."""
         raise NotImplementedError
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
-        """The object in all frames, from prompts `(t, y, x)`."""
+        """The object in all frames, from all prompts `(t, y, x)` at once."""
         return [MaskPrediction(self._tracked(request.prompts)) for request in requests]
 
     def _tracked(self, prompts: Sequence[Prompt]) -> FrameMasks:
         track = self.begin()
         for t, some in sorted(by_frame(prompts).items()):
             track.prompt(t, some)
-        found = ((t, mask.encoded()) for t, mask in track.segment() if mask)
-        return FrameMasks(self.video.shape, dict(sorted(found)))
+        return FrameMasks.of_frames(dict(track.segment()), self.video.shape)
 
 
 @capable(OnDevice)
@@ -120,9 +116,8 @@ class HandOver:
             check_choice("by", part, ["mask", "box", "centre"])
             kind = "click" if part == "centre" else part
             if kind not in inner.card.abilities:
-                raise BadInput(
-                    f"model '{inner.card.name}' takes no {kind} prompts; choose another by="
-                )
+                name = inner.card.name
+                raise BadInput(f"model '{name}' takes no {kind} prompts; choose another by=")
         self.inner, self.by, self.flow, self.memory_mb = inner, by, flow, memory_mb
 
     @property
@@ -140,12 +135,11 @@ class HandOver:
         return self.inner.device if isinstance(self.inner, OnDevice) else "cpu"
 
     def encode(self, scene: Scene) -> HandOverVideo:
-        """Frames are encoded when the first prompt or mask reaches them."""
         return HandOverVideo(self, as_video(scene))
 
 
 class HandOverVideo(EncodedVideo):
-    """A video whose frames are encoded when first needed.
+    """A video whose frames are encoded when a prompt or mask first reaches them.
 
     `steps` counts masks that were carried to a next frame; those of equal prompts are shared.
     """
@@ -156,29 +150,28 @@ class HandOverVideo(EncodedVideo):
         half = (tracker.memory_mb << 20) // (2 if tracker.by and tracker.flow else 1)
         self.frames, self.flows = FrameStore(half), FrameStore(half)
         self.steps, self._on_gpu = 0, _on_gpu(str(tracker.device))
-        self._answers: dict[tuple[int, tuple[Asked, ...]], Prediction] = {}
+        self._answers: dict[Any, Prediction] = {}
         self._chains: dict[tuple[int, Mask, int], list[str]] = {}
+        self._characters = 0
 
     def begin(self) -> HandOverTrack:
         return HandOverTrack(self)
 
-    def prompted(
-        self, t: int, prompts: tuple[Prompt, ...], before: tuple[Asked, ...], last: Any
-    ) -> tuple[Mask, Asked, Prediction | None]:
+    def prompted(self, t: int, prompts: Sequence[Prompt], before: Any) -> tuple[Mask, Any]:
         """The mask of a prompted frame: a given mask as it is, else what the model predicts.
 
-        `before` are the prompts of the track's earlier predictions in this frame, and `last` is
-        the state of the latest: results depend on the track alone, not on what else was tracked.
+        Its key names the frame and all prompts so far, `before` is the key of the track's last
+        prediction there: results depend on the track alone, not on what else was tracked.
         """
         given = [p for p in prompts if isinstance(p, MaskHint)]
         if len(given) == len(prompts):
-            return given[-1].mask, (), None
-        asked = tuple(self._taken(prompts))
-        key = (t, (*before, asked))
+            return given[-1].mask, before
+        key = (t, before, tuple(self._taken(prompts)))
         if key not in self._answers:
-            (self._answers[key],) = self.encoded(t).predict([Request(asked, last)])
+            state = self._answers[before].state if before else None
+            (self._answers[key],) = self.encoded(t).predict([Request(key[2], state)])
         (mask,) = render(self.encoded(t), [self._answers[key]])
-        return mask, asked, self._answers[key]
+        return mask, key
 
     def carried(self, start: int, mask: Mask, stop: int) -> Iterator[tuple[int, Mask]]:
         """The mask of a frame carried to the frames up to `stop`; a lost object stays lost."""
@@ -189,6 +182,9 @@ class HandOverVideo(EncodedVideo):
             if place == len(chain):
                 mask = self._step(t - step, t, mask)
                 chain.append(mask.encoded())
+                self._characters += len(chain[-1])
+                if self._characters > _MOST_CHARACTERS:
+                    self._chains, self._characters = {}, 0
             else:
                 mask = Mask.decoded(chain[place], size)
             yield t, mask
@@ -200,28 +196,22 @@ class HandOverVideo(EncodedVideo):
             start = t - t % _TOGETHER
             block = range(start, min(start + _TOGETHER, len(self.video)))
             made = inner.encode_together([self._image(k) for k in block])
-            for k, encoded in sorted(zip(block, made, strict=True), key=lambda pair: pair[0] == t):
+            for k in sorted(block, key=lambda k: k == t):  # the frame in use is the newest
                 if k not in self.frames:
-                    self.frames.put(k, encoded)
+                    self.frames.put(k, made[k - start])
         return self.frames.get(t, lambda: inner.encode(self._image(t)))
 
     def _image(self, t: int) -> Image:
-        inner, targets = self.tracker.inner, []
+        video, inner, targets = self.video, self.tracker.inner, []
         if isinstance(inner, ReadsTargets) and inner.reads_targets:  # synthetic models
-            targets = [Target(x.id, x.mask.slice(t)) for x in self.video.targets]
-        video = self.video
+            targets = [Target(x.id, x.mask.slice(t)) for x in video.targets]
         return Image(video.dataset, f"{video.id} frame {t}", video.frame(t), targets)
 
     def _taken(self, prompts: Sequence[Prompt]) -> Iterator[Prompt]:
         """Prompts of a kind that the image model takes: a stroke may become clicks."""
         abilities = self.tracker.inner.card.abilities
-        for prompt in prompts:
-            if isinstance(prompt, Scribble) and "scribble" not in abilities:
-                share = (np.arange(_STROKE_CLICKS) + 0.5) / _STROKE_CLICKS
-                for k in (share * len(prompt.points)).astype(int):
-                    yield Click(prompt.points[k], prompt.positive)
-            elif not isinstance(prompt, MaskHint) or "mask" in abilities:
-                yield prompt
+        flat = prompts if "scribble" in abilities else clicks_for_strokes(prompts, _STROKE_CLICKS)
+        return (p for p in flat if not isinstance(p, MaskHint) or "mask" in abilities)
 
     def _step(self, source: int, t: int, mask: Mask) -> Mask:
         """The mask of a neighbouring frame, from that of frame `source`."""
@@ -265,21 +255,17 @@ class HandOverTrack:
         self.encoded = encoded
         self.prompts: dict[int, tuple[Prompt, ...]] = {}
         self._masks: dict[int, Mask] = {}
-        self._asked: dict[int, tuple[Asked, ...]] = {}
-        self._states: dict[int, Any] = {}
+        self._keys: dict[int, Any] = {}
 
     def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
         """A frame that had a mask is prompted with it as well, as a next frame would be."""
         hints = self.encoded.hints(shown) if shown and frame not in self.prompts else ()
         known = self.prompts.get(frame, ())
-        context = tuple(p for p in known if p not in prompts) or hints
-        self.prompts[frame] = (*context, *prompts)
-        before, last = self._asked.get(frame, ()), self._states.get(frame)
-        mask, asked, answer = self.encoded.prompted(frame, self.prompts[frame], before, last)
-        if answer is not None:
-            self._asked[frame], self._states[frame] = (*before, asked), answer.state
-        self._masks[frame] = mask
-        return mask
+        self.prompts[frame] = (*(tuple(p for p in known if p not in prompts) or hints), *prompts)
+        self._masks[frame], self._keys[frame] = self.encoded.prompted(
+            frame, self.prompts[frame], self._keys.get(frame)
+        )
+        return self._masks[frame]
 
     def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
         """From the mask of the prompted frame `start`."""
@@ -305,18 +291,10 @@ def _made(model: str, weights: Text, device: Text) -> Model:
 
 @catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
 def _hand_over(
-    model: str, by: str = "box", weights: Text = None, device: Text = None,
+    model: str, by: str = "box", flow: bool = False, weights: Text = None, device: Text = None,
     memory_mb: int = MEMORY_MB,
 ) -> HandOver:  # fmt: skip
-    return HandOver(_made(model, weights, device), by, False, memory_mb)
-
-
-@catalogue.models.add("flow-hand-over", summary="tracker: optical flow, then an image model")
-def _flow_hand_over(
-    model: str, by: str = "box", weights: Text = None, device: Text = None,
-    memory_mb: int = MEMORY_MB,
-) -> HandOver:  # fmt: skip
-    return HandOver(_made(model, weights, device), by, True, memory_mb)
+    return HandOver(_made(model, weights, device), by, flow, memory_mb)
 
 
 @catalogue.models.add("flow", summary="tracker: optical flow carries the mask to the next frame")
@@ -334,6 +312,16 @@ def on_videos(model: Model) -> Model:
     return HandOver(model, "centre" if by == "click" else by)
 
 
+def clicks_for_strokes(prompts: Sequence[Prompt], many: int) -> Iterator[Prompt]:
+    """Prompts with so many clicks along each stroke in its place."""
+    for prompt in prompts:
+        if isinstance(prompt, Scribble):
+            places = (np.arange(many) + 0.5) / many * len(prompt.points)
+            yield from (Click(prompt.points[k], prompt.positive) for k in places.astype(int))
+        else:
+            yield prompt
+
+
 def as_video(scene: Scene) -> Video:
     if not isinstance(scene, Video):
         raise BadInput(f"{scene.name} is {scene.header.kind} data; trackers need videos")
@@ -341,7 +329,6 @@ def as_video(scene: Scene) -> Video:
 
 
 def _warped(mask: Mask, flow: Flow) -> Mask:
-    """A mask moved along the optical flow."""
     import cv2
 
     rows, columns = np.indices(flow.shape[:2], dtype=np.float32)

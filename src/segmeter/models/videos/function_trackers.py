@@ -47,7 +47,7 @@ class FunctionTracker:
         return _FunctionVideo(as_video(scene), self.track, self.name)
 
 
-@catalogue.models.add("recorded-masks", summary="tracker: PNG masks that another program wrote")
+@catalogue.models.add("recorded-masks", summary="tracker: PNG masks from another tool")
 class RecordedMasks:
     """Masks of a folder, `SEQUENCE/00000.png` with one value per object, or 0 and 255.
 
@@ -84,7 +84,7 @@ class RecordedMasks:
 
 
 class _Frames(Sequence[Any]):
-    """The frames of a video as a sequence."""
+    """The frames of a video, without its ground truth."""
 
     def __init__(self, video: Video) -> None:
         self._video = video
@@ -99,48 +99,43 @@ class _Frames(Sequence[Any]):
 
 
 class _FunctionVideo(EncodedVideo):
-    def __init__(self, video: Video, track: Track, name: str) -> None:
+    """A video with prompts, so it is a track as well; tracks share the masks `found` so far."""
+
+    def __init__(self, video: Video, track: Track, name: str, found: Any = None) -> None:
         super().__init__(video)
         self.track, self.name = track, name
-        self._found: dict[Any, FrameMasks] = {}
-
-    def begin(self) -> _FunctionTrack:
-        return _FunctionTrack(self)
-
-    def masks(self, prompts: Mapping[int, tuple[Prompt, ...]]) -> FrameMasks:
-        """The function's masks; called once for equal prompts."""
-        key = tuple(sorted(prompts.items()))
-        if key not in self._found:
-            shape, counts, many = self.video.shape, dict[int, str](), 0
-            for one in self.track(_Frames(self.video), {t: list(some) for t, some in key}):
-                mask = np.asarray(one)
-                if mask.shape == shape[1:] and mask.any():
-                    counts[many] = Mask.of(mask).encoded()
-                many += 1 if mask.shape == shape[1:] else shape[0]
-            if many != shape[0]:
-                raise BadInput(
-                    f"'{self.name}' must return one mask of {shape[1:]} per frame, {shape[0]}"
-                )
-            self._found[key] = FrameMasks(shape, counts)
-        return self._found[key]
-
-
-class _FunctionTrack:
-    def __init__(self, encoded: _FunctionVideo) -> None:
-        self.encoded = encoded
         self.prompts: dict[int, tuple[Prompt, ...]] = {}
+        self._found: dict[Any, FrameMasks] = {} if found is None else found
+
+    def begin(self) -> _FunctionVideo:
+        return _FunctionVideo(self.video, self.track, self.name, self._found)
 
     def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
         self.prompts[frame] = tuple(prompts)
-        return self.encoded.masks(self.prompts).slice(frame)
+        return self._masks().slice(frame)
 
     def propagate(self, start: int, stop: int) -> Iterator[tuple[int, Mask]]:
         step = 1 if stop > start else -1
-        masks = self.encoded.masks(self.prompts)
+        masks = self._masks()
         return ((t, masks.slice(t)) for t in range(start + step, stop, step))
 
     def segment(self) -> Iterator[tuple[int, Mask]]:
-        return self.propagate(-1, len(self.encoded.video))
+        return self.propagate(-1, len(self.video))
+
+    def _masks(self) -> FrameMasks:
+        """The function's masks of all frames, encoded as they come."""
+        key, shape = tuple(sorted(self.prompts.items())), self.video.shape
+        if key not in self._found:
+            prompts = {t: list(some) for t, some in key}
+            made = [
+                None if mask.shape != shape[1:] else Mask.of(mask).encoded() if mask.any() else ""
+                for mask in map(np.asarray, self.track(_Frames(self.video), prompts))
+            ]
+            if None in made or len(made) != shape[0]:
+                size = f"{shape[1:]} per frame, {shape[0]}"
+                raise BadInput(f"'{self.name}' must return one mask of {size}")
+            self._found[key] = FrameMasks(shape, {t: text for t, text in enumerate(made) if text})
+        return self._found[key]
 
 
 def _under(labels: Labels, prompt: Prompt) -> Labels:
@@ -152,9 +147,9 @@ def _under(labels: Labels, prompt: Prompt) -> Labels:
             (top, left), (bottom, right) = (tuple(map(round, p)) for p in (low, high))
             return labels[max(top, 0) : bottom + 1, max(left, 0) : right + 1].ravel()
         case Click(point, True):
-            return np.array([labels[tuple(map(round, point))]])
+            return _under(labels, Scribble((point,)))
         case Scribble(points, True):
-            return np.array([labels[tuple(map(round, p))] for p in points])
+            return np.asarray(labels[tuple(np.rint(points).astype(int).T)])
         case _:
             return np.array([0])
 

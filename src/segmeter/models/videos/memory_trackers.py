@@ -11,9 +11,10 @@ import importlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,22 +24,16 @@ from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt
 from segmeter.core.scenes import Scene
 from segmeter.core.videos import Video
 from segmeter.models import weights as weight_files
-from segmeter.models.videos.frame_trackers import (
-    MEMORY_MB,
-    TAKEN,
-    EncodedVideo,
-    FrameStore,
-    as_video,
-)
+from segmeter.models.videos import frame_trackers as shared
 
 if TYPE_CHECKING:
     import torch
 
-_STROKE_POINTS = 8
+_STROKE_CLICKS = 8
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 _KINDS = {
@@ -57,7 +52,7 @@ class MemoryTracker:
 
     def __init__(
         self, name: str, weights: str | Path | None = None, device: str = "auto",
-        memory_mb: int = MEMORY_MB, network: Any = None,
+        memory_mb: int = shared.MEMORY_MB, network: Any = None,
     ) -> None:  # fmt: skip
         self.name, self.memory_mb, self._device = name, memory_mb, device
         self.weights_path = Path("in memory")
@@ -71,17 +66,16 @@ class MemoryTracker:
     @property
     def card(self) -> ModelCard:
         summary = "a video network with a memory, as transformers runs it"
-        return ModelCard(self.name, summary, TAKEN, citation=_KINDS[self.name][2])
+        return ModelCard(self.name, summary, shared.TAKEN, citation=_KINDS[self.name][2])
 
     @cached_property
     def device(self) -> torch.device:
-        from segmeter.models.sam._networks import pick_device
+        from segmeter.models.sam._loading import pick_device
 
         return pick_device(self._device)
 
     @cached_property
     def network(self) -> Any:
-        """The network, loaded when first used."""
         import transformers
 
         kind = getattr(transformers, _KINDS[self.name][0])
@@ -93,17 +87,16 @@ class MemoryTracker:
         return made.float().eval().to(self.device)
 
     def encode(self, scene: Scene) -> MemoryVideo:
-        """Frames are encoded when a track first reaches them."""
-        return MemoryVideo(self, as_video(scene))
+        return MemoryVideo(self, shared.as_video(scene))
 
 
-class MemoryVideo(EncodedVideo):
+class MemoryVideo(shared.EncodedVideo):
     """A video and the embeddings of its frames."""
 
     def __init__(self, tracker: MemoryTracker, video: Video) -> None:
         super().__init__(video)
         self.tracker, self.network = tracker, tracker.network
-        self.frames = FrameStore(tracker.memory_mb << 20)
+        self.frames = shared.FrameStore(tracker.memory_mb << 20)
         self.device = next(self.network.parameters()).device
         self.side = int(self.network.image_size)
 
@@ -126,24 +119,19 @@ class MemoryVideo(EncodedVideo):
         size = (self.side, self.side)
         return torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)
 
-    def features(self, t: int) -> _Features:
+    def features(self, t: int) -> Any:
         """The embedding of a frame, as transformers caches it."""
         import torch
 
-        def encoded() -> _Features:
+        def encoded() -> SimpleNamespace:
             with torch.inference_mode():
                 found = self.network.get_image_features(self.pixels(t)[None], return_dict=True)
-            return _Features(found.fpn_hidden_states, found.fpn_position_encoding)
+            maps, places = list(found.fpn_hidden_states), list(found.fpn_position_encoding)
+            size = sum(tensor.nbytes for tensor in (*maps, *places))
+            return SimpleNamespace(vision_feats=maps, vision_pos_embeds=places, nbytes=size)
 
-        return self.frames.get(t, encoded)
-
-
-class _Features(dict[str, Any]):
-    """Embeddings of a frame, and the bytes that they take."""
-
-    def __init__(self, maps: Sequence[torch.Tensor], places: Sequence[torch.Tensor]) -> None:
-        super().__init__(vision_feats=list(maps), vision_pos_embeds=list(places))
-        self.nbytes = sum(t.numel() * t.element_size() for t in (*maps, *places))
+        kept = self.frames.get(t, encoded)
+        return {"vision_feats": kept.vision_feats, "vision_pos_embeds": kept.vision_pos_embeds}
 
 
 class FrameOutputs(dict[int, Any]):
@@ -151,33 +139,26 @@ class FrameOutputs(dict[int, Any]):
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self.most, self._stored = most, set[int]()
-        self._folder = Path(tempfile.mkdtemp(prefix="segmeter-track-"))
+        self.most, self._folder = most, Path(tempfile.mkdtemp(prefix="segmeter-track-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def __setitem__(self, t: int, output: Any) -> None:
-        self._stored.discard(t)
-        self._keep(t, output)
+        import torch
+
+        self.pop(t, None)
+        (self._folder / f"{t}.pt").unlink(missing_ok=True)  # of an earlier pass
+        super().__setitem__(t, output)
+        while len(self) > self.most:
+            oldest = next(iter(self))
+            torch.save(self.pop(oldest), self._folder / f"{oldest}.pt")
 
     def get(self, t: int, default: Any = None) -> Any:
         """The output of a frame, read from its file if it has left memory."""
         import torch
 
-        if t not in self and t in self._stored:
-            self._keep(t, torch.load(self._folder / f"{t}.pt", weights_only=True))
+        if t not in self and (file := self._folder / f"{t}.pt").is_file():
+            self[t] = torch.load(file, weights_only=True)
         return super().get(t, default)
-
-    def _keep(self, t: int, output: Any) -> None:
-        import torch
-
-        self.pop(t, None)
-        super().__setitem__(t, output)
-        while len(self) > self.most:
-            oldest = next(iter(self))
-            held = self.pop(oldest)
-            if oldest not in self._stored:
-                torch.save(held, self._folder / f"{oldest}.pt")
-                self._stored.add(oldest)
 
 
 class MemoryTrack:
@@ -259,19 +240,14 @@ class MemoryTrack:
 
         points: list[Sequence[float]] = []
         labels: list[int] = []
-        for prompt in sorted(prompts, key=lambda p: not isinstance(p, Box)):
-            match prompt:
-                case Box(low, high):
-                    points += [[c - 0.5 for c in low], [c + 0.5 for c in high]]
-                    labels += [2, 3]
-                case Click(point, positive):
-                    points.append(point)
-                    labels.append(int(positive))
-                case Scribble(stroke, positive):
-                    many = min(_STROKE_POINTS, len(stroke))
-                    chosen = np.linspace(0, len(stroke) - 1, many).round()
-                    points += [stroke[int(i)] for i in chosen]
-                    labels += [int(positive)] * many
+        flat = shared.clicks_for_strokes(prompts, _STROKE_CLICKS)
+        for prompt in sorted(flat, key=lambda p: not isinstance(p, Box)):
+            if isinstance(prompt, Box):
+                points += [[c - 0.5 for c in prompt.low], [c + 0.5 for c in prompt.high]]
+                labels += [2, 3]
+            elif isinstance(prompt, Click):
+                points.append(prompt.point)
+                labels.append(int(prompt.positive))
         if not points:
             raise BadInput(f"{self.encoded.tracker.name} takes clicks, boxes, strokes and masks")
         _, height, width = self.encoded.video.shape
@@ -292,16 +268,13 @@ def _check_memory(path: Path, name: str) -> None:
         )
 
 
-def _maker(name: str) -> Callable[..., MemoryTracker]:
+def _register(name: str, title: str) -> None:
+    @catalogue.models.add(name, summary=f"tracker: {title}, with memory (transformers)")
     def make(
-        weights: str | None = None, device: str = "auto", memory_mb: int = MEMORY_MB
+        weights: str | None = None, device: str = "auto", memory_mb: int = shared.MEMORY_MB
     ) -> MemoryTracker:
         return MemoryTracker(name, weights, device, memory_mb)
 
-    return make
-
 
 for _name, (_, _title, _) in _KINDS.items():
-    catalogue.models.add(_name, summary=f"tracker: {_title}, with memory (transformers)")(
-        _maker(_name)
-    )
+    _register(_name, _title)

@@ -18,7 +18,8 @@ from segmeter.models import weights
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.checkpoints import Checkpoint, account, fill, read_checkpoint
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models.sam._frames import (
+from segmeter.models.sam._loading import pick_device, pick_dtype
+from segmeter.models.sam._resizing import (
     DEVIATION,
     MEAN,
     Frame,
@@ -30,7 +31,6 @@ from segmeter.models.sam._frames import (
     padded,
     shrunk,
 )
-from segmeter.models.sam._networks import pick_device, pick_dtype
 from segmeter.models.sam._vit import SamVit, TinyVit
 
 

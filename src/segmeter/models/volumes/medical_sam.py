@@ -22,7 +22,7 @@ from segmeter.models.volumes.slices import EncodesValues, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.sam._encoded import SamEncodedScene
-    from segmeter.models.sam._prompts import Policy
+    from segmeter.models.sam._prompt_batches import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
 Values = npt.NDArray[np.float32]
@@ -125,7 +125,7 @@ class MedicalSam:
     @property
     def device(self) -> str:
         """Name of the device; the requested one until the model is loaded."""
-        from segmeter.models.sam._networks import device_name
+        from segmeter.models.sam._loading import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
@@ -148,7 +148,7 @@ class MedicalSam:
         In the published code all three take the far corner of a box one pixel beyond the
         last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both protocols.
         """
-        from segmeter.models.sam._prompts import Policy
+        from segmeter.models.sam._prompt_batches import Policy
 
         with_clicks = "click" in self.kind.abilities
         return Policy(

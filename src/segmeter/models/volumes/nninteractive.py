@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, BadWeights, NotFound, NoWeights
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
@@ -90,7 +90,7 @@ class NnInteractive:
     @cached_property
     def session(self) -> PackageSession:
         """The package's session, with its network loaded."""
-        from segmeter.models.sam._networks import pick_device
+        from segmeter.models.sam._loading import pick_device
 
         device = pick_device(self._device)
         with _alone():
@@ -232,7 +232,7 @@ def _folder(weights: str | None) -> Path:
         for folder in (place / _NAME, place, *sorted((place / _NAME).glob("*"))):
             if (folder / "plans.json").is_file():
                 return folder
-    raise NotFound(
+    raise NoWeights(
         f"no weights for '{_NAME}': no folder with plans.json and fold_0 in"
         f" {', '.join(repr(str(p)) for p in places if p)}; say where they are with --weights"
     )

@@ -201,7 +201,7 @@ class CheckpointModel:
         self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()
     ) -> Network:
         """A network with the file's tensors, strictly but for `spare`, on its device."""
-        from segmeter.models.sam._networks import pick_device
+        from segmeter.models.sam._loading import pick_device
 
         made: Any = network
         weight_files.load_into(made, tensors, f"the weights in '{self.weights_path}'", spare)

@@ -34,7 +34,7 @@ _KEPT_BLOCKS = 64
 """Embedded blocks of a volume, those used last: 6 MB each, and a large CT has hundreds."""
 
 _NAME = "segvol"
-_SUMMARY = "SegVol on whole CTs: points and a box, no words"
+_SUMMARY = "SegVol on whole CTs: points and a box, no text"
 _CARD = ModelCard(
     name=_NAME,
     summary=_SUMMARY,

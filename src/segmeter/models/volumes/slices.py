@@ -25,7 +25,7 @@ from segmeter.core.capabilities import capability
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Prediction, ProtocolName
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Image
 from segmeter.core.seeds import fingerprint
 
@@ -137,15 +137,11 @@ def turned(prompt: Prompt, shape: tuple[int, int]) -> Prompt:
         return tuple(n - 1 - c for n, c in zip(shape, point, strict=True))
 
     match prompt:
-        case Click(point, positive):
-            return Click(there(point), positive)
         case Box(low, high):
             return Box(there(high), there(low))
-        case Scribble(points, positive):
-            return Scribble(tuple(there(point) for point in points), positive)
         case MaskHint(mask):
             return MaskHint(turned_mask(mask))
-    return prompt
+    return moved(prompt, there)
 
 
 def turned_mask(mask: Mask) -> Mask:

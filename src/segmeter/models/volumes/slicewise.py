@@ -6,7 +6,7 @@ lasts: not for another target, user, step or protocol that prepares it alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from segmeter.core.capabilities import (
     FollowsProtocol,
     KeepsState,
     OnDevice,
-    PredictsLater,
     RendersTogether,
     capable,
 )
@@ -230,28 +229,15 @@ class SliceEncodedScene:
         ]
 
     def predict_slices(self, requests: Sequence[SliceRequest]) -> list[Prediction]:
-        """One prediction of a slice per ask, in order; slices go through the decoder together.
-
-        While a GPU works on some slices, the next are prepared and the masks of the last made.
-        """
+        """One prediction of a slice per request, in order; requests of a slice go in one call."""
         answers: dict[int, Prediction] = {}
-        mine, finish = self._begun(requests, [])
         for part in _parts(sorted({request.z for request in requests}), self.model.together):
-            begun = self._begun(requests, part)
-            answers |= zip(mine, finish(), strict=True)
-            mine, finish = begun
-        answers |= zip(mine, finish(), strict=True)
+            for z, encoded in zip(part, self._looked_at(part), strict=True):
+                mine = [i for i, request in enumerate(requests) if request.z == z]
+                asked = [Request(self._shown(requests[i].prompts), requests[i].state) for i in mine]
+                answers |= zip(mine, encoded.predict(asked), strict=True)
         found = [answers[i] for i in range(len(requests))]
         return [_TurnedBack(one) for one in found] if self.upright else found
-
-    def _begun(
-        self, requests: Sequence[SliceRequest], slices: Sequence[int]
-    ) -> tuple[list[int], Callable[[], Sequence[Prediction]]]:
-        """Which asks lie in some slices, and what waits for their answers."""
-        encoded_scenes = dict(zip(slices, self._looked_at(slices), strict=True))
-        mine = [i for i, request in enumerate(requests) if request.z in encoded_scenes]
-        inner = [Request(self._shown(requests[i].prompts), requests[i].state) for i in mine]
-        return mine, _start_predictions([encoded_scenes[requests[i].z] for i in mine], inner)
 
     def _shown(self, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...]:
         """Prompts of a slice where the model sees them."""
@@ -404,40 +390,11 @@ def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
     return model if "volume" in model.card.abilities else Slicewise(model, memory_mb)
 
 
-def _start_predictions(
-    encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
-) -> Callable[[], Sequence[Prediction]]:
-    """Start one prediction per request on its own encoded slice; a GPU works meanwhile."""
-    by_scene: dict[int, list[int]] = {}
-    for index, encoded in enumerate(encoded_scenes):
-        by_scene.setdefault(id(encoded), []).append(index)
-    started = [
-        (mine, _started(encoded_scenes[mine[0]], [requests[i] for i in mine]))
-        for mine in by_scene.values()
-    ]
-
-    def finish() -> list[Prediction]:
-        found = {i: one for mine, wait in started for i, one in zip(mine, wait(), strict=True)}
-        return [found[i] for i in range(len(requests))]
-
-    return finish
-
-
-def _started(
-    encoded: EncodedScene, requests: Sequence[Request]
-) -> Callable[[], Sequence[Prediction]]:
-    if isinstance(encoded, PredictsLater) and encoded.works_concurrently:
-        wait = encoded.start_predict(requests)
-        return lambda: wait()[0]
-    found = encoded.predict(requests)
-    return lambda: found
-
-
 def _on_gpu(device: str) -> bool:
     """Whether a model runs on a GPU; `auto` does where torch sees one."""
     if device != "auto":
         return device != "cpu"
-    from segmeter.models.sam._networks import pick_device
+    from segmeter.models.sam._loading import pick_device
 
     return pick_device(device).type != "cpu"
 

@@ -1,5 +1,5 @@
 "use strict";
-/* An image on a canvas, pointed at and marked: what the page of a click map and of masks share. */
+/* An image on a canvas, pointed at and marked: what the page of a click-response map and of masks share. */
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const [height, width] = data.shape;

@@ -31,28 +31,21 @@ def study_page(
     """The results as one HTML file; `simulated` users join those of kind `interact`."""
     now = progress(connection)
     facts = [
-        f"{now.people} participants",
-        f"{now.valid} of {now.wanted} answers",
+        f"{now['people']} participants",
+        f"{now['valid']} of {now['wanted']} answers",
         f"data set {plan.data.dataset}",
         f"plan {plan.hash}",
         f"seed {plan.seed}",
     ]
-    kinds = {"rate": "ratings of masks", "interact": "segmenting with a model in the loop"}
-    subtitle = f"A study with people: {kinds.get(plan.kind, 'where they click')}"
-    sections = _sections(connection, plan, stimuli, simulated)
-    sections.append(_exclusions(connection, plan))
-    return render(Page(plan.title, subtitle, facts, sections))
-
-
-def _sections(
-    connection: sa.Connection, plan: Plan, stimuli: Stimuli, simulated: Sequence[Simulated]
-) -> list[Section]:
-    """All analyses of a study's kind."""
     if plan.kind == "rate":
-        return rating_sections(connection, plan)
-    if plan.kind == "interact":
-        return interact_sections(interactions(connection, plan), simulated, stimuli)
-    return click_sections(connection, plan, stimuli)
+        about, sections = "ratings of masks", rating_sections(connection, plan)
+    elif plan.kind == "interact":
+        about = "segmenting with a model in the loop"
+        sections = interact_sections(interactions(connection, plan), simulated, stimuli)
+    else:
+        about, sections = "where they click", click_sections(connection, plan, stimuli)
+    sections.append(_exclusions(connection, plan))
+    return render(Page(plan.title, f"A study with people: {about}", facts, sections))
 
 
 def _exclusions(connection: sa.Connection, plan: Plan) -> Section:

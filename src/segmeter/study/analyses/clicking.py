@@ -32,7 +32,7 @@ from segmeter.core.sections import (
 )
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, read_clicks
-from segmeter.measures.clickmaps import ceiling, compare_samples
+from segmeter.measures.clickability_maps import ceiling, compare_samples
 from segmeter.measures.clicks import Sides
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of

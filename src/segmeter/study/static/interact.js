@@ -1,6 +1,6 @@
 // Segmenting with a model in the loop: click, see the mask, continue until satisfied.
 import { nonce, pointer, post, verb, words } from "./server.js";
-import { Stage } from "./stage.js";
+import { Stage, Zoomed } from "./stage.js";
 import { feedback, run } from "./rounds.js";
 
 const byId = (id) => document.getElementById(id);
@@ -16,58 +16,66 @@ function sign(value) {
 byId("add").addEventListener("click", () => sign(true));
 byId("remove").addEventListener("click", () => sign(false));
 
-// A volume: its slices side by side in one image, one of them shown. Wheel, slider or keys go through them.
-let volume = null;  // the trial that shows one
-let slice = 0;
-let redrawn = () => {};
-function go(to) {
-  slice = Math.min(Math.max(to, 0), volume.depth - 1);
-  byId("slice").value = String(slice);
-  byId("where").textContent = `${slice + 1} / ${volume.depth}`;
-  redrawn();
+// A volume is shown by the viewer of slices, made for each trial.
+let viewer = null;
+let surface = stage;  // what is zoomed
+let clicked = () => {};
+const phrases = { where: words.viewer_where, seen: words.viewer_seen };
+function openVolume(trial) {
+  const article = byId("viewer").content.firstElementChild.cloneNode(true);
+  stage.canvas.hidden = true;
+  stage.place.append(article);
+  const { volume: data } = trial;
+  viewer = startSlices(article, { data, image: trial.screens.at(-1).bitmap, phrases, onpoint: (...press) => clicked(...press) });
+  viewer.canvas.focus({ preventScroll: true });
+  surface = new Zoomed(article.querySelector(".live"), () => {
+    const { scale, corner } = surface;
+    viewer.canvas.style.transform = `translate(${100 * corner[0]}%, ${100 * corner[1]}%) scale(${scale})`;
+  });
 }
-const turn = (by) => go(slice + by);
-byId("slice").addEventListener("input", () => go(Number(byId("slice").value)));
-byId("slice-down").addEventListener("click", () => turn(-1));
-byId("slice-up").addEventListener("click", () => turn(1));
-function part(trial) {
-  if (!trial.depth) return undefined;
-  return [(slice % trial.columns) * trial.width, Math.floor(slice / trial.columns) * trial.height, trial.width, trial.height];
+function closeVolume() {
+  stage.place.querySelector("article")?.remove();
+  stage.canvas.hidden = false;
+  viewer = null;
+  surface = stage;
 }
 
-// Zoom with the wheel, the buttons or two fingers; move with Space and drag, or two fingers.
+// Zoom with the wheel (slices: Ctrl and wheel), the buttons or two fingers; move with Space and
+// drag, or two fingers.
 let space = false;
 const fingers = new Map();
-stage.canvas.addEventListener("wheel", (event) => {
+stage.place.addEventListener("wheel", (event) => {
   event.preventDefault();
-  if (volume && !event.ctrlKey) return turn(event.deltaY > 0 ? -1 : 1);
-  stage.zoom(Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
+  if (viewer && !event.ctrlKey) return;
+  surface.zoom(Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
 }, { passive: false });
 function middle() {
-  const box = stage.canvas.getBoundingClientRect();
+  const box = surface.frame.getBoundingClientRect();
   return [box.left + box.width / 2, box.top + box.height / 2];
 }
-byId("zoom-in").addEventListener("click", () => stage.zoom(1.5, ...middle()));
-byId("zoom-out").addEventListener("click", () => stage.zoom(1 / 1.5, ...middle()));
+byId("zoom-in").addEventListener("click", () => surface.zoom(1.5, ...middle()));
+byId("zoom-out").addEventListener("click", () => surface.zoom(1 / 1.5, ...middle()));
+stage.place.addEventListener("contextmenu", (event) => event.preventDefault());
 let gesture = false;  // two fingers were down: neither is a click
-stage.canvas.addEventListener("pointerdown", (event) => {
+stage.place.addEventListener("pointerdown", (event) => {
   fingers.set(event.pointerId, event);
   gesture = fingers.size > 1;
-});
+  if (viewer && space) event.stopPropagation();  // moves the slice; the viewer would change it
+}, true);
 for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
-  stage.canvas.addEventListener(name, (event) => fingers.delete(event.pointerId));
+  stage.place.addEventListener(name, (event) => fingers.delete(event.pointerId));
 }
-stage.canvas.addEventListener("pointermove", (event) => {
+stage.place.addEventListener("pointermove", (event) => {
   const last = fingers.get(event.pointerId);
   if (last === undefined) return;
   fingers.set(event.pointerId, event);
   if (fingers.size === 2) {
     const other = [...fingers.values()].find((each) => each.pointerId !== event.pointerId);
     const apart = (point) => Math.hypot(point.clientX - other.clientX, point.clientY - other.clientY);
-    stage.zoom(apart(event) / Math.max(1, apart(last)), (event.clientX + other.clientX) / 2, (event.clientY + other.clientY) / 2);
-    stage.move((event.clientX - last.clientX) / 2, (event.clientY - last.clientY) / 2);
+    surface.zoom(apart(event) / Math.max(1, apart(last)), (event.clientX + other.clientX) / 2, (event.clientY + other.clientY) / 2);
+    surface.move((event.clientX - last.clientX) / 2, (event.clientY - last.clientY) / 2);
   } else if (space) {
-    stage.move(event.clientX - last.clientX, event.clientY - last.clientY);
+    surface.move(event.clientX - last.clientX, event.clientY - last.clientY);
   }
 });
 const moving = () => space || gesture;
@@ -75,16 +83,12 @@ let outlined = false;
 byId("outline").addEventListener("click", () => {
   outlined = !outlined;
   byId("outline").setAttribute("aria-pressed", String(outlined));
-  stage.redraw();
+  if (viewer) viewer.fill(!outlined);
+  else stage.redraw();
 });
 
 addEventListener("keyup", (event) => { if (event.key === " ") space = false; });
-const TURNS = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
 addEventListener("keydown", (event) => {
-  if (volume && event.key in TURNS && document.activeElement !== byId("slice")) {
-    turn(TURNS[event.key]);
-    event.preventDefault();
-  }
   if (event.key === " " && document.activeElement?.tagName !== "BUTTON") {
     space = true;
     event.preventDefault();
@@ -94,48 +98,22 @@ addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !byId("done").disabled && document.activeElement?.tagName !== "BUTTON") byId("done").click();
 });
 
-// Run lengths, row by row inside the mask's box, become an image to lay over the image.
-function decoded(mask) {
-  const image = new ImageData(mask.width, mask.height);
-  const edges = new ImageData(mask.width, mask.height);
-  const bits = new Uint8Array(mask.width * mask.height);
-  let place = 0;
-  mask.runs.forEach((length, k) => {
-    if (k % 2) bits.fill(1, place, place + length);
-    place += length;
-  });
+// A mask, run lengths inside its box, becomes an image to lay over the image.
+function decoded({ size: [height, width], runs }) {
+  const bits = unpacked(runs, [1, height, width]);
+  const [image, edges] = [new ImageData(width, height), new ImageData(width, height)];
   for (let i = 0; i < bits.length; i += 1) {
     if (!bits[i]) continue;
-    const x = i % mask.width;
-    const edge = x === 0 || x === mask.width - 1 || !bits[i - 1] || !bits[i + 1] || !bits[i - mask.width] || !bits[i + mask.width];
+    const x = i % width;
+    const edge = x === 0 || x === width - 1 || !bits[i - 1] || !bits[i + 1] || !bits[i - width] || !bits[i + width];
     image.data.set(edge ? [255, 255, 255, 255] : [30, 120, 230, 115], 4 * i);
     if (edge) edges.data.set([255, 255, 255, 255], 4 * i);
   }
   return [image, edges].map((data) => {
-    const canvas = new OffscreenCanvas(mask.width, mask.height);
+    const canvas = new OffscreenCanvas(width, height);
     canvas.getContext("2d").putImageData(data, 0, 0);
     return canvas;
   });
-}
-
-// Sides of the patient at the edges of a slice: right, left, front, back.
-function sides(context) {
-  const { width, height } = stage.canvas;
-  const size = 14 * devicePixelRatio;
-  context.save();
-  context.resetTransform();
-  context.font = `600 ${size}px sans-serif`;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineWidth = size / 4;
-  context.strokeStyle = "#000";
-  context.fillStyle = "#fff";
-  const places = { R: [size, height / 2], L: [width - size, height / 2], A: [width / 2, size], P: [width / 2, height - size] };
-  for (const [text, place] of Object.entries(places)) {
-    context.strokeText(text, ...place);
-    context.fillText(text, ...place);
-  }
-  context.restore();
 }
 
 function layer(mask, clicks) {
@@ -143,7 +121,8 @@ function layer(mask, clicks) {
   return (context, across, down) => {
     if (images) {
       context.imageSmoothingEnabled = false;
-      context.drawImage(images[outlined ? 1 : 0], mask.left * across, mask.top * down, mask.width * across, mask.height * down);
+      const [[top, left], [height, width]] = [mask.low, mask.size];
+      context.drawImage(images[outlined ? 1 : 0], left * across, top * down, width * across, height * down);
     }
     for (const click of clicks) {
       const radius = 6 * devicePixelRatio;
@@ -166,14 +145,18 @@ function layer(mask, clicks) {
   };
 }
 
-// The next press on a button or on the canvas.
+const voxel = ({ x, y, slice }) => [slice, Math.floor(y), Math.floor(x)];
+
+// The next press on a button or on the image: `{ x, y, slice, event }`, slice 0 in an image.
 function pressed() {
   return new Promise((done) => {
     const stop = new AbortController();
+    const end = (press) => { stop.abort(); clicked = () => {}; done(press); };
     for (const id of ["done", "stop", "undo"]) {
-      byId(id).addEventListener("click", () => { stop.abort(); done(id); }, { signal: stop.signal });
+      byId(id).addEventListener("click", () => end(id), { signal: stop.signal });
     }
-    stage.press(moving).then((event) => { stop.abort(); done(event); });
+    if (viewer) clicked = ([slice, y, x], event) => { if (!moving()) end({ x: x + 0.5, y: y + 0.5, slice, event }); };
+    else stage.press(moving).then((event) => end({ ...stage.at(event), slice: 0, event }));
   });
 }
 
@@ -185,31 +168,26 @@ await run(async (trial) => {
   ask.className = "";
   const enable = (on) => { for (const id of ["done", "stop", "undo"]) byId(id).disabled = !on; };
   enable(false);
+  closeVolume();
   stage.place.classList.remove("open");
   stage.show(trial.width, trial.height);
-  volume = null;
-  byId("slices").hidden = !trial.depth;
-  slice = trial.first ?? 0;
   const image = trial.screens.at(-1);
-  image.part = part(trial);
   const { times, since } = await stage.play(trial.screens);
   stage.place.classList.add("open");
   const clicks = trial.clicks;
-  let masks = {};
-  redrawn = () => {
-    const here = clicks.filter((each) => each.slice === slice);
-    const drawn = layer(masks[slice], here);
-    const over = (context, across, down) => { drawn(context, across, down); if (trial.depth) sides(context); };
-    stage.draw({ ...image, part: part(trial), over });
-  };
-  if (trial.depth) {
-    volume = trial;
-    byId("slice").max = String(trial.depth - 1);
-    go(clicks.at(-1)?.slice ?? slice);
+  let mask = null;
+  if (trial.volume) {
+    if (clicks.length) trial.volume.at = voxel(clicks.at(-1));
+    openVolume(trial);
+    viewer.fill(!outlined);
   }
+  const redrawn = () => {
+    if (viewer) viewer.draw(mask, clicks.map((each) => ({ at: voxel(each), positive: each.positive })));
+    else stage.draw({ ...image, over: layer(mask, clicks) });
+  };
   let shown = since;
   const send = async (message) => {
-    ({ masks } = await post(`/api/trials/${trial.id}/steps`, { zoom: stage.scale, ...message }));
+    ({ mask } = await post(`/api/trials/${trial.id}/steps`, { zoom: surface.scale, ...message }));
     redrawn();
     shown = performance.now();
     enable(clicks.length > 0);
@@ -235,11 +213,11 @@ await run(async (trial) => {
       await send({ number, undo: true, user_ms: Math.max(0, performance.now() - shown), pointer: "mouse" });
       continue;
     }
-    const { x, y } = stage.at(got);
-    if (full || x < 0 || y < 0 || x >= trial.width || y >= trial.height) continue;
-    const right = got.button === 2 || got.shiftKey ? false : positive;
+    const { x, y, slice, event } = got;
+    if (full || (!viewer && (x < 0 || y < 0 || x >= trial.width || y >= trial.height))) continue;
+    const right = event.button === 2 || event.shiftKey ? false : positive;
     clicks.push({ x, y, slice, positive: right });
-    await click(clicks.at(-1), Math.max(0, got.timeStamp - shown), pointer(got));
+    await click(clicks.at(-1), Math.max(0, event.timeStamp - shown), pointer(event));
   }
   const kept = await post(`/api/trials/${trial.id}`, {
     nonce: nonce(), accepted, review_ms: Math.max(0, performance.now() - shown), screens: times, focus_lost: stage.lost,

@@ -2,18 +2,42 @@
 
 const frame = () => new Promise((done) => requestAnimationFrame(done));
 
-export class Stage {
+// A view that can be zoomed and moved: its scale, and the corner in shares of its frame.
+export class Zoomed {
+  constructor(frame, redraw) {
+    Object.assign(this, { frame, redraw, scale: 1, corner: [0, 0] });
+  }
+
+  // Zoom by a factor around a point of the page; never smaller than the frame.
+  zoom(factor, x, y) {
+    const box = this.frame.getBoundingClientRect();
+    const before = this.scale;
+    this.scale = Math.min(16, Math.max(1, this.scale * factor));
+    const at = [(x - box.left) / box.width, (y - box.top) / box.height];
+    this.corner = this.corner.map((corner, axis) => at[axis] - (at[axis] - corner) * this.scale / before);
+    this.move(0, 0);
+  }
+
+  // Move by pixels of the page; the edges stay outside.
+  move(x, y) {
+    const box = this.frame.getBoundingClientRect();
+    const place = [this.corner[0] + x / box.width, this.corner[1] + y / box.height];
+    this.corner = place.map((value) => Math.min(0, Math.max(1 - this.scale, value)));
+    this.redraw();
+  }
+}
+
+export class Stage extends Zoomed {
   constructor() {
+    super(document.getElementById("canvas"), () => this.repaint());
     this.section = document.getElementById("stage");
     this.place = document.getElementById("place");
-    this.canvas = document.getElementById("canvas");
+    this.canvas = this.frame;
     this.told = document.getElementById("told");
     this.context = this.canvas.getContext("2d");
     this.size = [1, 1];
     this.now = null;
     this.lost = false;
-    this.scale = 1;  // zoom, and the image's corner in pixels of the canvas
-    this.corner = [0, 0];
     // The place changes with the window, and when the line above it wraps.
     new ResizeObserver(() => { if (!this.section.hidden) { this.fit(); this.redraw(); } }).observe(this.place);
     addEventListener("resize", () => { this.fit(); this.redraw(); });
@@ -39,33 +63,12 @@ export class Stage {
     this.fit();
   }
 
-  // Zoom by a factor around a point of the canvas (CSS pixels); never smaller than the place.
-  zoom(factor, x, y) {
-    const box = this.canvas.getBoundingClientRect();
-    const before = this.scale;
-    this.scale = Math.min(16, Math.max(1, this.scale * factor));
-    const across = (x - box.left) / box.width;
-    const down = (y - box.top) / box.height;
-    const ratio = this.scale / before;
-    this.corner = [across - (across - this.corner[0]) * ratio, down - (down - this.corner[1]) * ratio];
-    this.move(0, 0);
-  }
-
-  // Move the image by CSS pixels; its edges stay outside.
-  move(x, y) {
-    const box = this.canvas.getBoundingClientRect();
-    const least = 1 - this.scale;
-    const place = [this.corner[0] + x / box.width, this.corner[1] + y / box.height];
-    this.corner = place.map((value) => Math.min(0, Math.max(least, value)));
-    this.redraw();
-  }
-
   draw(screen) {
     this.now = screen;
     this.redraw();
   }
 
-  redraw() {
+  repaint() {
     const screen = this.now;
     const { width, height } = this.canvas;
     this.context.clearRect(0, 0, width, height);
@@ -77,9 +80,7 @@ export class Stage {
     if (screen !== null && screen.bitmap) {
       this.context.imageSmoothingEnabled = this.scale < 4;
       this.context.imageSmoothingQuality = "high";
-      const { bitmap } = screen;
-      const part = screen.part ?? [0, 0, bitmap.width, bitmap.height];  // a slice of a volume, or all
-      this.context.drawImage(bitmap, ...part, 0, 0, width * this.scale, height * this.scale);
+      this.context.drawImage(screen.bitmap, 0, 0, width * this.scale, height * this.scale);
     }
     if (screen?.over) screen.over(this.context, this.scale * width / this.size[0], this.scale * height / this.size[1]);
     this.context.restore();

@@ -12,11 +12,11 @@ from scipy import ndimage
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort, capable
-from segmeter.core.connected_components import components
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import components
 from segmeter.core.prompts import Click, Prompt, Prompts
 from segmeter.core.scenes import Target, Volume
 from segmeter.core.users import Observation

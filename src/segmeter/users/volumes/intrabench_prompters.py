@@ -181,7 +181,9 @@ class PointsPerVolume(DrawnPoints):
         return _clicked(target, prompts)
 
 
-@prompter("centroid", "volumes: the mean voxel, wherever it lies", label="centroid", count="1")
+@prompter(
+    "centroid", "volumes: the mean voxel, even outside the object", label="centroid", count="1"
+)
 @dataclass(frozen=True, slots=True)
 class Centroid(Prompter):
     """The target's mean voxel, which may lie outside of it."""
@@ -372,7 +374,7 @@ class BoxInterpolation(Prompter):
 
 @prompter(
     "point-propagation",
-    "volumes: five points in the middle slice, then the centre of each answer",
+    "volumes: five points in the middle slice, then the centre of each predicted mask",
     label="5P Prop",
     count="7",
 )
@@ -399,7 +401,7 @@ class PointPropagation(Prompter):
 
 @prompter(
     "box-propagation",
-    "volumes: a box in the middle slice, then the box of each answer",
+    "volumes: a box in the middle slice, then the box of each predicted mask",
     label="B Prop",
     count="4",
 )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.connected_components import largest_component
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.error_prompts import pixel_at
 from segmeter.users.volumes.initial_prompts import points_per_volume

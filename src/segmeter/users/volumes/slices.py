@@ -11,11 +11,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from segmeter.core.connected_components import largest_component
-from segmeter.core.distance_transform import deepest_voxel
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import deepest_voxel, largest_component
 from segmeter.core.prompts import Box
 
 Centre = Literal["box", "mass", "edt"]

@@ -13,13 +13,12 @@ from segmeter.clickability.groups import draw_voxel, share_of_group, volume_prio
 from segmeter.clickability.prior import Round
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, capable
-from segmeter.core.connected_components import largest_component
-from segmeter.core.distance_transform import deepest_voxel, squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import deepest_voxel, largest_component, squared_depths
 from segmeter.core.prompts import Box, Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -132,7 +131,7 @@ class VolumeCentreClick:
 
 @catalogue.users.add(
     "volume-clicking-group",
-    summary="volumes: clicks as one tenth of people do (group=1..10; 0 for all)",
+    summary="volumes: clicks of an RClicks group (group=1..10; 0 for all)",
 )
 @dataclass(frozen=True, slots=True)
 @capable(CountsEffort)

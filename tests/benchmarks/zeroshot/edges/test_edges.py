@@ -18,8 +18,7 @@ from segmeter.benchmarks.zeroshot.edges.methods import (
     rows_of,
     thinned,
 )
-from segmeter.benchmarks.zeroshot.edges.sections import paper_rows
-from segmeter.benchmarks.zeroshot.edges.statistics import EdgeTables
+from segmeter.benchmarks.zeroshot.edges.statistics import EdgeTables, paper_rows
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName, Segmentation

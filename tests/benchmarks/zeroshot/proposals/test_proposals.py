@@ -11,7 +11,7 @@ import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
-from segmeter.benchmarks.zeroshot.proposals.sections import paper_rows
+from segmeter.benchmarks.zeroshot.proposals.statistics import paper_rows
 from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject

@@ -60,7 +60,7 @@ class Boxes(Declared):
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption(
-            "boxes", str, GROUND_TRUTH, "Whose boxes: the ground truth's, those of a detector such "
+            "boxes", str, GROUND_TRUTH, "Source of the boxes: ground_truth, a detector such "
             "as picodet, or a detector's COCO results in a .json file.",
         ),
         RunOption("digest", str, ""),
@@ -111,7 +111,7 @@ class Boxes(Declared):
         return statistics([g for g in self.groups(run) if isinstance(g, Scored)])
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.boxes.sections import sections
+        from segmeter.benchmarks.zeroshot.boxes.statistics import sections
 
         return sections(run)
 

@@ -1,4 +1,4 @@
-"""Statistics of masks from boxes: AP of masks, boundaries and boxes, and mask quality.
+"""Statistics of masks from boxes (AP, mask quality) and the sections that show them.
 
 AP mixes how well objects are found with how well they are cut out. Mask quality is reported
 separately: of every object whose box is found (IoU of boxes at least 0.5, same class, COCO's
@@ -9,20 +9,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from segmeter.core.benchmarks import Group, Results
+from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, told
+from segmeter.benchmarks.zeroshot.boxes import Boxes
+from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.score_matrices import load_tables
+from segmeter.core.sections import (
+    Answer,
+    Block,
+    Column,
+    Note,
+    Quantity,
+    Section,
+    Table,
+    Value,
+    phrase,
+)
 from segmeter.core.seeds import generator
-from segmeter.core.tables import load_tables
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
     Kind,
@@ -36,7 +50,7 @@ from segmeter.measures.detections import (
 from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import Statistic
+from segmeter.stats.statistics import Statistic, cards_by_name
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -368,3 +382,69 @@ def _p(gaps: Floats) -> float:
     known = gaps[~np.isnan(gaps)]
     tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
     return min(1.0, 2 * (1 + tail) / (1 + known.size))
+
+
+_AP = {
+    "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "small", "ap-medium": "medium",
+    "ap-large": "large", "ap-rare": "rare", "ap-common": "common", "ap-frequent": "frequent",
+}  # fmt: skip
+_BOTH = {
+    "ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes",
+    "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
+}  # fmt: skip
+_PRECISION = (
+    "Average precision of the masks over all thresholds of IoU, at 0.5 and at 0.75, and by the "
+    "size of objects or how frequent their class is."
+)
+_RULE = (
+    "Each box is asked for twice: alone, then with the logits of the mask shown. The first SAM "
+    "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
+    "two points and shows its single mask. A mask has its box's class and score. Boundary AP "
+    "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
+    "over objects whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
+    "coarse, so read AP and boundary quality together. **published** counts an object of "
+    "exactly 32 x 32 or 96 x 96 pixels in both sizes, **corrected** in one."
+)
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    benchmark, lead = Boxes(), run.plan.leading_protocol
+    rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    cards = cards_by_name(benchmark.statistics(run))
+    return [
+        _overview(rows, lead),
+        Section("Average precision by size and class", _PRECISION, [_precision_table(rows)]),
+        *difference_section(benchmark.differences(run), cards, shown=told),
+    ]
+
+
+def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
+    best = max((r for r in rows if r.protocol == lead and r.measure == "ap"), key=lambda r: r.value)
+    mine = {r.measure: r for r in rows if r.key == best.key}
+    boxes = mine.get("box-ap")
+    detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
+    limits = f"[{best.low:.1f}, {best.high:.1f}]"
+    sentence = phrase(
+        f"**{best.model}** turns the boxes of {best.user} on {best.dataset} into masks of AP ",
+        Quantity(f"{best.value:.1f}", Value.of(best), limits, "ap"),
+        ".",
+    )
+    blocks: list[Block] = [
+        Answer(sentence, detail),
+        _table("boxes", [r for r in rows if r.protocol == lead], _BOTH, "Masks and boxes"),
+        Note(f"{_RULE} {OWN_RULES}"),
+        Note(NOT_REPRODUCIBLE, "warning"),
+    ]
+    return Section("Results", blocks=blocks)
+
+
+def _precision_table(rows: Sequence[SummaryRow]) -> Table:
+    return _table("boxes-ap", rows, _AP, "AP of the masks")
+
+
+def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], caption: str) -> Table:
+    measures = {m: Column(title, "%", 1, better="higher") for m, title in titles.items()}
+    by: By = {**DATA, Column("boxes"): lambda row: row.user}
+    note = "95 % intervals from resampling images."
+    return summary_table(name, rows, measures, by=by, caption=caption, note=note)

@@ -42,7 +42,7 @@ EDGE_ROWS = Schema(
 )
 """One row for each threshold of an edge map."""
 
-_SUMMARY = "edges of automatic masks against people's boundaries (ODS, OIS, AP, R50)"
+_SUMMARY = "edges of automatic masks against human boundaries (ODS, OIS, AP, R50)"
 
 
 @catalogue.benchmarks.add("edges", summary=_SUMMARY)
@@ -58,7 +58,7 @@ class Edges(Declared):
     evaluates: ClassVar[tuple[str, ...]] = ("model", "method")
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
     options: ClassVar[tuple[RunOption, ...]] = (
-        RunOption("baselines", bool, True, "Whether classical edge detectors are run too."),
+        RunOption("baselines", bool, True, "Also run classical edge detectors."),
     )
     schema: ClassVar[Schema] = EDGE_ROWS
     citations: ClassVar[Mapping[str, str]] = {"benchmark edges": "kirillov2023"}
@@ -91,6 +91,6 @@ class Edges(Declared):
         return STATISTICS
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.edges.sections import sections
+        from segmeter.benchmarks.zeroshot.edges.statistics import sections
 
         return sections(run)

@@ -26,7 +26,7 @@ from segmeter.models.automatic.regions import edge_map, stretched, suppress_boxe
 
 AUTOMATIC_EDGES = "automatic-edges"
 BASELINES = ("canny-edges", "sobel-edges")
-_SUMMARY = "edges of automatic masks, as Segment Anything's supplement makes them"
+_SUMMARY = "edges of automatic masks, as in Segment Anything's supplement"
 _TOGETHER = 16
 _EVERYTHING = 2.0  # a cover that no mask reaches
 
@@ -125,13 +125,15 @@ def thinned(strength: Single, down: Single, across: Single, protocol: ProtocolNa
     return np.asarray(np.floor(255 * crests) / 255, dtype=np.float32)
 
 
-@catalogue.methods.add("canny-edges", summary="gradient of the smoothed image, Canny's crests")
+@catalogue.methods.add(
+    "canny-edges", summary="Canny edges: gradient of the smoothed image, non-maximum suppression"
+)
 class Canny:
     """Colour gradient at scale `sigma` in pixels, the strongest channel's, thinned by Canny."""
 
     card = ModelCard(
         "canny-edges",
-        "gradient of the smoothed image, Canny's crests",
+        "Canny edges: gradient of the smoothed image, non-maximum suppression",
         frozenset({"automatic"}),
         citation="canny1986",
         family="classical",
@@ -149,13 +151,13 @@ class Canny:
         return Segmentation(edges=_strongest_channel(down, across))
 
 
-@catalogue.methods.add("sobel-edges", summary="Sobel's filters on the image as it is")
+@catalogue.methods.add("sobel-edges", summary="Sobel filters on the unsmoothed image")
 class Sobel:
     """Sobel's 3 x 3 filters, the strongest channel's, thinned by Canny's suppression."""
 
     card = ModelCard(
         "sobel-edges",
-        "Sobel's filters on the image as it is",
+        "Sobel filters on the unsmoothed image",
         frozenset({"automatic"}),
         citation="sobel1968",
         family="classical",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
-from segmeter.benchmarks.sessions import rows_of, simulate_all
+from segmeter.benchmarks.sessions import CONSISTENCY, rows_of, simulate_all
+from segmeter.benchmarks.starts import NO_START
 from segmeter.benchmarks.zeroshot import named, told, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
@@ -29,7 +30,7 @@ POINT_ROWS = SESSION_ROWS.plus(
 )
 
 
-@catalogue.benchmarks.add("points", summary="Segment Anything's points (mIoU@1 to 9, oracle@1)")
+@catalogue.benchmarks.add("points", summary="masks after 1 to 9 points (mIoU@1 to 9, oracle@1)")
 @dataclass(frozen=True, slots=True)
 @capable(RunsUsersIndependently)
 class Points(Declared):
@@ -44,6 +45,8 @@ class Points(Declared):
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("baseline", str, "", "The model others are compared with; empty for the first."),
+        CONSISTENCY,
+        NO_START,
     )
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3")
     citations: ClassVar[Mapping[str, str]] = {"benchmark points": "kirillov2023"}
@@ -74,7 +77,7 @@ class Points(Declared):
         return [*STATISTICS, *RESPONSES]
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.points.sections import sections
+        from segmeter.benchmarks.zeroshot.points.statistics import sections
 
         return sections(run)
 

@@ -1,4 +1,4 @@
-"""Statistics of the point evaluation: mIoU after N points, the oracle, unweighted over data sets.
+"""Statistics of points (mIoU after N points, the oracle) and the sections that show them.
 
 mIoU of a data set is the mean over all its masks, not over images or classes; the top line
 is the unweighted mean over data sets, so a set of 546 masks counts as much as one of 11 953.
@@ -12,11 +12,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.core.benchmarks import Group, Results
-from segmeter.core.tables import load_tables
+from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.response_section import followed_notes, response_sections
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
+from segmeter.benchmarks.zeroshot.points import Points as Benchmark
+from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.core.score_matrices import load_tables
+from segmeter.core.sections import (
+    Answer,
+    Axis,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Line,
+    Multiples,
+    Note,
+    Points,
+    Quantity,
+    Section,
+    Table,
+    Value,
+    phrase,
+)
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
-from segmeter.stats.statistics import Statistic, percentile_interval, percentiles, resampling
+from segmeter.stats.statistics import (
+    Statistic,
+    cards_by_name,
+    percentile_interval,
+    percentiles,
+    resampling,
+)
 
 POINTS = (1, 2, 3, 5, 9)
 ALL = "all data sets, unweighted"
@@ -96,3 +123,208 @@ STATISTICS = [
     for statistic in _statistics(name, name.replace("iou", "mIoU"))
 ]
 """mIoU@1 to 9 and the oracle's, each of a data set and over data sets."""
+
+
+_MOST_DOTS = 8
+_CARDS = cards_by_name(STATISTICS)
+_MEASURES = {
+    name: Column(_CARDS[name].title, _CARDS[name].unit, 1, better="higher")
+    for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
+}
+_WHERE: By = {**DATA, Column("user"): lambda row: row.user}
+_PROTOCOLS = (
+    "**published** and **corrected** differ where a prediction is perfect (published clicks the "
+    "corner as background, corrected is content and carries its mask on) and where the false "
+    "negatives and false positives are equally deep (published clicks a false positive, corrected "
+    "the larger component)."
+)
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    benchmark, lead = Benchmark(), run.plan.leading_protocol
+    groups = [
+        replace(g, model=told(g.model))
+        for g in benchmark.groups(run)
+        if isinstance(g, PointSessions)
+    ]
+    rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    found = [
+        replace(d, first=told(d.first), second=told(d.second)) for d in benchmark.differences(run)
+    ]
+    chosen = told(baseline_of(run))
+    apart = difference_section(found, _CARDS, folded=True)
+    return [
+        _overview(rows, lead, followed_notes(run, benchmark)),
+        *_side_by_side(groups, found, lead, chosen),
+        _growth(rows, lead),
+        _by_dataset(rows),
+        *response_sections(run, benchmark),
+        *apart,
+    ]
+
+
+def baseline_of(run: Results) -> str:
+    """The model that others are set against: the one asked for, else the first."""
+    asked = str(run.plan.options.get("baseline") or "")
+    return str(named(asked, run.plan.segmenters) or run.plan.segmenters[0])
+
+
+def _overview(rows: Sequence[SummaryRow], lead: str, followed: Sequence[Block]) -> Section:
+    top = [r for r in rows if r.dataset == ALL] or list(rows)
+    leading = [r for r in top if r.protocol == lead and r.measure == "iou@1"]
+    best = max(leading, key=lambda r: r.value)
+    oracle = next(r for r in top if r.key == best.key and r.measure == "oracle@1")
+    sentence = phrase(
+        f"After one point **{best.model}** reaches a mean IoU of ",
+        Quantity(
+            f"{best.value:.1f} %", Value.of(best), f"[{best.low:.1f}, {best.high:.1f}]", "iou@1"
+        ),
+        "; the best of the masks it offers ",
+        Quantity(f"{oracle.value:.1f} %", Value.of(oracle), measure="oracle@1"),
+        ".",
+    )
+    blocks: list[Block] = [
+        Answer(sentence, f"Over {best.dataset}, {best.user}, protocol {lead}."),
+        *followed,
+        _table("points", top, f"mIoU after N points and the oracle's after one: {best.dataset}"),
+        Note(f"{_PROTOCOLS} {OWN_RULES}"),
+        Note(NOT_REPRODUCIBLE, "warning"),
+    ]
+    return Section("Results", blocks=blocks)
+
+
+def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
+    varied = {c: tell for c, tell in _WHERE.items() if len(set(map(tell, rows))) > 1}
+    note = "95 % intervals from resampling images."
+    return summary_table(name, rows, _MEASURES, by=varied, caption=caption, note=note)
+
+
+def _side_by_side(
+    groups: Sequence[PointSessions], found: Sequence[Difference], lead: str, baseline: str
+) -> list[Section]:
+    """Each model minus the baseline on every data set, sorted; dots for its oracle."""
+    shown = [
+        _gaps(model, user, groups, found, lead, baseline)
+        for user in dict.fromkeys(g.user for g in groups)
+        for model in dict.fromkeys(g.model for g in groups)
+        if model != baseline
+    ]
+    if not shown:
+        return []
+    blocks: list[Block] = [_gap_table(shown, baseline)]
+    if max(len(one.names) for one in shown) <= _MOST_DOTS:
+        blocks.insert(0, Multiples([_dots(one) for one in shown]))
+    text = (
+        f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
+        "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
+        "masks that the model offers."
+    )
+    return [Section("Side by side with the baseline", text, blocks)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """A model against the baseline: data sets by difference, the greatest first."""
+
+    model: str
+    user: str
+    names: tuple[str, ...]
+    gaps: tuple[tuple[float, float, float], ...]
+    oracle: tuple[float, ...]
+
+
+def _gaps(
+    model: str,
+    user: str,
+    groups: Sequence[PointSessions],
+    found: Sequence[Difference],
+    lead: str,
+    baseline: str,
+) -> _Gaps:
+    gaps = {
+        d.dataset: (d.value, d.low, d.high)
+        for d in (*found, *(d.turned for d in found))
+        if (d.measure, d.user, d.protocol) == ("iou@1", user, lead)
+        and (d.first, d.second) == (model, baseline)
+    }
+    names = sorted(gaps, key=lambda name: -gaps[name][0])
+    means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.protocol) == (user, lead)}
+    oracle = [
+        100 * float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
+        for n in names
+    ]
+    return _Gaps(model, user, tuple(names), tuple(gaps[n] for n in names), tuple(oracle))
+
+
+def _dots(shown: _Gaps) -> Chart:
+    many = len(shown.names)
+    places = np.arange(1, many + 1)
+    values, low, high = (np.array([gap[k] for gap in shown.gaps]) for k in range(3))
+    return Chart(
+        f"{shown.model}, {shown.user}",
+        Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
+        Axis("mIoU, % points"),
+        [
+            Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
+            Points("one point", places, values, list(shown.names), low, high),
+            Points("oracle", places, np.array(shown.oracle), ["oracle", *[""] * (many - 1)]),
+        ],
+    )
+
+
+def _gap_table(shown: Sequence[_Gaps], baseline: str) -> Table:
+    """A row for each data set: dots with many labels cannot be read."""
+    several = len(shown) > 1
+    rows: list[list[Cell]] = [
+        [
+            name,
+            *([one.model, one.user] if several else []),
+            Value(gap[0]) if np.isnan(gap).any() else Value(*gap),
+            oracle,
+        ]
+        for one in shown
+        for name, gap, oracle in zip(one.names, one.gaps, one.oracle, strict=True)
+    ]
+    columns = [
+        Column("data"),
+        *([Column("model"), Column("user")] if several else []),
+        Column("one point minus baseline", "% points", 1, plot=True),
+        Column("oracle minus baseline", "% points", 1),
+    ]
+    who = "Models" if several else shown[0].model
+    return Table("points-baseline", columns, rows, f"{who} minus {baseline}, data set by data set")
+
+
+def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
+    top = [r for r in rows if r.dataset == ALL] or list(rows)
+    charts = []
+    for dataset, user in dict.fromkeys((r.dataset, r.user) for r in top):
+        lines = []
+        for model in dict.fromkeys(r.model for r in top):
+            mine = {
+                r.measure: r for r in top
+                if (r.model, r.dataset, r.user, r.protocol) == (model, dataset, user, lead)
+            }  # fmt: skip
+            points = [n for n in POINTS if f"iou@{n}" in mine]
+            found = [mine[f"iou@{n}"] for n in points]
+            low, high = [r.low for r in found], [r.high for r in found]
+            known = not np.isnan([*low, *high]).any()
+            values = [r.value for r in found]
+            lines.append(
+                Line(model, points, values, low if known else None, high if known else None)
+            )
+        title = f"mIoU after N points: {dataset}, {user}"
+        charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
+    text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
+    return Section("Quality by number of points", text, [Multiples(charts)])
+
+
+def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
+    blocks: list[Block] = []
+    for dataset in dict.fromkeys(r.dataset for r in rows if r.dataset != ALL):
+        mine = [r for r in rows if r.dataset == dataset]
+        caption = f"{dataset}: {max(r.targets for r in mine)} masks"
+        blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
+    text = "The numbers of the first table for each data set by itself."
+    return Section("Data set by data set", text, blocks)

@@ -43,9 +43,7 @@ PROPOSAL_ROWS = Schema(
 """One row for each group of objects and number of proposals."""
 
 
-@catalogue.benchmarks.add(
-    "proposals", summary="objects among automatic masks (AR@1000, class-agnostic)"
-)
+@catalogue.benchmarks.add("proposals", summary="objects found by automatic masks (AR@1000)")
 @dataclass(frozen=True, slots=True)
 class Proposals(Declared):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
@@ -61,7 +59,7 @@ class Proposals(Declared):
         RunOption("points", int, 64, "Points on a side of the grid.", least=1),
         RunOption("nms", float, 0.9, "IoU above which one of two boxes is suppressed.",
                   least=0, most=1),
-        RunOption("most", int, 1000, "Most masks proposed.", least=1),
+        RunOption("most", int, 1000, "Maximum number of proposals.", least=1),
         RunOption("output", str, "three", "Masks per point; 'single' is the paper's ablation, in "
                   "an order drawn at random (with points 128 and nms 0.95).",
                   choices=get_args(Output)),
@@ -93,6 +91,6 @@ class Proposals(Declared):
         return statistics([g for g in self.groups(run) if isinstance(g, Proposed)])
 
     def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.proposals.sections import sections
+        from segmeter.benchmarks.zeroshot.proposals.statistics import sections
 
         return sections(run)

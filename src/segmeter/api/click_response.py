@@ -1,0 +1,222 @@
+"""Click-response maps: how good the mask is for a click at each position."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.api.loading import dataset_spec, roots_of
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound, suggestion
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.tetris.click_response import ScoreMap
+    from segmeter.core.models import EncodedScene
+    from segmeter.core.scenes import Dataset, Scene, Target
+
+__all__ = ["click_response_map", "map_lines"]
+
+Progress = Callable[..., None]
+_SHIFTS = "IoU when the tight box is moved as a whole, down and across; the cross is not moved"
+
+
+def click_response_map(
+    model: str,
+    dataset: str,
+    out: str | Path,
+    *,
+    scene: str | None = None,
+    target: str | None = None,
+    stride: int = 1,
+    threshold: float = 0.5,
+    boundary: bool = True,
+    boxes: bool = False,
+    data: str | Path | None = None,
+    weights: str | Path | None = None,
+    threads: int = 1,
+    progress: Progress = lambda what, done, total=None: None,
+) -> dict[str, Any]:
+    """Try every click on one object; writes an array, a heat map, a page and the statistics.
+
+    Parameters
+    ----------
+    scene, target
+        Which object; the first of the first scene by default.
+    stride, threshold
+        Pixels between clicks; IoU below which a click counts as bad.
+    boundary, boxes
+        Also Boundary IoU of every click; also the best and the worst box, and a map of shifts.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> found = segmeter.click_response_map("disc", "mini", getfixture("tmp_path"), stride=64)
+    >>> found["worst"] <= found["mean"] <= found["best"]
+    True
+    """
+    from segmeter.benchmarks.tetris.click_response import click_response_map as score_clicks
+    from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
+
+    places, folder = roots_of(data, weights).options(), Path(out)
+    made = catalogue.datasets.make(dataset_spec(dataset), **places)
+    segmenter = catalogue.models.make(model, **places)
+    if boxes and "box" not in segmenter.card.abilities:
+        raise BadInput(f"model '{model}' takes no boxes; leave out --with-boxes")
+    here, thing = _chosen(made, scene, target)
+    with caller_state_kept():
+        steady_arithmetic(threads)
+        encoded = segmenter.encode(here)
+        shown = partial(progress, "clicks")
+        found = score_clicks(encoded, thing, stride, shown, boundary=boundary)
+        facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = []
+        if boxes:
+            facts["boxes"], image = _boxes(encoded, thing, folder, progress)
+            figures.append((_SHIFTS, image))
+    _write(folder, found, here, facts, figures)
+    return facts
+
+
+def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Scene, Target]:
+    """The scene and the object that were asked for."""
+    scenes = list(dataset.scenes())
+    name = scenes[0] if scene is None else scene
+    if name not in scenes:
+        hint = suggestion(name, scenes) or f" the first is '{scenes[0]}'"
+        raise NotFound(f"the data set has no scene '{name}';{hint}")
+    loaded = dataset.load(name)
+    loaded.check()
+    if loaded.header.kind != "image":
+        raise BadInput(f"{loaded.name} is a volume; click-response maps are of images")
+    if not loaded.targets:
+        raise BadInput(f"{loaded.name} has no object to click on")
+    known = {t.id: t for t in loaded.targets}
+    if target is None:
+        return loaded, loaded.targets[0]
+    if target not in known:
+        raise NotFound(
+            f"{loaded.name} has no object '{target}';{suggestion(target, known)} "
+            f"it has {', '.join(list(known)[:8])}"
+        )
+    return loaded, known[target]
+
+
+def _facts(found: ScoreMap, threshold: float) -> dict[str, Any]:
+    """The statistics, as JSON can hold them: None for what is not there."""
+    from dataclasses import asdict
+
+    facts: dict[str, Any] = {
+        key: value if math.isfinite(value) else None
+        for key, value in asdict(found.statistics(threshold)).items()
+    }
+    worst, best = found.extreme(worst=True)[0], found.extreme(worst=False)[0]
+    return facts | {
+        "clicks": found.clicks,
+        "stride": found.stride,
+        "threshold": threshold,
+        "centre_click": list(found.centre),
+        "worst_click": list(worst),
+        "best_click": list(best),
+    }
+
+
+def _write(
+    out: Path,
+    found: ScoreMap,
+    scene: Scene,
+    facts: dict[str, Any],
+    figures: list[tuple[str, bytes]],
+) -> None:
+    """The array, the image, the page and the numbers."""
+    import cv2
+    import numpy as np
+
+    from segmeter.benchmarks.tetris.cases import heat_image
+    from segmeter.report.mask_pages import ShownMap, map_page
+
+    np.savez_compressed(
+        out / "click-response.npz",
+        iou=found.iou.astype(np.float32),
+        boundary_iou=found.boundary_iou.astype(np.float32),
+        low=np.array(found.low),
+        stride=found.stride,
+        centre=np.array(found.centre),
+    )
+    heat = heat_image(scene.pixels, found.iou, found.low, found.stride, found.target.mask)
+    (out / "click-response.png").write_bytes(cv2.imencode(".png", heat[..., ::-1])[1].tobytes())
+    image = cv2.imencode(".jpg", np.ascontiguousarray(scene.pixels[..., ::-1]))[1].tobytes()
+    maps = {"IoU": found.iou}
+    if not np.isnan(found.boundary_iou).all():
+        maps["Boundary IoU"] = found.boundary_iou
+    title = _title(facts)
+    shape = (scene.shape[0], scene.shape[1])
+    shown = ShownMap(image, shape, maps, found.low, found.stride, found.centre)
+    page = map_page(title, shown, map_lines(facts), figures)
+    (out / "click-response.html").write_text(page)
+    (out / "click-response.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _title(facts: dict[str, Any]) -> str:
+    """Model, scene and object; an object that is only called so says nothing more."""
+    target = str(facts["target"])
+    place = f"{facts['model']} on {facts['scene']}"
+    if target in ("", "object"):
+        return place
+    return f"{place}, {target if target.startswith('object') else f'object {target}'}"
+
+
+def map_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The statistics in words, as pairs of a name and a value."""
+    limit = f"{100 * facts['threshold']:.0f} %"
+    nearest = facts["nearest_bad_px"]
+    away = "none" if nearest is None else (
+        f"{nearest:.1f} px, {100 * facts['nearest_bad_relative']:.1f} % of the diagonal"
+    )  # fmt: skip
+    lines = [
+        ("clicks tried", f"{facts['clicks']}, every {facts['stride']} px"),
+        ("IoU of the centre click", _percent(facts["centre"])),
+        ("mean IoU", f"{_percent(facts['mean'])} ± {100 * facts['spread']:.1f}"),
+        ("worst to best", f"{_percent(facts['worst'])} to {_percent(facts['best'])}"),
+        (f"object below {limit}", _percent(facts["bad_share"])),
+        (f"centre to the nearest click below {limit}", away),
+    ]
+    if boxes := facts.get("boxes"):
+        values = " / ".join(_percent(boxes[k]) for k in ("min", "base", "max"))
+        lines.append(("box: worst / tight / best", values))
+    return lines
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _boxes(
+    encoded: EncodedScene, target: Target, out: Path, progress: Progress
+) -> tuple[dict[str, Any], bytes]:
+    """The best and the worst box within human-like jitter, and an image over shifts."""
+    import numpy as np
+
+    from segmeter.benchmarks.tetris.boxes import shift_map
+    from segmeter.report.mask_pages import shift_image
+    from segmeter.users.boxes import search_boxes
+
+    found = search_boxes(encoded, target, progress=partial(progress, "boxes drawn otherwise"))
+    shifts = shift_map(encoded, target, progress=partial(progress, "boxes moved as a whole"))
+    np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),
+                        down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
+    image = shift_image(shifts.iou, shifts.down_px, shifts.across_px)
+    (out / "boxshifts.png").write_bytes(image)
+    return {
+        "min": found.worst.iou,
+        "base": found.tight.iou,
+        "max": found.best.iou,
+        "d": found.best.iou - found.worst.iou,
+        "worst_box": [*found.worst.box.low, *found.worst.box.high],
+        "best_box": [*found.best.box.low, *found.best.box.high],
+        "tried": found.tried,
+    }, image

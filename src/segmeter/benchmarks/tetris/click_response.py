@@ -1,0 +1,196 @@
+"""Click-response maps: what comes of a first click at every pixel of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.capabilities import ScoresSingleClicks
+from segmeter.core.error_regions import deepest
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import EncodedScene, Request, render
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.scenes import Target
+from segmeter.measures.objects import band_reach, boundary_iou, iou
+
+__all__ = ["ScoreMap", "click_response_map"]
+
+Floats = npt.NDArray[np.float64]
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatistics:
+    """Statistics of a click-response map.
+
+    Attributes
+    ----------
+    mean, spread, worst, best
+        Mean, standard deviation and range of IoU over all clicks tried.
+    centre
+        IoU at the centre click.
+    bad_share
+        Share of the object where IoU stays below the threshold.
+    nearest_bad_px
+        Pixels from the centre click to the nearest click that does; NaN if none does.
+    nearest_bad_relative
+        The same in diagonals of the object's box.
+    """
+
+    mean: float
+    spread: float
+    worst: float
+    best: float
+    centre: float
+    bad_share: float
+    nearest_bad_px: float
+    nearest_bad_relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMap:
+    """IoU and Boundary IoU of a click at each pixel `low + stride * (row, column)`.
+
+    Maps are NaN where a click would not be valid.
+    """
+
+    target: Target
+    low: tuple[int, int]
+    stride: int
+    iou: Floats
+    boundary_iou: Floats
+    centre: tuple[int, int]
+    centre_iou: float
+
+    @property
+    def clicks(self) -> int:
+        return int(np.isfinite(self.iou).sum())
+
+    def statistics(self, threshold: float = 0.5) -> MapStatistics:
+        tried = np.isfinite(self.iou)
+        values = self.iou[tried]
+        bad = tried & (np.nan_to_num(self.iou, nan=1.0) < threshold)
+        places = np.argwhere(bad) * self.stride + np.array(self.low)
+        away = np.hypot(*(places - np.array(self.centre)).T)
+        nearest = float(away.min()) if len(away) else float("nan")
+        nearest = 0.0 if self.centre_iou < threshold else nearest
+        box = self.target.mask.bits.shape
+        return MapStatistics(
+            float(values.mean()),
+            float(values.std()),
+            float(values.min()),
+            float(values.max()),
+            self.centre_iou,
+            float(bad.sum() / tried.sum()),
+            nearest,
+            nearest / float(np.hypot(*box)),
+        )
+
+    def extreme(self, worst: bool = True) -> tuple[tuple[int, int], float]:
+        """The click with the lowest (or highest) IoU, first in raster order among equals."""
+        flat = np.nanargmin(self.iou) if worst else np.nanargmax(self.iou)
+        row, column = np.unravel_index(int(flat), self.iou.shape)
+        point = (
+            self.low[0] + self.stride * int(row),
+            self.low[1] + self.stride * int(column),
+        )
+        return point, float(self.iou[row, column])
+
+
+def click_response_map(
+    encoded: EncodedScene,
+    target: Target,
+    stride: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    **speed: Any,
+) -> ScoreMap:
+    """Try a first click at every `stride`-th pixel of the object that is judged.
+
+    Any view will do. One that scores single clicks itself, as the SAM family does, decodes
+    thousands at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
+    """
+    valid = target.mask if target.ignore is None else target.mask - target.ignore
+    if not valid:
+        raise BadInput(f"target '{target.id}' has no pixel that could be clicked")
+    rows, columns = (np.arange(a, b, stride) for a, b in zip(valid.low, valid.high, strict=True))
+    tried = valid.dense()[np.ix_(rows, columns)]
+    if not tried.any():
+        height, width = valid.bits.shape
+        raise BadInput(
+            f"no click that lies on target '{target.id}' is left at a stride of {stride} pixels; "
+            f"take a smaller one, its box is {height} x {width}"
+        )
+    places = np.argwhere(tried) * stride + np.array(valid.low)
+    centre = _centre(valid)
+    scores = _scores(encoded, target, np.concatenate([np.array([centre]), places]), progress, speed)
+    maps = np.full((2, *tried.shape), np.nan)
+    maps[:, tried] = scores[1:].T
+    low = (int(valid.low[0]), int(valid.low[1]))
+    return ScoreMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
+
+
+def single_click_scores(
+    encoded: EncodedScene,
+    points: npt.NDArray[np.int64],
+    target: Target,
+    *,
+    boundary: bool = True,
+    **speed: Any,
+) -> Floats | None:
+    """IoU and Boundary IoU `(n, 2)` of lone clicks; None for a view without a fast way."""
+    if not isinstance(encoded, ScoresSingleClicks):
+        return None
+    if not boundary:
+        return encoded.single_click_scores(points, target, _judged_iou, 0, **speed)
+    reach = band_reach(target.mask.shape)
+    return encoded.single_click_scores(points, target, _judged, reach, **speed)
+
+
+def score_prompts(
+    encoded: EncodedScene,
+    target: Target,
+    prompts: list[Prompt],
+    progress: Callable[[int, int], None] | None = None,
+) -> Floats:
+    """IoU and Boundary IoU `(n, 2)` after each prompt alone."""
+    scores: list[tuple[float, float]] = []
+    for start in range(0, len(prompts), _AT_ONCE):
+        requests = [Request((prompt,)) for prompt in prompts[start : start + _AT_ONCE]]
+        scores.extend(_judged(target, mask) for mask in render(encoded, encoded.predict(requests)))
+        if progress is not None:
+            progress(len(scores), len(prompts))
+    return np.array(scores).reshape(-1, 2)
+
+
+def _scores(
+    encoded: EncodedScene,
+    target: Target,
+    places: npt.NDArray[np.int64],
+    progress: Callable[[int, int], None] | None,
+    speed: dict[str, Any],
+) -> Floats:
+    scores = single_click_scores(encoded, places, target, progress=progress, **speed)
+    if scores is not None:
+        return scores
+    clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]
+    return score_prompts(encoded, target, clicks, progress)
+
+
+def _judged(target: Target, mask: Mask) -> tuple[float, float]:
+    ignore = target.ignore
+    return iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
+
+
+def _judged_iou(target: Target, mask: Mask) -> tuple[float, float]:
+    return iou(target.mask, mask, target.ignore), float("nan")
+
+
+def _centre(valid: Mask) -> tuple[int, int]:
+    point = deepest(valid).point
+    assert point is not None  # the mask is not empty
+    return int(point[0]), int(point[1])

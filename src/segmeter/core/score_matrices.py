@@ -1,0 +1,226 @@
+"""Score matrices: the rows of a run, group by group, as arrays of objects x steps.
+
+Statistics are functions of these matrices. A step is what the rows of one object differ in: the
+round of a session, the threshold of an edge map, the number of proposals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.benchmarks import Group, Results
+from segmeter.core.models import ProtocolName
+
+__all__ = ["Tables", "columns_in", "load_tables", "quoted", "spread"]
+
+GROUP = ("model", "dataset", "user", "protocol")
+"""Columns that sessions are grouped by."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables(Group):
+    """The rows of one group: a line per object, in the order of their names.
+
+    `lines` is an Arrow table with a list over the steps in every column that was asked for, and
+    one value in every fact; `by` are the values that tell the group apart.
+    """
+
+    lines: Any
+    by: Mapping[str, Any]
+
+    def table(self, column: str, fill: float = np.nan, width: int = 0) -> Floats:
+        """A column of numbers, `(objects, steps)`; `fill` where an object has no number."""
+        return matrix(self.lines[column], fill, width)
+
+    def lists(self, column: str) -> Any:
+        """A column as an Arrow array of lists, for words."""
+        return self.lines[column].combine_chunks()
+
+    def fact(self, column: str) -> list[Any]:
+        """A column whose value is the same in all rows of an object."""
+        found: list[Any] = self.lines[column].to_pylist()
+        return found
+
+    def numbers(self, column: str) -> Floats:
+        """A fact that is a number; NaN where it is not known."""
+        known = self.lines[column].cast("float64").fill_null(np.nan)
+        return np.asarray(known.to_numpy(), dtype=float)
+
+
+def load_tables(
+    run: Results,
+    columns: Sequence[str],
+    *,
+    facts: Sequence[str] = (),
+    axis: str = "round",
+    by: Sequence[str] = GROUP,
+    unit: Sequence[str] = ("scene", "target"),
+    where: str = "",
+    user: str = "user",
+) -> list[Tables]:
+    """The tables of every group of a run, groups and objects in the order of their names.
+
+    Parameters
+    ----------
+    columns
+        Columns of numbers or words that differ from step to step.
+    facts
+        Columns that are the same in all rows of an object.
+    axis
+        The column that counts the steps.
+    by, unit
+        What tells groups apart, and objects within a group. `user` and `protocol` are empty for
+        rows that do not have them; the target is empty where whole images are judged.
+    where
+        A condition on rows, in SQL.
+    user
+        The column that a group's `user` is taken from.
+
+    A column that the run does not have is null.
+
+    >>> from types import SimpleNamespace
+    >>> import pyarrow as pa
+    >>> row = dict(model="m", dataset="d", user="u", protocol="corrected", scene="s", target="t")
+    >>> lines = pa.Table.from_pylist([{**row, "cluster": None, "iou": [0.5, 0.9]}])
+    >>> run = SimpleNamespace(objects="sessions", sql=lambda query: lines)
+    >>> load_tables(run, ["iou"])[0].table("iou").tolist()
+    [[0.5, 0.9]]
+    """
+    table = run.sql(_query(run, columns, facts, axis, by, unit, where))
+    made = []
+    for key, lines in _groups(table, by):
+        known = dict(zip(by, key, strict=True))
+        made.append(
+            Tables(
+                known["model"],
+                known["dataset"],
+                known.get(user, ""),
+                cast(ProtocolName, known.get("protocol", "")),
+                _keys(lines, unit),
+                _clusters(lines),
+                lines,
+                known,
+            )
+        )
+    return made
+
+
+def columns_in(run: Results) -> list[str]:
+    """The columns of sessions where the run has them, else of rows.
+
+    >>> from types import SimpleNamespace
+    >>> import pyarrow as pa
+    >>> run = SimpleNamespace(objects="rows", sql=lambda query: pa.table({"iou": [0.5]}))
+    >>> columns_in(run)
+    ['iou']
+    """
+    names: list[str] = run.sql(f"select * from {run.objects} limit 0").column_names
+    return names
+
+
+def matrix(lists: Any, fill: float, width: int = 0) -> Floats:
+    """Lists of numbers as a table, `(lists, longest)`; `fill` where there is no number.
+
+    >>> import pyarrow as pa
+    >>> matrix(pa.chunked_array([pa.array([[1.0, None], [3.0]])]), 0.0, 3).tolist()
+    [[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]
+    """
+    whole = lists.combine_chunks()
+    numbers = whole.flatten().cast("float64").fill_null(fill)
+    return spread(whole, numbers.to_numpy(zero_copy_only=False), fill, width)
+
+
+def spread(lists: Any, values: Any, fill: Any, width: int = 0) -> npt.NDArray[Any]:
+    """One value for each element of an array of lists as a table, `(lists, longest)`.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> spread(pa.array([['x', 'y'], ['z']]), np.array([1, 2, 3]), 0).tolist()
+    [[1, 2], [3, 0]]
+    """
+    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    longest = max(width, int(lengths.max(initial=0)))
+    if (lengths == longest).all():
+        return np.asarray(values).reshape(len(lengths), longest)
+    table = np.full((len(lengths), longest), fill, dtype=np.asarray(values).dtype)
+    table[np.arange(longest) < lengths[:, None]] = values
+    return table
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL.
+
+    >>> quoted("iou")
+    '"iou"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _query(
+    run: Results,
+    columns: Sequence[str],
+    facts: Sequence[str],
+    axis: str,
+    by: Sequence[str],
+    unit: Sequence[str],
+    where: str,
+) -> str:
+    """From sessions, which hold lists already, where nothing but them is asked for."""
+    place = [quoted(name) for name in (*by, *unit)]
+    # `published` before `corrected`, as pages show them.
+    order = ", ".join(f"{name} desc" if name == '"protocol"' else name for name in place)
+    there = set(columns_in(run))
+    if run.objects == "sessions" and axis == "round" and {*columns, *facts} <= there and not where:
+        asked = [quoted(name) for name in (*columns, *facts)]
+        return f"""
+            select {", ".join(dict.fromkeys((*place, "cluster", *asked)))}
+            from sessions order by {order}
+        """
+    there = set(run.sql("select * from rows limit 0").column_names)
+    lists = [
+        f"list({quoted(n) if n in there else 'null::double'} order by {quoted(axis)}) "
+        f"as {quoted(n)}"
+        for n in columns
+    ]
+    # The value of the first row, whatever the order in which files are read.
+    single = [f"arg_min({quoted(n)}, {quoted(axis)}) as {quoted(n)}" for n in facts if n in there]
+    single += [f"null::varchar as {quoted(n)}" for n in facts if n not in there]
+    return f"""
+        select {", ".join([*place, "min(cluster) as cluster", *lists, *single])}
+        from rows {f"where {where}" if where else ""}
+        group by {", ".join(place)} order by {order}
+    """
+
+
+def _groups(table: Any, by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Slices of an Arrow table whose lines stand in the order of their groups."""
+    if len(table) == 0:
+        return
+    codes = [_codes(table[name]) for name in by]
+    new = np.any([np.diff(code) != 0 for code in codes], axis=0)
+    starts = [0, *(np.flatnonzero(new) + 1).tolist(), len(table)]
+    for start, end in pairwise(starts):
+        yield tuple(table[name][start].as_py() for name in by), table.slice(start, end - start)
+
+
+def _codes(column: Any) -> npt.NDArray[np.int64]:
+    return np.asarray(column.combine_chunks().dictionary_encode().indices, dtype=np.int64)
+
+
+def _keys(lines: Any, unit: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    scenes = lines[unit[0]].to_pylist()
+    targets = lines[unit[1]].to_pylist() if len(unit) > 1 else [""] * len(scenes)
+    return tuple(zip(scenes, targets, strict=True))
+
+
+def _clusters(lines: Any) -> tuple[str, ...]:
+    """The image or patient of each line; its scene where none is noted."""
+    pairs = zip(lines["cluster"].to_pylist(), lines["scene"].to_pylist(), strict=True)
+    return tuple(cluster or scene for cluster, scene in pairs)

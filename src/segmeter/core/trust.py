@@ -1,0 +1,197 @@
+"""Trust in received runs: which names in them may be executed, read or contacted.
+
+A run may come from a stranger, and its plan names models, data sets, users, measures and a
+benchmark. Built-in and installed names are always looked up. A Python file is executed, and a URL
+is contacted, only if the person named it in this command or trusts the run. A folder is read only
+if its content has the fingerprint that the plan notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from segmeter.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from segmeter.core.plans import Plan
+    from segmeter.core.scenes import Dataset
+
+__all__ = ["check_data", "check_names", "contacts_only", "may_contact", "received"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """Which Python files and addresses may be used: all, or those that a person named."""
+
+    everything: bool
+    named: frozenset[str] = frozenset()
+
+
+_OPEN = _Gate(everything=True)
+_process: _Gate = _OPEN  # for all threads; narrowed by the command line
+_here: ContextVar[_Gate | None] = ContextVar("received", default=None)
+
+
+@contextmanager
+def received(active: bool = True) -> Iterator[None]:
+    """Look names up as those of a received run; not if it is trusted (`active=False`).
+
+    >>> with received():
+    ...     check_python("model", "theirs.py:Net")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the model 'theirs.py:Net' is a Python file, ...
+    """
+    gate = _Gate(False, _current().named) if active else _OPEN
+    before = _here.set(gate)
+    try:
+        yield
+    finally:
+        _here.reset(before)
+
+
+@contextmanager
+def contacts_only(words: Iterable[str]) -> Iterator[None]:
+    """Let the whole process use only the Python files and addresses in the words of a command.
+
+    >>> with contacts_only(["run", "noc", "--model=mine.py:Net?side=9"]):
+    ...     check_python("model", "mine.py:Net")
+    """
+    global _process
+    before, _process = _process, _Gate(False, frozenset(_tokens(words)))
+    try:
+        yield
+    finally:
+        _process = before
+
+
+def check_python(kind: str, name: str) -> None:
+    """Refuse an object in a Python file, `file.py:object`, that the user has not chosen.
+
+    >>> check_python("model", "mine.py:Net")  # in Python, the caller has
+    """
+    gate = _current()
+    if not gate.everything and name not in gate.named:
+        raise NotFound(
+            f"the {kind} '{name}' is a Python file, and reading a run runs none; "
+            f"{_way_out(kind, name)}"
+        )
+
+
+def check_opened(kind: str, name: str) -> None:
+    """Refuse a weights file or a service as a model unless the user has chosen it.
+
+    >>> with received():
+    ...     check_opened("model", "theirs.pth")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the model 'theirs.pth' is a file or an address, ...
+    """
+    gate = _current()
+    if not gate.everything and name not in gate.named:
+        raise NotFound(
+            f"the {kind} '{name}' is a file or an address, and reading a run opens none; "
+            f"{_way_out(kind, name)}"
+        )
+
+
+def _way_out(kind: str, name: str) -> str:
+    own = f"if it is yours, name it in this command too (--{kind} {name}); "
+    known = kind in ("model", "method", "user")
+    return f"{own if known else ''}if you trust the authors, say --trust"
+
+
+def may_contact(address: str) -> bool:
+    """Whether an address may be contacted: named by a person, or below one that was.
+
+    >>> with contacts_only(["--data", "s3://bucket/data"]):
+    ...     may_contact("s3://bucket/data/grabcut"), may_contact("s3://bucket/other")
+    (True, False)
+    """
+    gate = _current()
+    wanted = address.rstrip("/")
+    return gate.everything or any(
+        wanted == known.rstrip("/") or wanted.startswith(f"{known.rstrip('/')}/")
+        for known in gate.named
+        if "://" in known
+    )
+
+
+def check_names(plan: Plan, chosen: Plan | None = None) -> None:
+    """Refuse a plan that names a Python file or an address which is not in the `chosen` plan.
+
+    >>> from segmeter.core.catalogue import Spec
+    >>> from segmeter.core.plans import Plan
+    >>> plan = Plan("noc", (Spec("disc"),), (Spec("folder", {"path": "http://host/images"}),))
+    >>> with received():
+    ...     check_names(plan)
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the run names the address 'http://host/images' (data set), ...
+    """
+    known = set() if chosen is None else {text for _, text in _named_by(chosen)}
+    for kind, text in _named_by(plan):
+        if text in known:
+            continue
+        if ".py:" in text:
+            check_python(kind, text)
+        if "://" in text and not may_contact(text):
+            raise NotFound(
+                f"the run names the address '{text}' ({kind}), and nothing that a run names is "
+                "contacted; if you trust the author of the run, say --trust"
+            )
+
+
+def _named_by(plan: Plan) -> Iterator[tuple[str, str]]:
+    """All texts of a plan that name something, with what they name."""
+    yield "benchmark", plan.benchmark
+    yield from (("measure", name) for name in plan.measures)
+    kinds = ((plan.kind, plan.segmenters), ("data set", plan.datasets), ("user", plan.users))
+    for kind, specs in kinds:
+        for spec in specs:
+            yield kind, spec.name
+            yield from ((kind, text) for text in _texts(spec.options))
+    yield from (("option", text) for text in _texts(plan.options))
+
+
+def check_data(plan: Plan, name: str, made: Dataset, address: str) -> None:
+    """Refuse a folder that is not the data of the run: its fingerprint must be the noted one.
+
+    >>> from segmeter.core import catalogue
+    >>> from segmeter.core.plans import Plan
+    >>> with received():
+    ...     check_data(Plan("noc", (), ()), "mini", catalogue.datasets.make("mini"), "runs/sent")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the data of 'mini' is not what 'runs/sent' was run on
+    """
+    noted = plan.fingerprints.get(name, "")
+    if not noted and _current().everything:
+        return
+    if not noted or made.fingerprint() != noted:
+        raise NotFound(f"the data of '{name}' is not what '{address}' was run on")
+
+
+def _current() -> _Gate:
+    return _here.get() or _process
+
+
+def _tokens(words: Iterable[str]) -> Iterator[str]:
+    """The names that words may stand for: `--model=mine.py:Net?side=9` holds `mine.py:Net`."""
+    for word in words:
+        yield word
+        yield word.partition("=")[2]
+        yield from re.split(r"[=,&?]", word)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts inside the options of a plan."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)

@@ -1,0 +1,250 @@
+"""Data roots: the folder of all datasets, a dataset's own folder in it, and its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
+from segmeter.core.seeds import fingerprint
+from segmeter.datasets.image_files import SUFFIXES, read_rgb
+
+__all__ = ["digest"]
+
+_PIECE = 1 << 16
+_MOST_PIECES = 16
+_MOST_READ = 1 << 28
+
+
+class ImageSet:
+    """A data set whose scenes are image files; a reader adds its card and targets."""
+
+    name: str
+
+    @cached_property
+    def _images(self) -> Mapping[str, Path]:
+        """The image of each scene, in order."""
+        raise NotImplementedError
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._images)
+
+    def load(self, scene: str) -> Scene:
+        known(self.name, scene, self._images)
+        image = self._images[scene]
+        return Image(
+            self.name,
+            scene,
+            lambda: self._pixels(image),
+            lambda: self._targets(scene),
+            file_name=image.name,
+        )
+
+    def _pixels(self, image: Path) -> Pixels:
+        return read_rgb(image)
+
+    def _targets(self, scene: str) -> Sequence[Target]:
+        raise NotImplementedError
+
+
+def set_folder(
+    card: DatasetCard, data: str | Path | None, names: Sequence[str], parts: Sequence[str]
+) -> Path:
+    """The folder of a set: one of `names` under the root, or the root itself.
+
+    It is the first that holds all `parts` (folders or files). Names are compared without
+    regard to case, since archives differ in it.
+    """
+    root = data if data is not None else os.environ.get("SEGMETER_DATA")
+    advice = f"{card.notes.split('. ')[0].rstrip('.')}; {card.homepage}".rstrip("; ")
+    if root is None:
+        raise NotFound(
+            f"data set '{card.name}' needs the folder that holds '{names[0]}':"
+            f" give it with --data or SEGMETER_DATA ({advice})"
+        )
+    for folder in _candidates(Path(root), names):
+        if all((folder / part).exists() for part in parts):
+            return folder
+    raise NotFound(
+        f"data set '{card.name}' is not in '{root}': no folder '{names[0]}' there holds"
+        f" {_list(parts)} ({advice})"
+    )
+
+
+def images_in(folder: Path) -> list[Path]:
+    """The images in a folder, by code points of their names.
+
+    Passed over are hidden files, what is no regular file (a pipe, a device, a link to
+    nothing) and names that are not UTF-8: no table or report could hold them.
+    """
+    names = (name for name in names_in(folder) if name[0] != ".")
+    return [folder / name for name in sorted(names) if _suffix(name) in SUFFIXES]
+
+
+def passed_over(folder: Path) -> str:
+    """A sentence on what looks like an image in a folder and is not read; often empty."""
+    names = [name for name in _listed(folder) if name[0] != "."]
+    read = names_in(folder)
+    gifs = [name for name in names if _suffix(name) == ".gif"]
+    odd = [name for name in names if _suffix(name) in SUFFIXES and name not in read]
+    parts = [
+        f"{_count(gifs, 'GIF')} not read, the first is '{gifs[0]}': save as PNG" if gifs else "",
+        f"{_count(odd, 'file')} left out, the first is '{printable(odd[0])}': it is no regular"
+        " file, or its name is not UTF-8" if odd else "",
+    ]  # fmt: skip
+    return "; ".join(filter(None, parts))
+
+
+def names_in(folder: Path) -> frozenset[str]:
+    """The names of the regular files in a folder, asked for once; none without a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(e.name for e in entries if writable(e.name) and _is_file(e))
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError as error:
+        raise BadInput(f"'{folder}' cannot be listed: {error.strerror}") from error
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a regular file or leads to one; a link to itself is neither."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _count(names: Sequence[str], what: str) -> str:
+    return f"1 {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
+def writable(name: str) -> bool:
+    """Whether a name can be written as UTF-8, as every table and report must.
+
+    >>> writable("café"), writable(os.fsdecode(b"caf\\xe9"))
+    (True, False)
+    """
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def printable(name: str) -> str:
+    """A name as text that UTF-8 can hold: bytes of another encoding are shown as such."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
+    """Text for the card on missing parts; empty if nothing is missing.
+
+    >>> lacking("images", ["007", "011"], 50, Path("DAVIS/img"))
+    "2 of 50 images are not in 'DAVIS/img', the first is '007'"
+    """
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{len(names)} of {whole} {what} {verb} not in '{where}', the first is '{names[0]}'"
+
+
+def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], where: Path) -> None:
+    """Refuse a set of which no image at all is there: the folder must be a wrong one."""
+    if listed and not at_hand:
+        raise NotFound(
+            f"data set '{dataset}': none of its {len(listed)} images is in '{where}',"
+            f" the first is '{listed[0]}'"
+        )
+
+
+def stem(path: Path) -> str:
+    """A name up to its first dot, as the click benchmarks pair images and masks.
+
+    >>> stem(Path("images/21077.a.jpg"))
+    '21077'
+    """
+    return path.name.partition(".")[0]
+
+
+def by_stem(paths: Iterable[Path]) -> dict[str, Path]:
+    """Files by their stems; two files of one stem are refused, for either may be meant."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        other = found.setdefault(stem(path), path)
+        if other is not path:
+            raise BadInput(
+                f"'{other}' and '{path.name}' have the same name up to the dot;"
+                " move one of them away"
+            )
+    return found
+
+
+def known(dataset: str, scene: str, scenes: Mapping[str, object]) -> None:
+    """Refuse a scene that the data set does not have."""
+    if scene not in scenes:
+        raise NotFound(f"{dataset}: no scene '{scene}';{suggestion(scene, scenes)}".rstrip(";"))
+
+
+def digest(files: Iterable[Path]) -> str:
+    """A digest of names, sizes and content.
+
+    Up to 16 pieces of 64 KiB are read of each file, so small files whole; of large sets
+    fewer, down to one, so that about 256 MiB are read at most before a run begins.
+    """
+    paths = list(files)
+    pieces = min(_MOST_PIECES, max(1, _MOST_READ // (_PIECE * max(len(paths), 1))))
+    parts: list[object] = []
+    for path in paths:
+        name = f"{path.parent.name}/{path.name}"
+        if not path.is_file():  # named, but not opened: a pipe would wait for ever
+            parts += [name, "no regular file"]
+            continue
+        size = path.stat().st_size
+        parts += [name, size, _sample(path, size, pieces)]
+    return fingerprint(*parts)
+
+
+def _sample(path: Path, size: int, pieces: int) -> bytes:
+    """A whole file where the pieces cover it, else pieces from its start to its end."""
+    with path.open("rb") as file:
+        if size <= _PIECE * pieces:
+            return file.read()
+        found = []
+        for k in range(pieces):
+            file.seek((size - _PIECE) * k // max(pieces - 1, 1))
+            found.append(file.read(_PIECE))
+        return b"".join(found)
+
+
+def _candidates(root: Path, names: Sequence[str]) -> Iterable[Path]:
+    for name in names:
+        folder: Path | None = root
+        for part in name.split("/"):
+            folder = _child(folder, part) if folder is not None else None
+        if folder is not None:
+            yield folder
+    yield root
+
+
+def _child(folder: Path, name: str) -> Path | None:
+    exact = folder / name
+    if exact.is_dir():
+        return exact
+    if not folder.is_dir():
+        return None
+    alike = (p for p in sorted(folder.iterdir()) if p.name.lower() == name.lower() and p.is_dir())
+    return next(alike, None)
+
+
+def _list(parts: Sequence[str]) -> str:
+    return " and ".join(f"'{part}'" for part in parts)

@@ -1,0 +1,162 @@
+"""Prompt batches: prompts as points with labels, and which requests share a call of the decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Request
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
+from segmeter.models.sam._decoder import NOT_A_POINT
+
+__all__ = ["Policy", "chosen_of", "fed_back", "of_equal_size"]
+
+
+STROKE_POINTS = 8
+"""A stroke is handed over as at most so many points, evenly spaced."""
+
+
+def labelled_points(
+    prompts: Sequence[Prompt], second: bool, half_open: bool
+) -> tuple[list[Point], list[int]]:
+    """Points `(y, x)` and labels; the last box counts, and its corners come last.
+
+    The first SAM pads only where there is no box, the `second` always.
+    """
+    clicks = [click for prompt in prompts for click in _clicks(prompt)]
+    points = [point for point, _ in clicks]
+    labels = [int(positive) for _, positive in clicks]
+    boxes = [p for p in prompts if isinstance(p, Box)]
+    if boxes:
+        beyond = 1.0 if half_open else 0.0
+        points += [boxes[-1].low, tuple(c + beyond for c in boxes[-1].high)]
+        labels += [2, 3]
+    if points and (second or not boxes):
+        points.append((0.0, 0.0))
+        labels.append(NOT_A_POINT)
+    return points, labels
+
+
+def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
+    match prompt:
+        case Click(point, positive):
+            return [(point, positive)]
+        case Scribble(points, positive):
+            count = min(STROKE_POINTS, len(points))
+            picked = np.linspace(0, len(points) - 1, count).round().astype(int)
+            return [(points[i], positive) for i in picked]
+        case Text():
+            raise BadInput("SAM kinds take no text; prompt with clicks, boxes, strokes or masks")
+        case _:
+            return []
+
+
+def is_ambiguous(request: Request, policy: Policy, second: bool) -> bool:
+    """Whether the prompts may mean several things, so that three masks are offered.
+
+    A lone click does; by the first SAM's own rule a lone box does too, and neither does
+    once logits are fed back.
+    """
+    if policy.masks != "zeroshot" or second:
+        return len(request.prompts) == 1 and isinstance(request.prompts[0], Click)
+    alone = len(request.prompts) == 1 and request.state is None
+    return alone and isinstance(request.prompts[0], Click | Box)
+
+
+def hint_of(request: Request) -> MaskHint | None:
+    """The mask that goes in as a prompt: a hint just given, else the memory, else an earlier."""
+    hints = [p for p in request.prompts if isinstance(p, MaskHint)]
+    fresh = bool(request.prompts) and isinstance(request.prompts[-1], MaskHint)
+    return hints[-1] if hints and (fresh or request.state is None) else None
+
+
+def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
+    """Indices of equal size, at most so many together, in order.
+
+    >>> list(of_equal_size([2, 3, 2, 2], together=2))
+    [[0, 2], [3], [1]]
+    """
+    by_size: dict[int, list[int]] = {}
+    for index, size in enumerate(sizes):
+        by_size.setdefault(size, []).append(index)
+    for members in by_size.values():
+        for start in range(0, len(members), together):
+            yield members[start : start + together]
+
+
+Choice = Literal["published", "corrected"]
+Masks = Literal["published", "corrected", "zeroshot"]
+
+STABILITY_OFFSET, STABLE = 0.05, 0.98
+"""SAM 2 keeps its single mask when its area hardly changes with the threshold."""
+
+MOST_FEEDBACK = 32.0
+"""SAM 2 clamps the logits that go back in as a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Choices in which the published wrappers have known flaws, and which mask is shown.
+
+    `masks`: `published` shows the best of three at every click (SAM) or the single mask with
+    the stability fall-back (SAM 2); `corrected` the best of three for one lone click and the
+    single mask afterwards, for all; `zeroshot` does as Segment Anything's own evaluation: the
+    best of three for a lone click (with the first SAM also for a lone box), then the single
+    mask (SAM 2 with its fall-back), and every round's logits go back in; `single` always shows
+    the single mask, as MedSAM was trained, `best` the best of three. `points`: `published`
+    scales pixel indices, `corrected` pixel centres.
+
+    IntRaBench adds three: a `threshold` of 0.5 on SAM's logits where 0 is meant, `sigmoid`
+    of the logits handed back as mask prompt, and boxes whose last pixel is the one beyond.
+    """
+
+    masks: Masks | Literal["single", "best"] = "published"
+    points: Choice = "published"
+    threshold: float = 0.0
+    sigmoid: bool = False
+    half_open: bool = False
+    boxes_only: bool = False  # trained on boxes: other prompts are refused
+
+    @property
+    def offset(self) -> float:
+        """Offset of a scaled point inside its pixel."""
+        return 0.5 if self.points == "corrected" else 0.0
+
+
+def shown_masks(
+    policy: Policy, second: bool, logits: Tensor, scores: Tensor, several: Tensor
+) -> Tensor:
+    """Which of the four masks is shown, `(B,)`; `several` marks prompts that are ambiguous."""
+    best = 1 + scores[:, 1:].argmax(dim=1)
+    if policy.masks in ("single", "best"):
+        return best if policy.masks == "best" else torch.zeros_like(best)
+    if policy.masks == "published":
+        several = torch.full_like(several, not second)
+    if second and policy.masks != "corrected":
+        several = several | (stability(logits[:, 0]) < STABLE)
+    return best.where(several, 0)
+
+
+def fed_back(policy: Policy, second: bool, shown: Tensor) -> Tensor:
+    """The part of the shown logits that is fed back as a prompt."""
+    if policy.sigmoid:
+        return shown.sigmoid()
+    return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else shown
+
+
+def chosen_of(logits: Tensor, shown: Tensor) -> Tensor:
+    """Logits `(B, low, low)` of the masks shown, of all `(B, 4, low, low)`."""
+    return logits.take_along_dim(shown[:, None, None, None], 1)[:, 0]
+
+
+def stability(logits: Tensor) -> Tensor:
+    """Share of a looser mask's area that a stricter one keeps, `(B, h, w)` to `(B,)`."""
+    strict = (logits > STABILITY_OFFSET).sum((-2, -1))
+    loose = (logits > -STABILITY_OFFSET).sum((-2, -1))
+    return torch.where(loose > 0, strict / loose, 1.0)

@@ -1,0 +1,267 @@
+"""Resizing: images to the network's input, and its masks back to the image.
+
+Copies between host and device, asynchronous on a GPU.
+
+A plain copy waits until the device has done all that was asked of it before; from and to
+pinned memory it takes its turn among the device's other work.
+
+Pillow's bilinear enlarging of 8-bit images, on a device: the same bytes, without the host.
+
+Pillow weighs the pixels within reach of each new one in whole numbers of 2^-22, first along
+the rows, then along the columns, and rounds to 8 bits after each. Sums of whole numbers do not
+depend on their order, so a GPU finds exactly what Pillow does (tests/models/sam/test_resizing.py).
+Where an image gets smaller, versions of Pillow differ in which axis comes first: that is left
+to Pillow itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from segmeter.core.scenes import Pixels
+from segmeter.models._enlarging import Enlargement
+
+__all__ = ["Frame"]
+
+
+def arriving(array: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """An array on the device; it must be writeable, since torch knows no other."""
+    host = torch.from_numpy(array)
+    if device.type != "cuda":
+        return host.to(device)
+    pinned = torch.empty(host.shape, dtype=host.dtype, pin_memory=True)
+    np.copyto(pinned.numpy(), array)  # torch would wake all its threads for it
+    return pinned.to(device, non_blocking=True)
+
+
+@lru_cache(maxsize=256)
+def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Some numbers on the device, sent once; read-only."""
+    return torch.tensor(values, device=device)
+
+
+def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
+    """Bits on the host, through memory that a GPU may write to by itself: four times as fast."""
+    host = torch.empty(bits.shape, dtype=torch.bool, pin_memory=bits.is_cuda)
+    found: npt.NDArray[np.bool_] = host.copy_(bits).numpy()
+    return found
+
+
+_BITS = 22
+
+
+def enlarged(pixels: Tensor, size: tuple[int, int]) -> Tensor:
+    """Pixels `(H, W, C)` of uint8 at a size that is smaller along neither axis, uint8 too."""
+    return _along(_along(pixels, 1, size[1]), 0, size[0])
+
+
+def _along(pixels: Tensor, axis: int, count: int) -> Tensor:
+    if pixels.shape[axis] == count:
+        return pixels  # Pillow leaves such an axis alone
+    places, weights = (arriving(a, pixels.device) for a in _taps(pixels.shape[axis], count))
+    shape = [1, 1, 1]
+    shape[axis] = count
+    values = pixels.int()
+    summed = values.index_select(axis, places[0]) * weights[0].view(shape)
+    for place, weight in zip(places[1:], weights[1:], strict=True):
+        summed += values.index_select(axis, place) * weight.view(shape)
+    return ((summed + (1 << (_BITS - 1))) >> _BITS).clamp(0, 255).byte()
+
+
+def _taps(pixels: int, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """For each new pixel the old ones within its reach, and their weights: `(taps, count)`."""
+    scale = pixels / count
+    reach = max(scale, 1.0)
+    centre = (np.arange(count) + 0.5) * scale
+    first = np.maximum((centre - reach + 0.5).astype(np.int64), 0)
+    last = np.minimum((centre + reach + 0.5).astype(np.int64), pixels)
+    tap = np.arange(2 * math.ceil(reach) + 1)[:, None]
+    away = np.abs((tap + first - centre + 0.5) * (1.0 / reach))
+    shares = np.where((tap < last - first) & (away < 1.0), 1.0 - away, 0.0)
+    total = np.zeros(count)
+    for share in shares:  # in Pillow's order: the sum is rounded
+        total += share
+    weights = (0.5 + shares / total * (1 << _BITS)).astype(np.int32)
+    places = np.minimum(first + tap, pixels - 1)
+    return np.ascontiguousarray(places), np.where(shares > 0, weights, 0)
+
+
+MEAN = (123.675, 116.28, 103.53)
+DEVIATION = (58.395, 57.12, 57.375)
+"""Of ImageNet's colours in 0..255, by which SAM was trained."""
+
+Colour = tuple[float, float, float]
+
+
+def channels(pixels: Pixels, device: torch.device) -> Tensor:
+    """`(H, W, 3)` as `(1, 3, H, W)` float32 on the device."""
+    return as_channels(sent(pixels, device))
+
+
+def sent(pixels: Pixels, device: torch.device) -> Tensor:
+    """Pixels `(H, W, 3)` on the device; of grey ones that only pretend to be three, one goes."""
+    if pixels.strides[2] == 0:
+        grey = arriving(np.array(pixels[:, :, 0], order="C"), device)
+        return grey[:, :, None].expand(*pixels.shape).contiguous()
+    return arriving(np.array(pixels, order="C"), device)
+
+
+def as_channels(pixels: Tensor) -> Tensor:
+    """`(H, W, 3)` as `(1, 3, H, W)` float32."""
+    return pixels.permute(2, 0, 1)[None].float()
+
+
+def normalised(x: Tensor, mean: Colour, deviation: Colour) -> Tensor:
+    """Channels `(B, 3, H, W)` less their mean, over their deviation."""
+    middle, width = (constant(v, x.device)[:, None, None] for v in (mean, deviation))
+    return (x - middle) / width
+
+
+def antialiased(x: Tensor, size: tuple[int, int]) -> Tensor:
+    """In floating point with antialias, as the originals do (rounding to 8 bits moves masks)."""
+    return F.interpolate(x, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
+    """Without antialias, in single precision."""
+    return F.interpolate(x.float(), size, mode="bilinear", align_corners=False)
+
+
+def shrunk(masks: Tensor, inside: tuple[int, int], side: int, low: int) -> Tensor:
+    """Masks of an image that fills a part of a square, at the square's low resolution."""
+    # At the square's own resolution first, so that padding starts where the image ends.
+    return antialiased(padded(antialiased(masks, inside), side), (low, low))
+
+
+def cut_out(logits: Tensor, inside: tuple[int, int], side: int, shape: tuple[int, int]) -> Tensor:
+    """Low-resolution logits of such a square at the image's size, without the padding."""
+    square = bilinear(logits, (side, side))
+    return bilinear(square[..., : inside[0], : inside[1]], shape)
+
+
+def padded(x: Tensor, side: int) -> Tensor:
+    """Zeros to the right and below, until both sides are so long."""
+    high, wide = x.shape[-2:]
+    return F.pad(x, (0, side - wide, 0, side - high))
+
+
+class Frame(Protocol):
+    """Position of an image's pixels in the network's square input."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def side(self) -> int: ...
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Pixels of the square for each pixel of the image, `(y, x)`."""
+        ...
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        """The network's input `(1, 3, side, side)`, float32."""
+        ...
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        """Masks `(B, 1, H, W)` in the network's low resolution `(B, 1, side, side)`."""
+        ...
+
+    def leave(self, logits: Tensor) -> Tensor:
+        """Low-resolution logits `(B, 1, h, w)` at the image's size `(B, 1, H, W)`."""
+        ...
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        """How `leave` enlarges maps of a size, for those who look only along contours."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Squeezed:
+    """SAM 2's way: the image fills the square, whatever its aspect."""
+
+    shape: tuple[int, int]
+    side: int = 1024
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    deviation: tuple[float, float, float] = (0.229, 0.224, 0.225)
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        height, width = self.shape
+        return self.side / height, self.side / width
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        resized = antialiased(channels(pixels, device) / 255, (self.side, self.side))
+        return normalised(resized, self.mean, self.deviation)
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return antialiased(masks, (side, side))
+
+    def leave(self, logits: Tensor) -> Tensor:
+        return bilinear(logits, self.shape)
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """The first SAM's way: the long side fills the square, the rest is zero.
+
+    Click benchmarks resize in floating point; Meta's own predictor resizes with Pillow, which
+    rounds to 8 bits (`pillow`). Scores differ by up to 0.005, masks by pixels.
+    """
+
+    shape: tuple[int, int]
+    side: int = 1024
+    mean: tuple[float, float, float] = MEAN
+    deviation: tuple[float, float, float] = DEVIATION
+    pillow: bool = False
+
+    @property
+    def inside(self) -> tuple[int, int]:
+        """Size of the image within the square."""
+        height, width = self.shape
+        scale = self.side / max(height, width)
+        return int(height * scale + 0.5), int(width * scale + 0.5)
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        (height, width), (high, wide) = self.shape, self.inside
+        return high / height, wide / width
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        if self.pillow:
+            inside = as_channels(_by_pillow(pixels, self.inside, device))
+        else:
+            inside = antialiased(channels(pixels, device), self.inside)
+        return padded(normalised(inside, self.mean, self.deviation), self.side)
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return shrunk(masks, self.inside, self.side, side)
+
+    def leave(self, logits: Tensor) -> Tensor:
+        return cut_out(logits, self.inside, self.side, self.shape)
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape, self.side, self.inside)
+
+
+def _by_pillow(pixels: Pixels, size: tuple[int, int], device: torch.device) -> Tensor:
+    """In 8 bits with antialias, as Meta's predictor does: `(h, w, 3)`, uint8."""
+    grows = size[0] >= pixels.shape[0] and size[1] >= pixels.shape[1]
+    if grows and device.type != "cpu":
+        return enlarged(sent(pixels, device), size)
+    from PIL import Image
+
+    whole = Image.fromarray(np.ascontiguousarray(pixels))
+    return arriving(np.array(whole.resize(size[::-1], Image.Resampling.BILINEAR)), device)

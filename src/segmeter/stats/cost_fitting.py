@@ -1,0 +1,200 @@
+"""Cost fitting: the cost model's seconds per action, fitted to logs of real annotators.
+
+A step takes `locate` if it is an object's first prompt, plus the price of its kind: an additive
+model, fitted by least squares, so that prices are means and hours add up as they did. Pauses and
+slips are left out first: within each kind, first and later prompts apart, steps whose logarithm
+lies more than 3.5 robust standard deviations from the median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.annotation_events import Timing
+from segmeter.core.errors import BadInput
+from segmeter.core.wording import counted
+from segmeter.stats.annotation_time import CostModel
+from segmeter.stats.intervals import Floats, Interval
+
+__all__ = ["FittedCosts", "fit_costs"]
+
+_NAMES = ("locate", "click", "box", "scribble", "other", "by_hand", "review")
+_PRICE_OF = {"done": "review"}
+_FAR = 3.5
+_LEAST_SPREAD = 0.1  # in logarithms: steps within a tenth of each other are no outliers
+_FEW_PEOPLE = 3
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCosts:
+    """Prices with their intervals, and what they rest on.
+
+    Attributes
+    ----------
+    prices
+        By name of the cost model; limits are nan where there is nothing to resample.
+    steps
+        How many steps each price rests on.
+    over
+        What was resampled: `annotators`, or `images` where there are fewer than three people.
+    left_out
+        Steps that took no time or far longer or shorter than others of their kind.
+    """
+
+    prices: dict[str, Interval]
+    steps: dict[str, int]
+    annotators: int
+    over: str
+    left_out: int
+
+    def model(self) -> CostModel:
+        """The cost model, with its defaults where the log says nothing."""
+        return CostModel(**{name: price.value for name, price in self.prices.items()})
+
+    def toml(self) -> str:
+        """A cost model that `--cost` reads, each price with its interval."""
+        people = counted(self.annotators, "annotator")
+        told = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
+        lines = [
+            f"{name} = {price.value:.3f}  # {self._said(name, price)}"
+            for name, price in self.prices.items()
+        ]
+        return told + "\n".join(lines) + "\n"
+
+    def _said(self, name: str, price: Interval) -> str:
+        many = f"{self.steps[name]} steps"
+        if np.isnan(price.low):
+            return many
+        return f"95 % {price.low:.3f} to {price.high:.3f}, {many}"
+
+
+def fit_costs(timings: Sequence[Timing]) -> FittedCosts:
+    """Prices from timed steps, robust to pauses, with intervals over people.
+
+    >>> from segmeter.core.annotation_events import Timing
+    >>> steps = [Timing(who, "p", "click", first, 2.5 if first else 1.5)
+    ...          for who in "abc" for first in (True, False, False)]
+    >>> found = fit_costs(steps)
+    >>> {name: round(price.value, 6) for name, price in found.prices.items()}
+    {'locate': 1.0, 'click': 1.5}
+    """
+    kept = _without_pauses([t for t in timings if t.seconds > 0])
+    if not kept:
+        raise BadInput("no step is timed: a log needs a 'start' and what was done after it")
+    rows, seconds, names, given = _design(kept)
+    people = list(dict.fromkeys(t.annotator for t in kept))
+    over = "annotators" if len(people) >= _FEW_PEOPLE else "images"
+    clusters = [t.annotator if over == "annotators" else t.image for t in kept]
+    values, low, high = _solved(rows, seconds - given, clusters)
+    prices = {
+        name: Interval(*(float(np.maximum(0.0, v)) for v in three))
+        for name, *three in zip(names, values, low, high, strict=True)
+    }
+    steps = {name: int(rows[:, k].sum()) for k, name in enumerate(names)}
+    if (price := _touch_up(kept, clusters)) is not None:
+        prices["touch_up"] = price
+        steps["touch_up"] = sum(t.kind == "touch_up" for t in kept)
+    return FittedCosts(prices, steps, len(people), over, len(timings) - len(kept))
+
+
+def _touch_up(timings: Sequence[Timing], clusters: Sequence[str]) -> Interval | None:
+    """Seconds per corrected pixel of outline over seconds per drawn pixel: a ratio of ratios.
+
+    Limits by the jackknife over people (or images), as for the other prices. None where the log
+    has no lengths of corrected or of drawn outlines.
+    """
+    from scipy import special
+
+    names = list(dict.fromkeys(clusters))
+    sums = np.zeros((len(names), 4))
+    for t, cluster in zip(timings, clusters, strict=True):
+        if t.kind in ("touch_up", "by_hand") and t.length_px > 0:
+            place = 0 if t.kind == "touch_up" else 2
+            sums[names.index(cluster), place : place + 2] += (t.seconds, t.length_px)
+
+    def ratio(of: Floats) -> Floats:
+        seconds, length, drawing, drawn = of.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((seconds / length) / (drawing / drawn))
+
+    value = float(ratio(sums.sum(axis=0)[None])[0])
+    if not np.isfinite(value):
+        return None
+    left, many = ratio(sums.sum(axis=0) - sums), len(names)
+    if many < 2 or not np.isfinite(left).all():
+        return Interval(value, float("nan"), float("nan"))
+    error = float(np.sqrt((many - 1) / many * ((left - value) ** 2).sum()))
+    reach = float(special.stdtrit(many - 1, 0.975)) * error
+    return Interval(value, max(0.0, value - reach), value + reach)
+
+
+def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
+    """Steps that took about as long as others of their kind."""
+    cells: dict[tuple[str, bool], list[Timing]] = {}
+    for t in timings:
+        cells.setdefault((t.kind, t.first), []).append(t)
+    return [t for held in cells.values() for t in _usual(held)]
+
+
+def _usual(timings: Sequence[Timing]) -> list[Timing]:
+    logs = np.log([t.seconds for t in timings])
+    away = np.abs(logs - np.median(logs))
+    spread = max(1.4826 * float(np.median(away)), _LEAST_SPREAD)
+    return [t for t, far in zip(timings, away, strict=True) if far <= _FAR * spread]
+
+
+def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Floats]:
+    """Which prices each step has, its seconds, the prices' names, and what is taken as given.
+
+    Where first prompts are of kinds that never come later, finding the object and prompting
+    cannot be told apart: the default `locate` is then taken as given.
+    """
+    kinds = [_PRICE_OF.get(t.kind, t.kind) for t in timings]
+    prompts = np.array([k not in ("by_hand", "review", "touch_up") for k in kinds])
+    first = np.array([t.first for t in timings]) & prompts
+    full = np.stack([first if n == "locate" else np.array([k == n for k in kinds]) for n in _NAMES])
+    used = [k for k in range(len(_NAMES)) if full[k].any()]
+    rows = full[used].T.astype(float)
+    names = [_NAMES[k] for k in used]
+    given = np.zeros(len(rows))
+    if "locate" in names and np.linalg.matrix_rank(rows) < len(names):
+        given = CostModel().locate * rows[:, names.index("locate")]
+        rows = np.delete(rows, names.index("locate"), axis=1)
+        names.remove("locate")
+    return rows, np.array([t.seconds for t in timings]), names, given
+
+
+def _solved(
+    rows: Floats, seconds: Floats, clusters: Sequence[str]
+) -> tuple[Floats, Floats, Floats]:
+    """Least squares, and limits from leaving out one person (or image) at a time.
+
+    The jackknife's standard error with Student's t of n - 1 degrees of freedom: with few people
+    percentiles of a bootstrap are too narrow (70 % instead of 95 % with three).
+    """
+    from scipy import special
+
+    names = list(dict.fromkeys(clusters))
+    place = np.array([names.index(c) for c in clusters])
+    squares = np.stack([rows[place == k].T @ rows[place == k] for k in range(len(names))])
+    sums = np.stack([rows[place == k].T @ seconds[place == k] for k in range(len(names))])
+    values = _prices(squares.sum(axis=0)[None], sums.sum(axis=0)[None])[0]
+    many = len(names)
+    if many < 2:
+        unknown = np.full_like(values, np.nan)
+        return values, unknown, unknown
+    left = _prices(squares.sum(axis=0) - squares, sums.sum(axis=0) - sums)
+    error = np.sqrt((many - 1) / many * ((left - values) ** 2).sum(axis=0))
+    reach = float(special.stdtrit(many - 1, 0.975)) * error
+    return values, values - reach, values + reach
+
+
+def _prices(squares: Floats, sums: Floats) -> Floats:
+    """Solutions of many small systems; nan for a price of which a resample has no step."""
+    found: npt.NDArray[np.float64] = (np.linalg.pinv(squares) @ sums[..., None])[..., 0]
+    return np.where(np.diagonal(squares, axis1=1, axis2=2) > 0, found, np.nan)

@@ -1,0 +1,287 @@
+"""Storage: the files of a run on a disk or in an object store, behind one small interface.
+
+A run is a folder on a disk, or a URL such as `memory://x` or `s3://bucket/x`. Names inside
+of it are relative, with `/` between their parts; nothing is ever read or written through a link.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.seeds import fingerprint
+from segmeter.runtime.redaction import keep_secret, redacted
+from segmeter.runtime.remote_files import is_address
+from segmeter.store.write_lock import Lease, file_lease
+
+__all__ = ["Address", "DiskFull", "Place", "RunGone"]
+
+
+Address = str | os.PathLike[str]
+"""A path, or an address such as `memory://x`."""
+
+
+class DiskFull(SegmeterError):
+    """The disk is full; finished jobs are safe."""
+
+
+class RunGone(SegmeterError):
+    """The run was removed while it was being written."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoredFile:
+    """A file that lies somewhere: its name in its folder, its size, and what tells versions."""
+
+    name: str
+    bytes: int
+    version: str
+
+
+class Place(Protocol):
+    """The interface of a storage: list, exists, read, put atomically, remove, lease."""
+
+    @property
+    def address(self) -> str:
+        """The path or address, without credentials, since it is shown and stored."""
+        ...
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes see what is put here."""
+        ...
+
+    def begin(self) -> None:
+        """Make the folder that everything else is put into."""
+        ...
+
+    def files(self, folder: str = "") -> list[StoredFile]:
+        """The plain files of a folder, in order; hidden ones and those that are not there aside."""
+        ...
+
+    def folders(self, folder: str = "") -> list[str]:
+        """The folders in a folder, in order."""
+        ...
+
+    def others(self) -> list[str]:
+        """Everything in the topmost folder but what systems and killed writers leave there."""
+        ...
+
+    def exists(self, name: str) -> bool: ...
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        """A file's content; FileNotFoundError if it is not there, refused if above `limit`."""
+        ...
+
+    def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
+        """Write a file that appears complete or does not appear.
+
+        `leased` means that the caller holds the lease, so that files that a kill leaves behind are
+        removed by the next holder.
+        """
+        ...
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file that is not there yet; False, and nothing written, if it may be."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
+        ...
+
+    def lease(self) -> AbstractContextManager[Lease]:
+        """Become the only writer; RunConflict if there is another."""
+        ...
+
+    def arrow(self) -> tuple[Any, str]:
+        """The file system and the folder in it, as Arrow's readers want them."""
+        ...
+
+
+def place_of(address: Address | Place) -> Place:
+    """The place that an address names.
+
+    >>> place_of("runs/mine").address
+    'runs/mine'
+    """
+    if not isinstance(address, str | os.PathLike):
+        return address
+    text = os.fspath(address)
+    if "\0" in text or not text:
+        raise BadInput(f"{text!r} cannot be the name of a run folder")
+    for protocol in ("file://", "local://"):
+        text = text.removeprefix(protocol)
+    if is_address(text):
+        return RemotePlace(text)
+    from segmeter.store.local import LocalPlace
+
+    return LocalPlace(Path(text))
+
+
+# They have no folders to make; asked to make one, some would make a bucket.
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "r2"}
+
+
+class RemotePlace:
+    """A folder of a remote storage, whose single writes are whole or nothing.
+
+    `options` go to the storage's own library, such as `key` and `secret`; they are handed to
+    workers and never written down.
+    """
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self._given, self._options = address.rstrip("/"), options
+        keep_secret(options)
+        self.address = redacted(self._given)
+        self._files, self._root = _opened(self._given, options)
+        self.shared = "memory" not in _protocols(self._files)
+        self._made: set[str] = set()  # folders that exist
+
+    def __repr__(self) -> str:
+        return f"RemotePlace({self.address!r})"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return partial(RemotePlace, **self._options), (self._given,)
+
+    def begin(self) -> None:
+        self._make_folder(self._root)
+
+    def files(self, folder: str = "") -> list[StoredFile]:
+        return sorted(
+            StoredFile(name, int(entry.get("size") or 0), _version(entry))
+            for name, entry in self._entries(folder)
+            if entry["type"] == "file" and not name.startswith(".")
+        )
+
+    def folders(self, folder: str = "") -> list[str]:
+        return sorted(name for name, e in self._entries(folder) if e["type"] == "directory")
+
+    def others(self) -> list[str]:
+        """Everything there but the lease and what is hidden."""
+        names = (name for name, _ in self._entries(""))
+        return sorted(n for n in names if n != "lease.json" and not n.startswith("."))
+
+    def exists(self, name: str) -> bool:
+        with self._told():
+            return bool(self._files.isfile(self._path(name)))
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        path = self._path(name)
+        with self._told():
+            if limit is not None and (self._files.size(path) or 0) > limit:
+                raise BadInput(f"'{self.address}/{name}' is too large to be what it is called")
+            content: bytes = self._files.cat_file(path)
+        return content
+
+    def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
+        # One call: object stores show the new object whole or the old one.
+        try:
+            self._make_folder(self._path(name).rpartition("/")[0])
+            with self._told():
+                self._files.pipe_file(self._path(name), data)
+        except FileNotFoundError as error:
+            raise self._unwritable(error) from error
+
+    def create(self, name: str, data: bytes) -> bool:
+        """By a conditional write; False where the storage has none."""
+        try:
+            with self._told():
+                self._files.pipe_file(self._path(name), data, mode="create")
+        except FileNotFoundError as error:
+            raise self._unwritable(error) from error
+        except (FileExistsError, TypeError, NotImplementedError):
+            return False
+        return True
+
+    def remove(self, name: str) -> None:
+        with self._told(), suppress(FileNotFoundError):
+            self._files.rm_file(self._path(name))
+
+    def lease(self) -> AbstractContextManager[Lease]:
+        return file_lease(self)
+
+    def arrow(self) -> tuple[Any, str]:
+        from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+        return PyFileSystem(FSSpecHandler(self._files)), self._root
+
+    def _make_folder(self, path: str) -> None:
+        """Make a folder where the storage has folders, such as sftp or smb."""
+        if path in self._made or not _OBJECT_STORES.isdisjoint(_protocols(self._files)):
+            return
+        with self._told(), suppress(FileExistsError):
+            self._files.makedirs(path, exist_ok=True)
+        self._made.add(path)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _entries(self, folder: str) -> list[tuple[str, dict[str, Any]]]:
+        with self._told():
+            self._files.invalidate_cache()
+            try:
+                entries = self._files.ls(self._path(folder), detail=True)
+            except FileNotFoundError:
+                return []
+        named = [(str(e["name"]).rstrip("/").rpartition("/")[2], e) for e in entries]
+        return [(name, entry) for name, entry in named if name]
+
+    def _unwritable(self, error: Exception) -> NotFound:
+        return NotFound(f"'{self.address}' cannot be written to: {_first_line(error)}")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn errors of a storage's library into an OSError with a clear message.
+
+        A job that meets one is tried once more, as with a disk.
+        """
+        try:
+            yield
+        except (SegmeterError, FileNotFoundError, FileExistsError, TypeError, NotImplementedError):
+            raise
+        except Exception as error:  # each library has exceptions of its own
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise DiskFull(f"there is no room left at {self.address}") from error
+            raise ConnectionError(
+                f"'{self.address}' cannot be used: {_first_line(error)}; look at its address, the "
+                "credentials and the network"
+            ) from error
+
+
+def _opened(address: str, options: dict[str, Any]) -> tuple[Any, str]:
+    shown = redacted(address)
+    try:
+        import fsspec
+    except ModuleNotFoundError as error:
+        raise NotFound(
+            f"'{shown}' needs fsspec, which is not installed; pip install 'segmeter[remote]'"
+        ) from error
+    try:
+        # Another process may have put something there since: nothing listed is remembered.
+        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False, **options)
+    except (ValueError, ImportError) as error:
+        raise NotFound(f"'{shown}' cannot be opened: {redacted(str(error))}") from error
+    return files, str(root).rstrip("/")
+
+
+def _protocols(files: Any) -> tuple[str, ...]:
+    named = files.protocol
+    return (named,) if isinstance(named, str) else tuple(named)
+
+
+def _version(entry: dict[str, Any]) -> str:
+    """The version of a file, as far as the storage reports one."""
+    said = [entry.get(key) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
+    return fingerprint(*(part for part in said if part is not None), size=8)
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().split("\n")[0]
+    return redacted(said)[:300] or type(error).__name__

@@ -1,0 +1,137 @@
+"""What annotating costs: the sheet for a boss, waiting, groups, and the table of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.benchmarks.report_parts import Way, cost_section, machines
+from segmeter.core.benchmarks import Group
+from segmeter.core.sections import Answer, Table, Value
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("costs") / "run"
+    segmeter.evaluate(["synthetic-oracle", "disc"], "mini", out=out, rounds=3, limit=4,
+                      until="85", protocols="corrected")  # fmt: skip
+    return out
+
+
+def way(name: str, seconds: float, waiting: float, images: int = 8) -> Way:
+    scenes = tuple(f"s{k}" for k in range(images))
+    group = Group(name, "made", "", "corrected", tuple((s, "a") for s in scenes), scenes)
+    spread = np.linspace(-0.5, 0.5, images)
+    work, waited = seconds + spread, np.full(images, waiting)
+    means = (Value(seconds), Value(waiting), Value(seconds + waiting))
+    return Way(name, group, *means, work, waited, np.full(images, 80.0))
+
+
+def test_waiting_decides_the_order_money_and_savings() -> None:
+    ways = [way("slow", 20.0, 30.0), way("quick", 40.0, 5.0)]
+    section = cost_section({"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
+    answer, table, _ = section.blocks
+    assert isinstance(answer, Answer)
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["quick", "slow", "all by hand"]
+    heads = [column.title for column in table.columns]
+    quick = dict(zip(heads, table.rows[0], strict=True))
+    assert (quick["time"].value, quick["waiting"].value) == (40.0, 5.0)  # type: ignore[union-attr]
+    assert quick["with waiting"].value == 45.0  # type: ignore[union-attr]
+    assert quick["money"].value == 450.0  # type: ignore[union-attr]
+    saved: Any = quick["saved"]
+    assert saved.value == pytest.approx(100 * 35 / 80)
+    assert saved.low < saved.value < saved.high
+    assert answer.text.startswith("**quick** takes least, 45.0 hours with waiting, against 80.0")
+    assert "**slow**, takes 5.0" in answer.text
+    assert "without waiting **slow** would, 20.0 against 40.0" in answer.text
+
+
+def test_few_images_are_told_how_many_would_do() -> None:
+    ways = [way("one", 20.0, 3.0, images=4), way("two", 40.0, 5.0, images=4)]
+    _, table, _ = cost_section({"made": ways}, 100, None, "images", "").blocks
+    assert isinstance(table, Table)
+    assert table.rows[0][-1] == "too few images to test: at least 6 are needed"
+
+
+def test_the_sheet_has_goal_assumptions_verdict_and_groups(
+    run: Path, typed: Typed, tmp_path: Path
+) -> None:
+    page = tmp_path / "sheet.html"
+    code, out, err = typed("report", run, "--objects", 5000, "--hourly-rate", 30, "--by", "size",
+                           "--sheet", "--out", page)  # fmt: skip
+    assert code == 0, err
+    text = " ".join(page.read_text().replace("\xa0", " ").split())
+    assert "Goal: 85 % IoU." in text
+    assert "79 s per object, the time of a polygon in COCO (Lin et al. 2014)" in text
+    assert "</strong> takes least" in text
+    assert "Costs by size: 5000 objects" in text
+    assert "Costs by size" in out
+    assert "with\nwaiting" in out or "total" in out
+
+
+def test_a_busy_machine_is_named_where_waiting_is(run: Path) -> None:
+    opened = segmeter.open_run(run)
+    (entry,) = opened.commands
+    assert entry["machine"]["load"] >= 0
+    busy = {"processor": "P", "cores": 2, "load": 15.4}
+    loaded: Any = SimpleNamespace(provenance={"commands": [{"machine": busy}], "segmenters": {}})
+    assert "busy when the run began (load 15.4 on 2 cores)" in machines(loaded)
+    busy["load"] = 1.5
+    assert "busy" not in machines(loaded)
+
+
+def test_a_run_until_a_goal_ends_with_clicks_and_seconds_to_it(
+    typed: Typed, tmp_path: Path
+) -> None:
+    """Its table had only IoU after the first click."""
+    code, out, err = typed("run", "noc", "-m", "synthetic-oracle", "-d", "drawn", "--limit", 2,
+                           "--rounds", 2, "--until", 85, "--workers", 0, "--out",
+                           tmp_path / "run")  # fmt: skip
+    assert code == 0, err
+    assert "noc@85" in out
+    assert "seconds-to-85" in out
+
+
+def test_masks_scored_against_a_coco_folder_are_browsed_and_shown(
+    typed: Typed, tmp_path: Path
+) -> None:
+    from .test_export import coco_folder
+
+    coco_folder(tmp_path / "data")
+    truth = tmp_path / "data" / "annotations" / "instances_default.json"
+    made = json.loads(truth.read_text())
+    made["annotations"] = made["annotations"][:2]  # the second image has no prediction
+    results = [{k: a[k] for k in ("image_id", "category_id", "segmentation")} | {"score": 0.5}
+               for a in made["annotations"]]  # fmt: skip
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    for name, place in (("file", truth), ("folder", tmp_path / "data"), ("list", truth.parent)):
+        out = tmp_path / name
+        code, said, err = typed("score", tmp_path / "results.json", place, "--out", out)
+        assert code == 0, err
+        assert "touch-up 2.00 vertices, median" in said
+        assert "added-path" not in said or "px, median" in said
+    page = (tmp_path / "folder" / "report.html").read_text()
+    assert "Worst masks" in page
+    assert "They cannot be shown" not in page
+    assert "the same without known flaws" not in page
+    again = segmeter.open_run(tmp_path / "folder")
+    assert again.missing_images() == {}
+    from segmeter.report.browsing import Sessions
+
+    sessions = Sessions(again)
+    many, rows = sessions.found({})
+    assert many == 4
+    shown = sessions.session({k: rows[-1][k] for k in ("model", "dataset", "scene", "target",
+                                                       "user", "protocol")})  # fmt: skip
+    assert "Prediction" in shown
+    assert "cannot be shown" not in shown

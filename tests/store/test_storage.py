@@ -1,0 +1,271 @@
+"""Storage: the same interface on a disk, in memory and on S3; whole files, one writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segmeter.core.errors import BadInput, NotFound, RunConflict
+from segmeter.store import local, write_lock
+from segmeter.store.local import LocalPlace, write_file
+from segmeter.store.storage import DiskFull, Place, RemotePlace, place_of
+from segmeter.store.write_lock import LEASE, file_lease
+
+fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def place(storage: str) -> Place:
+    return place_of(storage)
+
+
+def test_what_is_put_is_listed_and_read(place: Place) -> None:
+    place.begin()
+    assert place.files("jobs") == []
+    place.put("jobs/b", b"two")
+    place.put("jobs/a", b"one")
+    place.put("scores/dice/a", b"half")
+    assert [(h.name, h.bytes) for h in place.files("jobs")] == [("a", 3), ("b", 3)]
+    assert place.folders("scores") == ["dice"]
+    assert place.read("jobs/a") == b"one"
+    assert place.exists("jobs/a")
+    assert not place.exists("jobs/c")
+    with pytest.raises(FileNotFoundError):
+        place.read("jobs/c")
+
+
+def test_a_local_address_is_a_folder(tmp_path: Path, typed: Typed) -> None:
+    for protocol in ("file", "local"):
+        assert place_of(f"{protocol}://{tmp_path}/x").address == f"{tmp_path}/x"
+    out = f"local://{tmp_path}/run"
+    words = ("-m", "synthetic-oracle", "-d", "drawn", "--limit", 1, "--workers", 0)
+    assert typed("run", "noc", *words, "--out", out)[0] == 0
+    assert len(list((tmp_path / "run" / "jobs").iterdir())) == 1
+
+
+def test_folders_are_made_on_a_remote_storage_that_has_them(tmp_path: Path) -> None:
+    place = RemotePlace(f"local://{tmp_path}/run")
+    place.begin()
+    place.put("scores/dice/a", b"half")
+    assert place.read("scores/dice/a") == b"half"
+
+
+def test_a_new_content_is_a_new_version(place: Place) -> None:
+    place.begin()
+    place.put("jobs/a", b"one")
+    (first,) = place.files("jobs")
+    time.sleep(0.01)  # the clock of a file system may be coarse
+    place.put("jobs/a", b"two")
+    assert place.files("jobs") != [first]
+
+
+def test_removing_twice_is_removing_once(place: Place) -> None:
+    place.begin()
+    place.put("a", b"x")
+    place.remove("a")
+    place.remove("a")
+    assert place.others() == []
+
+
+def test_only_one_holds_the_lease(place: Place) -> None:
+    place.begin()
+    other: Place = pickle.loads(pickle.dumps(place))
+    with place.lease(), pytest.raises(RunConflict, match="another command"), other.lease():
+        pass
+    with other.lease():
+        pass
+
+
+def test_a_file_is_created_once(place: Place) -> None:
+    place.begin()
+    assert place.create("lease.json", b"mine")
+    assert not place.create("lease.json", b"yours")
+    assert place.read("lease.json") == b"mine"
+    assert place.others() in ([], ["lease.json"])  # nothing beside it
+
+
+def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
+    place.begin()
+    place.put("plan.json", b"x" * 100)
+    with pytest.raises(BadInput):
+        place.read("plan.json", limit=99)
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        {"holder": "x", "until": time.time() - 1},  # its time is over
+        {"holder": "x", "until": time.time() + 1e9},  # a forgery, or a clock gone wrong
+        [1],
+        {"until": "never"},
+    ],
+)
+def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, place: Place) -> None:
+    place.begin()
+    place.put(LEASE, json.dumps(lease).encode())
+    with file_lease(place):
+        assert place.exists(LEASE)
+    assert not place.exists(LEASE)
+
+
+def test_a_lease_that_runs_is_respected(place: Place) -> None:
+    place.begin()
+    held = {"holder": "x", "until": time.time() + 100, "machine": "elsewhere", "process": 1}
+    place.put(LEASE, json.dumps(held).encode())
+    with pytest.raises(RunConflict, match="its lease runs to"), file_lease(place):
+        pass
+
+
+def test_the_lease_of_a_dead_process_of_this_machine_is_over(place: Place) -> None:
+    place.begin()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    held = {"holder": "x", "until": time.time() + 100, "machine": socket.gethostname()}
+    place.put(LEASE, json.dumps(held | {"process": dead.pid}).encode())
+    with file_lease(place):
+        assert json.loads(place.read(LEASE))["process"] == os.getpid()
+
+
+def test_a_lease_that_somebody_else_has_taken_is_lost(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_lock, "_SECONDS", 0.02)
+    place.begin()
+    with file_lease(place) as lease:
+        lease.check()
+        (renewing,) = (t for t in threading.enumerate() if t.name == f"lease of {lease.holder}")
+        while renewing.is_alive():  # it may be writing its own just now
+            place.put(LEASE, json.dumps({"holder": "x", "until": time.time() + 100}).encode())
+            renewing.join(0.05)
+        with pytest.raises(RunConflict, match="another command has taken over"):
+            lease.check()
+    assert json.loads(place.read(LEASE))["holder"] == "x"  # not ours to give back
+
+
+def test_a_storage_that_fails_for_a_while_costs_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_lock, "_SECONDS", 0.02)
+    place, tried, again = LocalPlace(tmp_path), iter(range(3)), threading.Event()
+    put = place.put
+
+    def failing(name: str, data: bytes) -> None:
+        if next(tried, None) is not None:
+            raise ConnectionError("the network is down")
+        put(name, data)
+        again.set()
+
+    with file_lease(place) as lease:
+        monkeypatch.setattr(place, "put", failing)
+        assert again.wait(60)
+        lease.check()
+
+
+def test_of_many_who_want_a_lease_one_gets_it(address: str) -> None:
+    """Each opens the address anew, as processes on several machines do."""
+    gate, got = threading.Barrier(8), []
+
+    def take() -> None:
+        mine = place_of(address)
+        mine.begin()
+        gate.wait()
+        got.append(mine.create("lease.json", b"x"))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == [False] * 7 + [True]
+
+
+def test_a_storage_that_cannot_be_reached_is_a_sentence(
+    s3: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", "1", "--workers", "0")
+    code, _, err = typed(*words, "--out", "s3://no-such-bucket/run")
+    assert code == 2
+    assert "'s3://no-such-bucket/run' cannot be written to" in err
+    assert len(err.splitlines()) == 1
+    with pytest.raises(ConnectionError, match=r"cannot be used: .*; look at its address"):
+        RemotePlace(f"{s3}/x", endpoint_url="http://127.0.0.1:1", config_kwargs=NO_RETRY).files()
+
+
+NO_RETRY = {"retries": {"max_attempts": 0}, "connect_timeout": 1}
+
+
+def test_without_the_system_lock_a_lease_file_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "fcntl", None)
+    place = LocalPlace(tmp_path)
+    with place.lease(), pytest.raises(RunConflict), LocalPlace(tmp_path).lease():
+        pass
+
+
+def test_links_to_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    place = LocalPlace(tmp_path / "run")
+    place.begin()
+    place.put("jobs/a", b"one")
+    assert place.read("jobs/a") == b"one"
+    assert [h.name for h in place.files("jobs")] == ["a"]
+    (tmp_path / "run" / "scores").symlink_to(tmp_path / "away")
+    with pytest.raises(BadInput, match="is a link"):
+        place.put("scores/x", b"x")
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a//b", "", "a/../b", "a\0"])
+def test_a_name_cannot_leave_the_run(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput):
+        LocalPlace(tmp_path).put(name, b"x")
+
+
+def test_an_unknown_protocol_is_a_sentence() -> None:
+    with pytest.raises(NotFound, match="cannot be opened"):
+        place_of("nowhere://x")
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = LocalPlace(tmp_path / "run")
+    place.begin()
+    (tmp_path / "run" / "a").write_bytes(b"before")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskFull, match="is full"):
+        place.put("a", b"after")
+    with pytest.raises(DiskFull, match="is full"):
+        write_file(tmp_path / "b", b"x")
+    assert (tmp_path / "run" / "a").read_bytes() == b"before"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "run"]
+
+
+def test_a_full_disk_while_exporting_is_said(
+    run: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = typed("report", run, "--format", "csv")
+    assert code == 2
+    assert "is full" in err
+    assert not list((run / "tables").iterdir())
