@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from .forking import Interpreter
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["SEGMETER_OFFLINE"] = "1"  # no test asks for anything outside this machine
@@ -33,6 +38,29 @@ EXCUSES = (
 EXAMPLES = int(os.environ.get("SEGMETER_EXAMPLES", "30"))
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=EXAMPLES)
 settings.load_profile("house")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_process() -> Iterator[None]:
+    """Runs that do not say how many workers they want use this process: each new one takes seconds.
+
+    Rows do not depend on it, which the tests of the engine show; commands typed in a new process
+    have their own default.
+    """
+    from segmeter.engine import runner
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "default_workers", lambda plan: 0)
+        yield
+
+
+@pytest.fixture(scope="session")
+def python() -> Iterator[Interpreter]:
+    """Runs scripts in processes of their own, without the seconds that imports take."""
+    from .forking import interpreter
+
+    with interpreter() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
 import shlex
@@ -17,6 +16,8 @@ import typer.main
 
 from segmeter.cli.app import commands
 from segmeter.core import catalogue
+
+from .forking import Interpreter
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -60,18 +61,13 @@ PYTHON = [
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_a_block_runs_as_a_script_of_its_own(code: str, tmp_path: Path) -> None:
-    """In a fresh Python and an empty folder that sees the repository's `examples`."""
+def test_a_block_runs_as_a_script_of_its_own(
+    code: str, python: Interpreter, tmp_path: Path
+) -> None:
+    """In a process of its own and an empty folder that sees the repository's `examples`."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "block.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "block.py"],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python.run("block.py", folder=tmp_path, OMP_NUM_THREADS="1", MPLBACKEND="Agg")
     assert done.returncode == 0, done.stderr
 
 

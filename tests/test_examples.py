@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,29 +10,25 @@ from segmeter.core import catalogue
 from segmeter.models.conformance import check
 from segmeter.store import Run
 
+from .forking import Interpreter
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def typed(*words: object) -> str:
+def typed(python: Interpreter, *words: object) -> str:
     """Type a command in the repository's folder; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
-    )
+    done = python.run("-m", "segmeter", *words, folder=ROOT, OMP_NUM_THREADS="1", COLUMNS="80")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(python: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run that the model, the user and the measure of one's own play together."""
     out = tmp_path_factory.mktemp("examples") / "run"
     typed(
+        python,
         "run", "noc", "--dataset", "drawn", "--limit", 2, "--rounds", 3, "--out", out,
         "--model", "examples/own_model.py:Lookalike", "--model", "disc",
         "--user", "centre-click", "--user", "examples/own_user.py:ShakyHand?shake_px=5",
@@ -71,17 +64,18 @@ def test_model_user_and_measure_play_together(run: Path) -> None:
     assert any(0 < row["missed_share"] < 1 for row in rows)
 
 
-def test_the_report_names_them(run: Path) -> None:
-    typed("report", run)
+def test_the_report_names_them(run: Path, python: Interpreter) -> None:
+    typed(python, "report", run)
     page = (run / "report.html").read_text()
     assert "Lookalike" in page
     assert "shaky-hand" in page
 
 
-def test_a_measure_of_ones_own_is_added_later(tmp_path: Path) -> None:
+def test_a_measure_of_ones_own_is_added_later(tmp_path: Path, python: Interpreter) -> None:
     out = tmp_path / "run"
-    typed("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
-    said = typed("score", out, "--measure", "examples/own_measure.py:missed_share")
+    words = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
+    typed(python, *words)
+    said = typed(python, "score", out, "--measure", "examples/own_measure.py:missed_share")
     assert "1 job scored" in said
     values = Run.open(out).sql("select missed_share as share from rows").to_pylist()
     assert values
