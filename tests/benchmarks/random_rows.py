@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -49,7 +50,8 @@ class RandomRun:
 
     objects = "sessions"
 
-    def sql(self, query: str) -> pa.Table:
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(":memory:")
         connection.register("rows", self._table)
         named = [n for n in self._table.column_names if n not in ("height", "width")]
@@ -58,7 +60,10 @@ class RandomRun:
             "create view errors as select null::varchar as model, null::varchar as dataset, "
             "null::varchar as scene, null::varchar as error where false"
         )
-        return connection.sql(query).to_arrow_table()
+        return connection
+
+    def sql(self, query: str) -> pa.Table:
+        return self._database.sql(query).to_arrow_table()
 
     def cached(self, what: str, kind: type[Any], compute: Callable[[], list[Any]]) -> list[Any]:
         return compute()

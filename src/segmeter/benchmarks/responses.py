@@ -310,7 +310,13 @@ def _resampled(
         if len(set(group.clusters)) == 1:
             return Interval(value, float("nan"), float("nan"))
         many = max(_LEAST_DRAWS, min(_DRAWS, _MOST_ROWS // max(1, group.iou.size)))
-        draws = [compute(group, lines) for lines in resampling(group, many).drawn()]
+        found: dict[bytes, float] = {}  # few images are drawn in few different ways
+        draws = []
+        for lines in resampling(group, many).drawn():
+            key = lines.tobytes()
+            if key not in found:
+                found[key] = compute(group, lines)
+            draws.append(found[key])
         return percentiles(value, np.array(draws))
 
     return whole
