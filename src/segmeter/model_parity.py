@@ -8,13 +8,14 @@ each model is prompted by the user on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from segmeter.api.loading import as_dataset, as_model
 from segmeter.api.runs import Run, open_run
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
@@ -145,15 +146,10 @@ class Parity:
 
         path = Path(to)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = render(
-            Page(
-                f"Parity of {self.a} and {self.b}",
-                "The same prompts given to both models",
-                [f"prompts: {self.prompts_from}", f"{len(self.rounds)} rounds"],
-                [self._numbers(), self._worst()],
-            )
-        )
-        path.write_text(text, encoding="utf-8")
+        facts = [f"prompts: {self.prompts_from}", f"{len(self.rounds)} rounds"]
+        page = Page(f"Parity of {self.a} and {self.b}", "The same prompts given to both models",
+                    facts, [self._numbers(), self._worst()])  # fmt: skip
+        path.write_text(render(page), encoding="utf-8")
         return path
 
     def _numbers(self) -> Section:
@@ -176,18 +172,19 @@ class Parity:
 
     def _worst(self) -> Section:
         scenes = {scene.name: scene for scene in self.scenes}
-        shown = []
-        for r in [r for r in self.lowest if r.iou < 1][:12]:
-            outlines = [Outline(r.mask_a, "ground_truth", self.a), Outline(r.mask_b, name=self.b)]
-            shown.append(
-                Illustration(
-                    scenes[r.scene].pixels,
-                    f"{r.scene}, {r.target}, round {r.round}: IoU {r.iou:.3f}",
-                    size=scenes[r.scene].shape[:2],  # type: ignore[arg-type]  # images only
-                    outlines=outlines,
-                    prompts=r.prompts,
-                )
+        shown = [
+            Illustration(
+                scenes[r.scene].pixels,
+                f"{r.scene}, {r.target}, round {r.round}: IoU {r.iou:.3f}",
+                size=scenes[r.scene].shape[:2],  # type: ignore[arg-type]  # images only
+                outlines=[
+                    Outline(r.mask_a, "ground_truth", self.a),
+                    Outline(r.mask_b, name=self.b),
+                ],
+                prompts=r.prompts,
             )
+            for r in [r for r in self.lowest if r.iou < 1][:12]
+        ]
         text = f"Dashed: {self.a}. Solid: {self.b}." if shown else "All masks are identical."
         return Section("Least similar masks", text, [Gallery(shown)] if shown else [])
 
@@ -225,16 +222,17 @@ def parity(
     >>> found.mean_iou
     1.0
     """
-    roots = {k: str(v) for k, v in (("data", data), ("weights", weights)) if v is not None}
-    models = [_made(thing, roots) for thing in (a, b)]
-    names = [_name(thing, model) for thing, model in zip((a, b), models, strict=True)]
+    models = [as_model(thing, weights) for thing in (a, b)]
+    names = [
+        catalogue.short(thing) if isinstance(thing, str) else str(model.card.name)
+        for thing, model in zip((a, b), models, strict=True)
+    ]
     opened = None if run is None else open_run(run, data=data, trust=trust)
     recorded = None if opened is None else _recorded(opened)
     compared: list[Comparison] = []
     clicks: list[tuple[str, int, int]] = []
     seen: list[Scene] = []
-    scenes = _scenes(dataset, roots, limit) if opened is None else _run_scenes(opened, limit)
-    for place, scene in scenes:
+    for place, scene in _scenes(opened, dataset, data, limit):
         encoded = [model.encode(scene) for model in models]
         seen.append(scene)
         for target in scene.targets:
@@ -248,40 +246,28 @@ def parity(
     if not compared:
         raise BadInput("nothing was compared: the data or the run holds no prompts for an image")
     source = f"{user} prompting {names[0]}" if run is None else f"those recorded in {run}"
-    seconds = _seconds(compared)
-    return Parity(names[0], names[1], source, compared, _difference(clicks), seconds, seen)
-
-
-def _made(thing: Any, roots: dict[str, str]) -> Any:
-    if isinstance(thing, str):
-        return catalogue.models.make(thing, **roots)
-    return thing if hasattr(thing, "card") else catalogue.adapted_model(thing)
-
-
-def _name(thing: Any, model: Any) -> str:
-    return catalogue.short(thing) if isinstance(thing, str) else str(model.card.name)
+    noc = _mean((scene, theirs - ours) for scene, ours, theirs in clicks) if clicks else None
+    seconds = _mean((r.scene, r.seconds_b - r.seconds_a) for r in compared)
+    return Parity(names[0], names[1], source, compared, noc, seconds, seen)
 
 
 def _scenes(
-    dataset: Any, roots: dict[str, str], limit: int | None
+    run: Run | None, dataset: Any, data: str | Path | None, limit: int | None
 ) -> Iterator[tuple[tuple[str, str], Scene]]:
-    """The images of a data set, each after the names of data set and scene."""
-    made = catalogue.datasets.make(dataset, **roots) if isinstance(dataset, str) else dataset
-    for name in list(made.scenes())[:limit]:
-        yield (str(dataset), name), _image(made.load(name))
-
-
-def _run_scenes(run: Run, limit: int | None) -> Iterator[tuple[tuple[str, str], Scene]]:
-    """The images of a run, opened with the checks of a received run."""
-    for dataset in map(str, run.plan.datasets):
-        for name in run.scenes(dataset)[:limit]:
-            yield (dataset, name), _image(run.scene(dataset, name))
-
-
-def _image(scene: Scene) -> Scene:
-    if scene.header.kind != "image":
-        raise BadInput(f"{scene.name} is a {scene.header.kind}; parity compares images")
-    return scene
+    """Images of a data set, or of a run (with the checks of a received one), with their names."""
+    if run is None:
+        made = as_dataset(dataset, data)
+        found = ((("", name), made.load(name)) for name in list(made.scenes())[:limit])
+    else:
+        found = (
+            ((of, name), run.scene(of, name))
+            for of in map(str, run.plan.datasets)
+            for name in run.scenes(of)[:limit]
+        )
+    for place, scene in found:
+        if scene.header.kind != "image":
+            raise BadInput(f"{scene.name} is a {scene.header.kind}; parity compares images")
+        yield place, scene
 
 
 def _recorded(run: Run) -> dict[tuple[str, str, str], list[tuple[Prompt, ...]]]:
@@ -338,32 +324,20 @@ def _compare(
     for number, new in enumerate(rounds, 1):
         made = [session.step(new) for session in sessions]
         one, other = (session.last for session in sessions)
+        a, b = made
         yield Comparison(
-            scene.name,
-            target.id,
-            number,
-            iou(made[0].mask, made[1].mask),
-            made[1].model_score - made[0].model_score,
-            _logits(one, other),
-            made[0].seconds_predict,
-            made[1].seconds_predict,
-            made[0].mask,
-            made[1].mask,
+            scene.name, target.id, number, iou(a.mask, b.mask), b.model_score - a.model_score,
+            _logits(one, other), a.seconds_predict, b.seconds_predict, a.mask, b.mask,
             sessions[0].prompts,
-        )
+        )  # fmt: skip
 
 
 def _logits(one: Any, other: Any) -> float | None:
     """The largest difference of the logits of the shown masks, where both have them."""
-    maps = []
-    for prediction in (one, other):
-        logits = getattr(prediction, "logits", None)
-        if logits is None:
-            return None
-        maps.append(logits[prediction.shown].float().cpu())
-    if maps[0].shape != maps[1].shape:
+    if any(getattr(prediction, "logits", None) is None for prediction in (one, other)):
         return None
-    return float((maps[0] - maps[1]).abs().max())
+    a, b = (made.logits[made.shown].float().cpu() for made in (one, other))
+    return float((a - b).abs().max()) if a.shape == b.shape else None
 
 
 def _noc(steps: Sequence[tuple[Any, float]], rounds: int) -> int:
@@ -371,30 +345,18 @@ def _noc(steps: Sequence[tuple[Any, float]], rounds: int) -> int:
     return next((n for n, (_, reached) in enumerate(steps, 1) if reached >= GOAL), rounds)
 
 
-def _difference(clicks: Sequence[tuple[str, int, int]]) -> Interval | None:
-    if not clicks:
-        return None
-    values = [float(theirs - ours) for _, ours, theirs in clicks]
-    return Resampling([scene for scene, _, _ in clicks]).interval(values)
-
-
-def _seconds(rounds: Sequence[Comparison]) -> Interval:
-    values = [r.seconds_b - r.seconds_a for r in rounds]
-    return Resampling([r.scene for r in rounds]).interval(values)
+def _mean(differences: Iterable[tuple[str, float]]) -> Interval:
+    """The mean of differences, each with its scene, over which is resampled."""
+    scenes, values = zip(*differences, strict=True)
+    return Resampling(scenes).interval(values)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstClicks:
-    """How a model answers the first clicks on an object.
+    """IoU after the first clicks on an object, and what the mask of the first of them holds.
 
-    Attributes
-    ----------
-    iou
-        After at most so many clicks.
-    followed
-        Whether the pixel of the first click is in the mask.
-    swapped
-        Whether the pixel with x and y exchanged is; False where it is outside of the image.
+    `followed` is whether the clicked pixel is in it, `swapped` whether the pixel with x and y
+    exchanged is; False where that is outside of the image.
     """
 
     iou: float
@@ -406,7 +368,7 @@ def first_clicks(
     model: Any, dataset: str = "mini", clicks: int = 5, images: int = 3
 ) -> Iterator[FirstClicks]:
     """Click on each object of the first built-in images."""
-    for _, scene in _scenes(dataset, {}, images):
+    for _, scene in _scenes(None, dataset, None, images):
         encoded = model.encode(scene)
         for target in scene.targets:
             steps = _prompted(scene, target, encoded, "centre-click", clicks, 0)

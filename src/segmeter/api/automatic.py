@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from segmeter.models.automatic.generator import AutomaticMask
     from segmeter.report.mask_pages import Listed
 
+    Pixels = npt.NDArray[np.uint8]
+
 __all__ = ["auto_masks"]
 
 _THUMBNAIL_PX = 320
@@ -99,12 +101,7 @@ class _Found:
     seconds: float = 0.0
 
     def add(
-        self,
-        file: Path,
-        name: str,
-        pixels: npt.NDArray[np.uint8],
-        masks: Sequence[AutomaticMask],
-        seconds: float,
+        self, file: Path, name: str, pixels: Pixels, masks: Sequence[AutomaticMask], seconds: float
     ) -> None:
         from segmeter.report.images import overlay
         from segmeter.report.mask_pages import Listed, ShownMask, masks_page
@@ -119,12 +116,14 @@ class _Found:
             place = {"id": len(self.annotations) + 1, "image_id": number, "category_id": 1}
             self.annotations.append({**place, "iscrowd": 0, **record})
         drawn = overlay(pixels, [one.mask for one in masks])
-        (self.out / f"{name}.png").write_bytes(_encoded(drawn, ".png"))
+        (self.out / f"{name}.png").write_bytes(encoded_image(drawn, ".png"))
         shown = [ShownMask(m.mask, m.score, m.stability, m.point) for m in masks]
-        shown_facts = _facts_of(masks, (height, width), self.model, self.protocol, seconds)
-        page = masks_page(file.name, _encoded(pixels, ".jpg"), (height, width), shown, shown_facts)
+        facts = [("model", self.model), ("protocol", self.protocol),
+                 *_facts_of(masks, (height, width)), ("time", f"{seconds:.1f} s")]  # fmt: skip
+        coded = encoded_image(pixels, ".jpg")
+        page = masks_page(file.name, coded, (height, width), shown, facts)
         (self.out / f"{name}.html").write_text(page)
-        small = _encoded(_shrunk(drawn), ".jpg")
+        small = encoded_image(drawn, ".jpg", _THUMBNAIL_PX)
         self.listed.append(Listed(file.name, f"{name}.html", small, len(masks)))
         self.seconds += seconds
 
@@ -132,31 +131,21 @@ class _Found:
         """The COCO file and the list of all images."""
         from segmeter.report.mask_pages import listing_page
 
-        coco = {
-            "info": {"description": f"automatic masks of {self.model}, protocol {self.protocol}"},
-            "images": self.images,
-            "annotations": self.annotations,
-            "categories": [{"id": 1, "name": "thing"}],
-        }
+        info = {"description": f"automatic masks of {self.model}, protocol {self.protocol}"}
+        coco = {"info": info, "images": self.images, "annotations": self.annotations,
+                "categories": [{"id": 1, "name": "thing"}]}  # fmt: skip
         (self.out / "masks.json").write_text(json.dumps(coco))
-        facts = [
-            ("model", self.model),
-            ("images", str(len(self.images))),
-            ("masks", str(len(self.annotations))),
-            *(("not read", sentence) for sentence in self.failed),
-        ]
+        facts = [("model", self.model), ("images", str(len(self.images))),
+                 ("masks", str(len(self.annotations))),
+                 *(("not read", sentence) for sentence in self.failed)]  # fmt: skip
         (self.out / "index.html").write_text(listing_page("Automatic masks", self.listed, facts))
 
     def facts(self) -> dict[str, Any]:
         return {
-            "model": self.model,
-            "protocol": self.protocol,
-            "images": len(self.images),
-            "masks": len(self.annotations),
-            "seconds": round(self.seconds, 3),
-            "failed": self.failed,
-            "files": ["masks.json", "index.html"],
-        }
+            "model": self.model, "protocol": self.protocol, "images": len(self.images),
+            "masks": len(self.annotations), "seconds": round(self.seconds, 3),
+            "failed": self.failed, "files": ["masks.json", "index.html"],
+        }  # fmt: skip
 
 
 def _one(
@@ -210,43 +199,26 @@ def _names(files: Sequence[Path]) -> list[str]:
     return names
 
 
-def _facts_of(
-    masks: Sequence[AutomaticMask],
-    shape: tuple[int, int],
-    model: str,
-    protocol: str,
-    seconds: float,
-) -> list[tuple[str, str]]:
+def _facts_of(masks: Sequence[AutomaticMask], shape: tuple[int, int]) -> list[tuple[str, str]]:
     import numpy as np
 
     covered = np.zeros(shape, dtype=bool)
     for one in masks:
         covered[one.mask.window] |= one.mask.bits
-    facts = [
-        ("model", model),
-        ("protocol", protocol),
-        ("size", f"{shape[1]} x {shape[0]} px"),
-        ("masks", str(len(masks))),
-        ("image covered", f"{100 * covered.mean():.1f} %"),
-    ]
+    facts = [("size", f"{shape[1]} x {shape[0]} px"), ("masks", str(len(masks))),
+             ("image covered", f"{100 * covered.mean():.1f} %")]  # fmt: skip
     if masks:
-        areas = [one.mask.area for one in masks]
-        facts.append(("median area", f"{np.median(areas):,.0f} px"))
-    return [*facts, ("time", f"{seconds:.1f} s")]
+        facts.append(("median area", f"{np.median([m.mask.area for m in masks]):,.0f} px"))
+    return facts
 
 
-def _encoded(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
+def encoded_image(pixels: Pixels, kind: str, longest_px: int | None = None) -> bytes:
+    """An image as a file's bytes, shrunk to a longest side."""
     import cv2
     import numpy as np
 
-    coded = cv2.imencode(kind, np.ascontiguousarray(pixels[..., ::-1]))[1]
-    return bytes(coded.tobytes())
-
-
-def _shrunk(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    import cv2
-    import numpy as np
-
-    share = min(1.0, _THUMBNAIL_PX / max(pixels.shape[:2]))
-    size = [max(1, round(share * n)) for n in pixels.shape[1::-1]]
-    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    share = min(1.0, (longest_px or np.inf) / max(pixels.shape[:2]))
+    if share < 1:
+        size = [max(1, round(share * n)) for n in pixels.shape[1::-1]]
+        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    return bytes(cv2.imencode(kind, np.ascontiguousarray(pixels[..., ::-1]))[1].tobytes())

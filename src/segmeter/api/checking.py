@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segmeter.api.loading import as_model, dataset_spec, is_own_data
+from segmeter.api.loading import Tell, as_model, dataset_spec, is_own_data, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.models.opening import entry_of_path
@@ -61,7 +61,7 @@ def check(
     weights: str | Path | None = None,
     limit: int | None = None,
     page: str | Path | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    tell: Tell = silent,
 ) -> Check:
     """Check a model, a data set or a run: one sentence for everything that is wrong with it.
 
@@ -113,9 +113,7 @@ def check(
     return Check(name, "model", tuple(faults), about=tuple(about))
 
 
-def _clicked(
-    model: Any, faults: list[str], tell: Callable[[str], None], weights: bool
-) -> list[str]:
+def _clicked(model: Any, faults: list[str], tell: Tell, weights: bool) -> list[str]:
     """Click on built-in objects: how good the masks are; adds to the faults."""
     from segmeter.model_parity import first_clicks
 
@@ -168,13 +166,11 @@ def _check_data(
 ) -> Check:
     from segmeter.api.data_checks import inspect_dataset, write_page
 
-    if isinstance(thing, str | Path):
+    made, named = thing, isinstance(thing, str | Path)
+    if named:
         made = catalogue.datasets.make(dataset_spec(str(thing)), **Roots(data, None).options())
-    else:
-        made = thing
     found = inspect_dataset(made, limit)
     if page is not None:
         write_page(found, Path(page))
     faults = tuple(f"{scene}: {fault}" for scene, fault in found.faults)
-    return Check(str(thing) if isinstance(thing, str | Path) else found.name, "dataset", faults,
-                 found)  # fmt: skip
+    return Check(str(thing) if named else found.name, "dataset", faults, found)

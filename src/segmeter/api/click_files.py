@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segmeter.api.loading import dataset_spec, load_dataset, protocol_names, roots_of
+from segmeter.api.loading import Tell, dataset_spec, load_dataset, protocol_names, roots_of, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.plans import Plan
 from segmeter.runtime.remote_files import Roots
 
 if TYPE_CHECKING:
-    from segmeter.clickability.click_files import Thing
+    from segmeter.clickability.click_files import Thing, Why
     from segmeter.clickability.click_similarity import Row
     from segmeter.core.models import ProtocolName
     from segmeter.core.scenes import Dataset
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make_click_file", "warn_of_skipped"]
 
-Tell = Callable[[str], None]
 _MAPS = ("uniform", "distance", "prior")
-
-
-def _silent(sentence: str) -> None:
-    """Ignore a sentence."""
 
 
 def make_click_file(
@@ -97,7 +92,7 @@ def compare_clicks(
     previous: str | Path | None = None,
     data: str | Path | None = None,
     protocols: str | Sequence[str] = "both",
-    tell: Tell = _silent,
+    tell: Tell = silent,
 ) -> list[tuple[ProtocolName, Row]]:
     """Compare recorded clicks with each other or with clickability maps.
 
@@ -118,6 +113,7 @@ def compare_clicks(
     list of (protocol, Row)
         A row has `what`, `score`, `value`, `low`, `high` and `keys`.
     """
+    from segmeter.clickability import click_similarity as rules
     from segmeter.datasets.recorded_clicks import read_clicks
 
     check_choice("--compare", compare, ("devices", "modes", "halves", "maps", "scribbles"))
@@ -130,7 +126,11 @@ def compare_clicks(
         warn_of_samples(path, file, opened, shown, tell)
         return _map_rows(file, opened, shown, maps, chosen)
     _warn_of_compared(path, file, opened, compare, tell)
-    return _sample_rows(file, opened, compare, chosen)
+    sides = _Sides(opened, modes=compare == "modes")
+    if compare == "halves":
+        return [("corrected", row) for row in rules.ceilings(file, sides)]
+    rule = rules.devices if compare == "devices" else rules.display_modes
+    return [(each, row) for each in chosen for row in rule(file, sides, each)]
 
 
 def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]:
@@ -183,20 +183,7 @@ def _warn_of_compared(
     else:
         reason = file_warnings.too_few(HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
-    left_out, astray = file_warnings.left_out, file_warnings.astray
-    _tell(tell, path, left_out(file, reason), astray(file, datasets, scenes))
-
-
-def _sample_rows(
-    file: Clicks, datasets: dict[str, Dataset], compare: str, chosen: tuple[ProtocolName, ...]
-) -> list[tuple[ProtocolName, Row]]:
-    from segmeter.clickability import click_similarity as rules
-
-    sides = _Sides(datasets, modes=compare == "modes")
-    if compare == "halves":
-        return [("corrected", row) for row in rules.ceilings(file, sides)]
-    rule = rules.devices if compare == "devices" else rules.display_modes
-    return [(each, row) for each in chosen for row in rule(file, sides, each)]
+    _warn(tell, path, file, [reason], datasets, scenes)
 
 
 def _map_rows(
@@ -259,7 +246,7 @@ def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> di
 
 def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
     """Which recorded clicks a benchmark leaves out, and if they miss their objects."""
-    from segmeter.clickability.click_files import astray, left_out, outside_run
+    from segmeter.clickability.click_files import outside_run
     from segmeter.users.replay import NAMES, open_clicks
 
     declared = catalogue.benchmarks.make(plan.benchmark).options
@@ -272,21 +259,27 @@ def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
         name = NAMES.get(data.card.name, data.card.name)
         datasets[name] = data
         scenes[name] = frozenset(plan.scenes_of(str(spec), data.scenes()))
-    clicks, _ = open_clicks(path)
-    _tell(tell, path, left_out(clicks, *outside_run(scenes)), astray(clicks, datasets, scenes))
+    _warn(tell, path, open_clicks(path)[0], outside_run(scenes), datasets, scenes)
 
 
 def warn_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
 ) -> None:
     """Which clicks make no training sample, and if they miss their objects."""
-    from segmeter.clickability.click_files import astray, left_out, unasked, without_masks
+    from segmeter.clickability.click_files import unasked, without_masks
 
     reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
-    _tell(tell, path, left_out(clicks, *reasons), astray(clicks, datasets, scenes))
+    _warn(tell, path, clicks, reasons, datasets, scenes)
 
 
-def _tell(tell: Tell, path: Path, *sentences: str) -> None:
-    for sentence in filter(None, sentences):
-        tell(f"{path.name}: {sentence}")
+def _warn(
+    tell: Tell, path: Path, clicks: Clicks, reasons: Sequence[Why],
+    datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]],
+) -> None:  # fmt: skip
+    """Tell which clicks are left out for these reasons, and if clicks miss their objects."""
+    from segmeter.clickability.click_files import astray, left_out
+
+    for sentence in (left_out(clicks, *reasons), astray(clicks, datasets, scenes)):
+        if sentence:
+            tell(f"{path.name}: {sentence}")

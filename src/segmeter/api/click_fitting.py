@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.api.click_files import clicked_datasets
-from segmeter.api.loading import roots_of
+from segmeter.api.loading import Tell, roots_of, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
@@ -15,14 +15,13 @@ from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
-    from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
+    from segmeter.clickability.fitting.first_clicks import Fit, Seen
     from segmeter.clickability.fitting.held_out import HeldOut
     from segmeter.core.masks import Mask
     from segmeter.stats.cost_fitting import FittedCosts
 
 __all__ = ["cost_lines"]
 
-Tell = Callable[[str], None]
 # Name of the table, data set, and the file that has masks of all targets without images.
 _SETS = (
     ("GrabCut", "grabcut", None),
@@ -32,10 +31,6 @@ _SETS = (
 )
 _KEPT = "mistakes.json.gz"
 _BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
-
-
-def _silent(sentence: str) -> None:
-    """Ignore a sentence."""
 
 
 def fit_published_clicks(
@@ -49,7 +44,7 @@ def fit_published_clicks(
     prior: str | Path | None = None,
     page: str | Path | None = None,
     kept: str | Path | None = None,
-    tell: Tell = _silent,
+    tell: Tell = silent,
 ) -> str:
     """Fit the click prior to the tables of RClicks, hold out each data set in turn.
 
@@ -64,24 +59,29 @@ def fit_published_clicks(
     prior, page, kept
         Files for the numbers, for the tables (between marks), and for the error regions.
     """
-    from segmeter.clickability.fitting.first_clicks import fit, read_cases
+    from segmeter.clickability.fitting.first_clicks import fit, hold_out, read_cases, read_tables
+    from segmeter.clickability.fitting.held_out import held_out
 
     folder, made = Path(tables), Path(out)
     if not folder.is_dir():
         raise BadInput(f"--click-tables: there is no folder '{folder}'")
-    place = _place_of_masks(data, weights)
-    seen = _published(folder)
+    place = roots_of(data, weights).options().get("data")
+    if place is None:
+        raise BadInput("the masks of the targets are needed; give their folder with --data")
+    seen = {name: read_tables(folder / f"{name}_per_image.csv") for name, _, _ in _SETS}
     masks = {name: _masks(place, dataset, file) for name, dataset, file in _SETS}
     sets = {name: read_cases(seen[name], masks[name]) for name in seen}
     made.mkdir(parents=True, exist_ok=True)
-    networks = None if weights is None else Path(weights)
-    held_in = made / _KEPT if kept is None else Path(kept)
-    error_regions = _error_regions(place, networks, models, scenes, held_in, tell)
+    held_in = Path(kept or made / _KEPT)
+    error_regions = _error_regions(place, weights, models, scenes, held_in, tell)
     whole = fit([case for cases in sets.values() for case in cases])
     tell(f"fitted on {whole.targets} targets")
-    held = _held(sets, whole, tell)
+    held = []
+    for name, fitted in hold_out(sets, whole):
+        held.append(held_out(name, sets[name], fitted))
+        tell(f"held out {name}: NSS predicted with r = {held[-1].correlation('nss'):.3f}")
     later = _later(seen, masks, error_regions, whole, tell) if error_regions else None
-    files = [None if file is None else Path(file) for file in (prior, page)]
+    files = Path(prior or made / "prior.json"), Path(page or made / "calibration.md")
     return _write(held, whole, later, made, *files)
 
 
@@ -113,7 +113,7 @@ def fit_clicks(
     return f"fitted on {many} clicks on {whole.targets} targets\n\n{fitted_table([], whole)}"
 
 
-def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = _silent) -> FittedCosts:
+def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silent) -> FittedCosts:
     """Fit the seconds of a click, a box or a drawing to a log of real annotation, with intervals.
 
     A line of the log (CSV or JSON lines) has annotator, image, object, event and time; events are
@@ -151,59 +151,27 @@ def cost_lines(found: FittedCosts) -> list[str]:
 
 def cost_facts(found: FittedCosts) -> dict[str, Any]:
     """Fitted costs as JSON can hold them: None for a limit that is not known."""
-    prices = {
-        name: {
-            "seconds": price.value,
-            "low": None if price.low != price.low else price.low,
-            "high": None if price.high != price.high else price.high,
-            "steps": found.steps[name],
-        }
-        for name, price in found.prices.items()
-    }
-    return {
-        "prices": prices,
-        "annotators": found.annotators,
-        "over": found.over,
-        "left_out": found.left_out,
-    }
-
-
-def _place_of_masks(data: str | Path | None, weights: str | Path | None) -> Path:
-    place = roots_of(data, weights).options().get("data")
-    if place is None:
-        raise BadInput("the masks of the targets are needed; give their folder with --data")
-    return place
-
-
-def _published(folder: Path) -> dict[str, list[Seen]]:
-    """The published statistics of real clicks, a table per data set."""
-    from segmeter.clickability.fitting.first_clicks import read_tables
-
-    return {name: read_tables(folder / f"{name}_per_image.csv") for name, _, _ in _SETS}
+    prices = {}
+    for name, price in found.prices.items():
+        low, high = (None if limit != limit else limit for limit in (price.low, price.high))
+        about = {"seconds": price.value, "low": low, "high": high, "steps": found.steps[name]}
+        prices[name] = about
+    kept = {name: getattr(found, name) for name in ("annotators", "over", "left_out")}
+    return {"prices": prices, **kept}
 
 
 def _write(
-    held: list[HeldOut],
-    whole: Fit,
-    later: CorrectionFit | None,
-    out: Path,
-    prior: Path | None,
-    page: Path | None,
+    held: list[HeldOut], whole: Fit, later: CorrectionFit | None, out: Path, prior: Path, page: Path
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
-    from segmeter.clickability.fitting.held_out import (
-        draw_held_out,
-        draw_later,
-        markdown,
-        prior_json,
-    )
+    from segmeter.clickability.fitting import held_out
 
-    text = markdown(held, whole, later)
-    (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
-    _put(text, page or out / "calibration.md")
-    draw_held_out(held, out)
+    text = held_out.markdown(held, whole, later)
+    prior.write_text(held_out.prior_json(held, whole, later), encoding="utf-8")
+    _put(text, page)
+    held_out.draw_held_out(held, out)
     if later is not None:
-        draw_later(later, out)
+        held_out.draw_later(later, out)
     return text
 
 
@@ -217,17 +185,13 @@ def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
 
 
 def _error_regions(
-    data: Path, weights: Path | None, models: Sequence[str], scenes: int, kept: Path, tell: Tell
+    data: Path, weights: Any, models: Sequence[str], scenes: int, kept: Path, tell: Tell
 ) -> list[ProxyError]:
     """Error regions of real models, from an earlier call where there was one."""
-    from segmeter.clickability.fitting.correction_clicks import (
-        proxy_errors_of,
-        read_proxy_errors,
-        write_proxy_errors,
-    )
+    from segmeter.clickability.fitting import correction_clicks
 
     if kept.is_file():
-        return read_proxy_errors(kept)
+        return correction_clicks.read_proxy_errors(kept)
     found = []
     for name in models:
         network = catalogue.models.make(name, weights=weights)
@@ -236,31 +200,18 @@ def _error_regions(
             names = images.scenes()
             for each in names[:: max(1, len(names) // scenes)][:scenes]:
                 scene = images.load(each)
-                found += proxy_errors_of(network, scene, generator("stand-ins", name, scene.name))
+                draws = generator("stand-ins", name, scene.name)
+                found += correction_clicks.proxy_errors_of(network, scene, draws)
             tell(f"{name} on {dataset}: {len(found)} error regions so far")
     if found:
-        write_proxy_errors(kept, found)
+        correction_clicks.write_proxy_errors(kept, found)
     return found
 
 
-def _held(sets: dict[str, list[Case]], whole: Fit, tell: Tell) -> list[HeldOut]:
-    from segmeter.clickability.fitting.first_clicks import hold_out
-    from segmeter.clickability.fitting.held_out import held_out
-
-    held = []
-    for name, fitted in hold_out(sets, whole):
-        held.append(held_out(name, sets[name], fitted))
-        tell(f"held out {name}: NSS predicted with r = {held[-1].correlation('nss'):.3f}")
-    return held
-
-
 def _later(
-    seen: dict[str, list[Seen]],
-    masks: dict[str, dict[str, Mask]],
-    error_regions: list[ProxyError],
-    whole: Fit,
-    tell: Tell,
-) -> CorrectionFit:
+    seen: dict[str, list[Seen]], masks: dict[str, dict[str, Mask]],
+    error_regions: list[ProxyError], whole: Fit, tell: Tell,
+) -> CorrectionFit:  # fmt: skip
     from math import prod
 
     from segmeter.clickability.fitting.correction_clicks import fit_correction_clicks, recovered

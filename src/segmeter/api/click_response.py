@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segmeter.api.loading import dataset_spec, roots_of
+from segmeter.api.automatic import encoded_image
+from segmeter.api.loading import Dataset, load_dataset, roots_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.tetris.click_response import ScoreMap
     from segmeter.core.models import EncodedScene
-    from segmeter.core.scenes import Dataset, Scene, Target
+    from segmeter.core.scenes import Scene, Target
 
 __all__ = ["click_response_map", "map_lines"]
 
@@ -61,12 +62,11 @@ def click_response_map(
     from segmeter.benchmarks.tetris.click_response import click_response_map as score_clicks
     from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
 
-    places, folder = roots_of(data, weights).options(), Path(out)
-    made = catalogue.datasets.make(dataset_spec(dataset), **places)
+    folder, places = Path(out), roots_of(data, weights).options()
     segmenter = catalogue.models.make(model, **places)
     if boxes and "box" not in segmenter.card.abilities:
         raise BadInput(f"model '{model}' takes no boxes; leave out --with-boxes")
-    here, thing = _chosen(made, scene, target)
+    here, thing = _chosen(load_dataset(dataset, data), scene, target)
     with caller_state_kept():
         steady_arithmetic(threads)
         encoded = segmenter.encode(here)
@@ -84,12 +84,7 @@ def click_response_map(
 
 def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Scene, Target]:
     """The scene and the object that were asked for."""
-    scenes = list(dataset.scenes())
-    name = scenes[0] if scene is None else scene
-    if name not in scenes:
-        hint = suggestion(name, scenes) or f" the first is '{scenes[0]}'"
-        raise NotFound(f"the data set has no scene '{name}';{hint}")
-    loaded = dataset.load(name)
+    loaded = dataset[0 if scene is None else scene]
     loaded.check()
     if loaded.header.kind != "image":
         raise BadInput(f"{loaded.name} is a volume; click-response maps are of images")
@@ -116,13 +111,9 @@ def _facts(found: ScoreMap, threshold: float) -> dict[str, Any]:
     }
     worst, best = found.extreme(worst=True)[0], found.extreme(worst=False)[0]
     return facts | {
-        "clicks": found.clicks,
-        "stride": found.stride,
-        "threshold": threshold,
-        "centre_click": list(found.centre),
-        "worst_click": list(worst),
-        "best_click": list(best),
-    }
+        "clicks": found.clicks, "stride": found.stride, "threshold": threshold,
+        "centre_click": list(found.centre), "worst_click": list(worst), "best_click": list(best),
+    }  # fmt: skip
 
 
 def _write(
@@ -133,30 +124,24 @@ def _write(
     figures: list[tuple[str, bytes]],
 ) -> None:
     """The array, the image, the page and the numbers."""
-    import cv2
     import numpy as np
 
     from segmeter.benchmarks.tetris.cases import heat_image
     from segmeter.report.mask_pages import ShownMap, map_page
 
-    np.savez_compressed(
-        out / "click-response.npz",
-        iou=found.iou.astype(np.float32),
-        boundary_iou=found.boundary_iou.astype(np.float32),
-        low=np.array(found.low),
-        stride=found.stride,
-        centre=np.array(found.centre),
-    )
+    iou, boundary = (scores.astype(np.float32) for scores in (found.iou, found.boundary_iou))
+    np.savez_compressed(out / "click-response.npz", iou=iou, boundary_iou=boundary,
+                        low=np.array(found.low), stride=found.stride,
+                        centre=np.array(found.centre))  # fmt: skip
     heat = heat_image(scene.pixels, found.iou, found.low, found.stride, found.target.mask)
-    (out / "click-response.png").write_bytes(cv2.imencode(".png", heat[..., ::-1])[1].tobytes())
-    image = cv2.imencode(".jpg", np.ascontiguousarray(scene.pixels[..., ::-1]))[1].tobytes()
-    maps = {"IoU": found.iou}
+    (out / "click-response.png").write_bytes(encoded_image(heat, ".png"))
+    image = encoded_image(scene.pixels, ".jpg")
+    drawn = {"IoU": found.iou}
     if not np.isnan(found.boundary_iou).all():
-        maps["Boundary IoU"] = found.boundary_iou
-    title = _title(facts)
+        drawn["Boundary IoU"] = found.boundary_iou
     shape = (scene.shape[0], scene.shape[1])
-    shown = ShownMap(image, shape, maps, found.low, found.stride, found.centre)
-    page = map_page(title, shown, map_lines(facts), figures)
+    shown = ShownMap(image, shape, drawn, found.low, found.stride, found.centre)
+    page = map_page(_title(facts), shown, map_lines(facts), figures)
     (out / "click-response.html").write_text(page)
     (out / "click-response.json").write_text(json.dumps(facts, indent=1) + "\n")
 
@@ -211,12 +196,10 @@ def _boxes(
                         down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
     image = shift_image(shifts.iou, shifts.down_px, shifts.across_px)
     (out / "boxshifts.png").write_bytes(image)
-    return {
-        "min": found.worst.iou,
-        "base": found.tight.iou,
-        "max": found.best.iou,
-        "d": found.best.iou - found.worst.iou,
+    facts = {
+        "min": found.worst.iou, "base": found.tight.iou, "max": found.best.iou,
+        "d": found.best.iou - found.worst.iou, "tried": found.tried,
         "worst_box": [*found.worst.box.low, *found.worst.box.high],
         "best_box": [*found.best.box.low, *found.best.box.high],
-        "tried": found.tried,
-    }, image
+    }  # fmt: skip
+    return facts, image

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.api.click_files import clicked_datasets, warn_of_samples
+from segmeter.api.loading import Tell, silent
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def train_clicks(
     workers: int = 0,
     backbone: str | Path | None = None,
     progress: Callable[[Any], None] = lambda step: None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    tell: Tell = silent,
 ) -> TrainedClicks:
     """Train the clickability network on recorded clicks; resumes an interrupted training.
 
@@ -85,16 +86,12 @@ def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         raise BadInput(f"--learning-rate is a number above 0, not {rate:g}")
     found = recipe(name)
-    return replace(
-        found,
-        epochs=epochs or found.epochs,
-        batch=batch or found.batch,
-        rate=found.rate if rate is None else rate,
-    )
+    given: dict[str, Any] = {"epochs": epochs, "batch": batch, "rate": rate}
+    return replace(found, **{name: value for name, value in given.items() if value})
 
 
 def _parts(
-    training_samples: list[TrainingSample],
+    samples: list[TrainingSample],
     learn: Path | None,
     report: Path | None,
     corrected: bool,
@@ -107,9 +104,9 @@ def _parts(
     """
     from segmeter.clickability.training.samples import split
 
-    reported = _only(training_samples, report) if report is not None else []
+    reported = _only(samples, report) if report is not None else []
     names = {sample.image for sample in reported}
-    learning = _only(training_samples, learn) if learn is not None else training_samples
+    learning = _only(samples, learn) if learn is not None else samples
     learning = [sample for sample in learning if sample.image not in names]
     if not learning:
         raise BadInput("no training sample is left to learn from; see --learn and --report")

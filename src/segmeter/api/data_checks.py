@@ -16,6 +16,7 @@ import numpy as np
 from segmeter.core.errors import SegmeterError
 from segmeter.core.scenes import Dataset, Image, Scene, Target, Volume, size_in_words
 from segmeter.core.sections import (
+    Block,
     Cell,
     Column,
     Gallery,
@@ -169,31 +170,27 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
 
 
 def _flat(scene: Scene) -> Scene:
-    """The image of a scene that a page shows: the scene itself, a slice, or a frame."""
-    if isinstance(scene, Video):
-        sizes = [sum(x.mask.slice(t).area for x in scene.targets) for t in range(len(scene))]
-        t = int(np.argmax(sizes))
-        flat = [replace(x, mask=x.mask.slice(t)) for x in scene.targets]
-        where = f"{scene.id}, frame {t} of {len(scene)}"
-        return Image(scene.dataset, where, scene.frame(t), [x for x in flat if x.mask])
-    return _middle_slice(scene) if isinstance(scene, Volume) else scene
-
-
-def _middle_slice(scene: Volume) -> Image:
-    """The slice with most of the targets, upright, with the targets in it."""
+    """The image of a scene that a page shows: itself, or the frame or slice with most targets."""
     from segmeter.models.volumes.preparation import prepared
     from segmeter.models.volumes.slices import turned_mask
 
-    count = np.zeros(scene.shape[0])
-    for target in scene.targets:
-        inside = slice(target.mask.low[0], target.mask.high[0])
-        count[inside] += target.mask.bits.any(axis=(1, 2))
-    z = int(np.flatnonzero(count == count.max()).mean())
-    grey = prepared(scene, "sam", "corrected").slice(z)[::-1, ::-1].astype(np.uint8)
-    flat = [replace(t, mask=turned_mask(t.mask.slice(z)), ignore=None) for t in scene.targets]
-    pixels = np.repeat(grey[:, :, None], 3, axis=2)
-    where = f"{scene.id}, axial slice {z + 1} of {scene.shape[0]} from the feet"
-    return Image(scene.dataset, where, pixels, [t for t in flat if t.mask])
+    if isinstance(scene, Video):
+        sizes = [sum(x.mask.slice(t).area for x in scene.targets) for t in range(len(scene))]
+        t = int(np.argmax(sizes))
+        pixels, where = scene.frame(t), f"{scene.id}, frame {t} of {len(scene)}"
+        flat = [replace(x, mask=x.mask.slice(t)) for x in scene.targets]
+    elif isinstance(scene, Volume):
+        count = np.zeros(scene.shape[0])
+        for x in scene.targets:
+            count[x.mask.low[0] : x.mask.high[0]] += x.mask.bits.any(axis=(1, 2))
+        z = int(np.flatnonzero(count == count.max()).mean())
+        grey = prepared(scene, "sam", "corrected").slice(z)[::-1, ::-1].astype(np.uint8)
+        pixels = np.repeat(grey[:, :, None], 3, axis=2)
+        where = f"{scene.id}, axial slice {z + 1} of {scene.shape[0]} from the feet"
+        flat = [replace(x, mask=turned_mask(x.mask.slice(z)), ignore=None) for x in scene.targets]
+    else:
+        return scene
+    return Image(scene.dataset, where, pixels, [x for x in flat if x.mask])
 
 
 def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
@@ -204,21 +201,16 @@ def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
     digest = hashlib.sha256(content.tobytes()).hexdigest()
     if seen.setdefault(digest, scene.id) != scene.id:
         yield f"is the very same {scene.header.kind} as {seen[digest]}"
+    whole = math.prod(scene.shape)
     for target in scene.targets:
-        yield from _target_faults(target, scene)
+        area = target.mask.area
+        if area == 0:
+            yield f"target {target.id} is empty"
+        elif area < _TINY:
+            yield f"target {target.id} is tiny ({counted(area, _unit(target))})"
+        elif area > _COVERING * whole:
+            yield f"target {target.id} covers {100 * area / whole:.0f} % of the {scene.header.kind}"
     yield from _overlaps(scene.targets)
-
-
-def _target_faults(target: Target, scene: Scene) -> Iterator[str]:
-    area, whole = target.mask.area, 1
-    for side in scene.shape:
-        whole *= side
-    if area == 0:
-        yield f"target {target.id} is empty"
-    elif area < _TINY:
-        yield f"target {target.id} is tiny ({counted(area, _unit(target))})"
-    elif area > _COVERING * whole:
-        yield f"target {target.id} covers {100 * area / whole:.0f} % of the {scene.header.kind}"
 
 
 def _unit(target: Target) -> str:
@@ -236,12 +228,12 @@ def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
             yield f"targets {one.id} and {other.id} overlap in {counted(both, _unit(one))}"
 
 
-def page_sections(found: Findings) -> list[Section]:
-    """A page of overlays: what was recognised, what is wrong, the first scenes with targets."""
-    faults = Table(
-        "faults", [Column("scene"), Column("what")], [list(f) for f in found.faults], "Found"
-    )
-    wrong = [faults] if found.faults else [Note("Nothing wrong was found.")]
+def _page_sections(found: Findings) -> list[Section]:
+    """What was recognised, what is wrong, the first scenes with their targets."""
+    wrong: list[Block] = [Note("Nothing wrong was found.")]
+    if found.faults:
+        rows: list[list[Cell]] = [list(fault) for fault in found.faults]
+        wrong = [Table("faults", [Column("scene"), Column("what")], rows, "Found")]
     images = [
         Illustration(
             scene.pixels,
@@ -270,16 +262,16 @@ def _volume_section(volumes: Sequence[VolumeFacts]) -> Section:
     return Section("Volumes", text, [Table("volumes", columns, rows)])
 
 
-def write_page(found: Findings, path: Path) -> Path:
+def write_page(found: Findings, path: Path) -> None:
     """The page as one file."""
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 
     sizes = ((found.scenes, "scene"), (found.targets, "target"), (len(found.classes), "class"))
     facts = [counted(*size) for size in sizes]
-    page = Page(f"Check of {found.name}", "what a benchmark would use", facts, page_sections(found))
+    sections = _page_sections(found)
+    page = Page(f"Check of {found.name}", "what a benchmark would use", facts, sections)
     write_file(path, render(page).encode())
-    return path
 
 
 def _without_name(sentence: str) -> str:

@@ -6,10 +6,10 @@ import importlib.util
 import itertools
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from segmeter.api.loading import Tell, silent
 from segmeter.api.runs import Run
 from segmeter.core.errors import NotFound, SegmeterError, check_choice
 
@@ -17,11 +17,14 @@ __all__ = ["available_model"]
 
 _NETWORKS = ("sam2-hiera-tiny", "mobile-sam")
 _CLASSICAL = ("grabcut", "random-walker")
-_VOLUME_USERS = (
-    "box-per-slice",
-    "box-interpolation?n=3",
-    "boxes-from-3d-box",
-)
+_VOLUME_USERS = ("box-per-slice", "box-interpolation?n=3", "boxes-from-3d-box")
+# Data and request of each demo, for two minutes on two cores.
+_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "images": ("mini", {}),
+    "volumes": ("mini-volumes", {"benchmark": "volumes", "users": _VOLUME_USERS,
+                                 "protocols": "corrected", "limit": 1}),
+    "video": ("mini-video", {"benchmark": "video", "rounds": 3, "protocols": "corrected"}),
+}  # fmt: skip
 _VOLUME_NETWORKS = ("litemedsam", "mobile-sam")
 _SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
 _SOON = 6  # seconds that a source of weights has to answer
@@ -33,7 +36,7 @@ def demo(
     weights: str | Path | None = None,
     *,
     progress: Any = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    tell: Tell = silent,
 ) -> Run:
     """Run the demo of `"images"`, `"volumes"` or `"video"`, which need no download.
 
@@ -42,18 +45,12 @@ def demo(
     """
     from segmeter.evaluation import evaluate
 
-    check_choice("demo", what, ("images", "volumes", "video"))
+    check_choice("demo", what, _REQUESTS)
     place = weights or _developers_weights()
     choose = {"volumes": _volume_models, "video": _trackers}.get(what)
     names, why = _models(place, tell) if choose is None else choose(place)
     tell(f"running {names[0]} and {names[1]} on the built-in {what}: {why}")
-    request: dict[str, Any] = {}
-    if what == "volumes":
-        request = {"benchmark": "volumes", "users": list(_VOLUME_USERS)}
-        request |= {"protocols": "corrected", "limit": 1}  # for two minutes on two cores
-    if what == "video":
-        request = {"benchmark": "video", "rounds": 3, "protocols": "corrected"}
-    data = {"images": "mini", "volumes": "mini-volumes", "video": "mini-video"}[what]
+    data, request = _REQUESTS[what]
     return evaluate(
         names, data, out=out or _folder_for(names),
         weights=place, workers=None, progress=progress, failures="keep", first_scenes=_SMALL,
@@ -81,7 +78,7 @@ def _trackers(weights: str | Path | None) -> tuple[list[str], str]:
     return ["hand-over?model=grabcut", "flow"], "a classical segmenter handed over, and flow"
 
 
-def _models(weights: str | Path | None, tell: Callable[[str], None]) -> tuple[list[str], str]:
+def _models(weights: str | Path | None, tell: Tell) -> tuple[list[str], str]:
     """Two models to show, and why these."""
     found = [name for name in _NETWORKS if _available(name, weights)]
     if found:
@@ -98,15 +95,14 @@ def _folder_for(models: list[str]) -> Path:
     """`runs/demo`, or the next that holds the same demo or nothing: weights may have come since."""
     from segmeter.store import RunFolder
 
-    for number in itertools.count(1):
-        path = Path("runs") / ("demo" if number == 1 else f"demo-{number}")
-        folder = RunFolder(path)
+    for name in itertools.chain(["demo"], (f"demo-{k}" for k in itertools.count(2))):
+        folder = RunFolder(Path("runs") / name)
         if not folder.begun or [str(spec) for spec in folder.plan.segmenters] == models:
             break
-    return path
+    return Path("runs") / name
 
 
-def _download(tell: Callable[[str], None]) -> str:
+def _download(tell: Tell) -> str:
     """Download MobileSAM's weights if a source responds at once; empty, or why not."""
     if not _networks_installed():
         return "torch and transformers are not installed"

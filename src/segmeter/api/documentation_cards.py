@@ -60,15 +60,11 @@ class Card:
     def to_json(self) -> str:
         """The card as JSON; people write into `answer`, which `make_card` keeps."""
         entries = [
-            {
-                "section": section,
-                "number": number,
-                "topic": topic,
-                "filled": self.filled.get((section, number)),
-                "answer": self.answers.get((section, number)),
-            }
+            {"section": section, "number": number, "topic": topic,
+             "filled": self.filled.get((section, number)),
+             "answer": self.answers.get((section, number))}
             for section, number, topic in self._questions()
-        ]
+        ]  # fmt: skip
         head = {"card": self.kind, "subject": self.subject, "metadata": dict(self.metadata)}
         return json.dumps(head | {"questions": entries}, indent=1, ensure_ascii=False) + "\n"
 
@@ -192,19 +188,25 @@ def _dataset_facts(
         covered += sum(a.overlap(b) > 0 for i, a in enumerate(masks) for b in masks[:i])
     card = source.card
     per = f"{sum(counts) / max(1, len(counts)):.1f} per image, at most {max(counts, default=0)}"
+    ends = [" x ".join(map(str, size[::-1])) for size in (min(sizes), max(sizes))] if sizes else []
+    span = f"sizes from {' to '.join(ends)}" if ends else "no image"
+    small = sum(area < 32 * 32 for area in areas) / max(1, len(areas))
+    most = ", ".join(f"{name} {many}" for name, many in labels.most_common(10))
     filled: Facts = {
         ("Composition", 1): "Images or volumes with a mask per object.",
         ("Composition", 2): f"{counted(len(counts), 'image')} and {sum(counts)} masks ({per}); "
-        f"{_size_range(sizes)}.",
-        ("Composition", 4): _areas(areas),
-        ("Composition", 5): _labels(labels),
+        f"{span}.",
+        ("Composition", 4): f"Median mask area {median(areas):.0f} pixels; {100 * small:.0f} % are "
+        "below 32 x 32." if areas else "No mask.",
+        ("Composition", 5): f"{counted(len(labels), 'class')}, most frequent: {most}." if labels
+        else "Objects have no class.",
         ("Composition", 6): f"{sum(n == 0 for n in counts)} images have no mask."
         + (f" {card.missing}" if card.missing else ""),
         ("Composition", 8): f"{repeated} masks repeat another of their image exactly; {covered} "
         "pairs of masks overlap.",
         ("Preprocessing, cleaning, labelling", 1): "Read by segmeter as stored; "
         + (card.notes.strip() or "no conversion is noted."),
-    }
+    }  # fmt: skip
     if card.licence:
         filled["Distribution", 4] = card.licence
     if card.homepage:
@@ -213,28 +215,6 @@ def _dataset_facts(
         filled["Uses", 1] = "; ".join(_told(run) for run in runs)
     return filled, {**_licence(card.licence), "pretty_name": card.name,
                     "tags": ["segmeter", "image-segmentation"]}  # fmt: skip
-
-
-def _size_range(sizes: Sequence[tuple[int, ...]]) -> str:
-    if not sizes:
-        return "no image"
-    ordered = sorted(sizes)
-    low, high = (" x ".join(map(str, size[::-1])) for size in (ordered[0], ordered[-1]))
-    return f"sizes from {low} to {high}"
-
-
-def _areas(areas: Sequence[int]) -> str:
-    if not areas:
-        return "No mask."
-    small = sum(area < 32 * 32 for area in areas) / len(areas)
-    return f"Median mask area {median(areas):.0f} pixels; {100 * small:.0f} % are below 32 x 32."
-
-
-def _labels(labels: Counter[str]) -> str:
-    if not labels:
-        return "Objects have no class."
-    most = ", ".join(f"{name} {many}" for name, many in labels.most_common(10))
-    return f"{counted(len(labels), 'class')}, most frequent: {most}."
 
 
 def _model_facts(
@@ -259,11 +239,8 @@ def _model_facts(
         names = dict.fromkeys(entry["dataset"]["name"] for entry in results)
         filled["Evaluation data", 1] = ", ".join(names)
         filled["Factors", 2] = "; ".join(_told(run) for run in runs)
-    metadata: dict[str, Any] = {
-        **_licence(card.licence),
-        "pipeline_tag": "mask-generation",
-        "tags": ["segmeter", "image-segmentation"],
-    }
+    metadata: dict[str, Any] = {**_licence(card.licence), "pipeline_tag": "mask-generation",
+                                "tags": ["segmeter", "image-segmentation"]}  # fmt: skip
     if results:
         metadata["model-index"] = [{"name": card.name, "results": results}]
     return filled, metadata
@@ -286,24 +263,23 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
         found_splits = splits(run.benchmark, run, by)
         name = _named(subject, [split.model for split in found_splits])
         for split in found_splits:
-            if split.model != name:
-                continue
-            if split.protocol != run.plan.leading_protocol or not split.means:
+            if (split.model, split.protocol) != (name, run.plan.leading_protocol):
                 continue
             means = ", ".join(f"{m.group} {_limited(m.interval)}" for m in split.means)
             gaps = [f"{d.first} and {d.second}" for d in split.differences if d.significant]
             found = f"significant: {'; '.join(gaps)}" if gaps else "no significant difference"
-            told.append(f"{split.statistic.title} on {split.dataset} by {by}: {means} ({found})")
+            if means:
+                what = f"{split.statistic.title} on {split.dataset} by {by}"
+                told.append(f"{what}: {means} ({found})")
     if not told:
         raise BadInput(f"no run has results of '{subject}' by '{by}'; give its run with runs=")
     return {("Factors", 1): "; ".join(told) + "."}
 
 
-def _limited(interval: Any) -> str:
+def _limited(found: Any) -> str:
     """A value with its limits, where there are any: a group of one image has none."""
-    known = interval.low == interval.low
-    limits = f" [{interval.low:.2f}, {interval.high:.2f}]" if known else ""
-    return f"{interval.value:.2f}{limits}"
+    limits = f" [{found.low:.2f}, {found.high:.2f}]" if found.low == found.low else ""
+    return f"{found.value:.2f}{limits}"
 
 
 def trained_facts(path: Path | None, watts: float | None) -> Facts:
@@ -356,7 +332,10 @@ def _study_facts(folder: Path) -> Facts:
         ("Analysis and evaluation", 3): f"{counted_} of {answers} answers count by the rules of "
         "the plan; the export has all of them.",
     }
-    spread = _rater_spread(folder / "ratings.csv") or _agreement(people)
+    spread = _rater_spread(folder / "ratings.csv")
+    agreed = [float(p["agreement"]) for p in people if p.get("agreement")]
+    if agreed and not spread:
+        spread = f"Agreement of a participant with the others: median {median(agreed):.2f}."
     return filled | ({("Analysis and evaluation", 2): spread} if spread else {})
 
 
@@ -370,13 +349,6 @@ def _rater_spread(path: Path) -> str:
         return ""
     mean = sum(stdev(scores) for scores in several) / len(several)
     return f"Standard deviation between raters {mean:.2f} points, mean of {len(several)} masks."
-
-
-def _agreement(people: Sequence[Mapping[str, str]]) -> str:
-    known = [float(p["agreement"]) for p in people if p.get("agreement")]
-    if not known:
-        return ""
-    return f"Agreement of a participant with the others: median {median(known):.2f}."
 
 
 def _table(path: Path) -> list[dict[str, str]]:
@@ -398,12 +370,9 @@ def _parameters(model: Any) -> str:
     from segmeter.models import weights as weight_files
 
     path = getattr(model, "weights_path", None)
-    if path is None or path == weight_files.ABSENT:
-        return ""
-    sizes = weight_files.sizes(path)
-    if not sizes:
-        return ""
-    return f", {sum(prod(shape) for shape in sizes.values()) / 1e6:.1f} M parameters stored"
+    sizes = None if path in (None, weight_files.ABSENT) else weight_files.sizes(path)
+    count = sum(prod(shape) for shape in sizes.values()) if sizes else 0
+    return f", {count / 1e6:.1f} M parameters stored" if count else ""
 
 
 def _named(subject: str, models: Sequence[str]) -> str:
@@ -422,27 +391,19 @@ def _results(run: Any, subject: str) -> list[dict[str, Any]]:
     name = _named(subject, [row.model for row in rows])
     for row in rows:
         if row.model == name and row.measure in benchmark.headline:
-            metric = {
-                "type": row.measure,
-                "name": cards[row.measure].title,
-                "value": round(row.value, 4),
-                "args": {"low": round(row.low, 4), "high": round(row.high, 4)},
-            }
+            limits = {"low": round(row.low, 4), "high": round(row.high, 4)}
+            metric = {"type": row.measure, "name": cards[row.measure].title,
+                      "value": round(row.value, 4), "args": limits}  # fmt: skip
             groups.setdefault((row.dataset, row.user, row.protocol), []).append(metric)
     if not groups:
         raise BadInput(f"run '{run.address}' has no results of model '{name}'")
+    task = {"type": "mask-generation", "name": f"segmeter {run.plan.benchmark}"}
     return [
-        {
-            "task": {"type": "mask-generation", "name": f"segmeter {run.plan.benchmark}"},
-            "dataset": {
-                "name": dataset,
-                "type": dataset,
-                "config": " ".join(filter(None, (user, protocol))),
-            },
-            "metrics": metrics,
-        }
+        {"task": task, "metrics": metrics,
+         "dataset": {"name": dataset, "type": dataset,
+                     "config": " ".join(filter(None, (user, protocol)))}}
         for (dataset, user, protocol), metrics in groups.items()
-    ]
+    ]  # fmt: skip
 
 
 def _metric(entry: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.api.loading import as_model, load_dataset
+from segmeter.api.loading import as_dataset, as_model
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Scene
 from segmeter.stats.retrieval import cosines
@@ -138,7 +138,7 @@ def embed_masks(
     own = None if isinstance(model, str) and model == "colours" else as_model(model, weights)
     if own is not None and not isinstance(own, Sam):
         raise BadInput(f"'{own.card.name}' has no image features to embed masks with; use a SAM")
-    source = load_dataset(dataset, data) if isinstance(dataset, str | Path) else dataset
+    source = as_dataset(dataset, data)
     names = list(source.scenes())[:limit]
     rows: list[tuple[str, str, str]] = []
     vectors: list[Floats] = []

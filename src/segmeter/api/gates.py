@@ -95,23 +95,10 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
                 here = (d.dataset, d.user, d.protocol)
                 missing = counts.get((old, *here), d.targets) - d.targets
                 worse = _is_worse(d, sign, may, margin)
-                lines.append(
-                    GateLine(
-                        text,
-                        names.get(d.dataset, d.dataset),
-                        d.user,
-                        old,
-                        new,
-                        statistic,
-                        d.value,
-                        d.low,
-                        d.high,
-                        d.p_holm,
-                        d.targets,
-                        missing,
-                        worse or missing > 0,
-                    )
-                )
+                lines.append(GateLine(
+                    text, names.get(d.dataset, d.dataset), d.user, old, new, statistic, d.value,
+                    d.low, d.high, d.p_holm, d.targets, missing, worse or missing > 0,
+                ))  # fmt: skip
     if pairs and not lines:
         raise BadInput(f"the runs share no objects in protocol '{protocol}'; nothing is compared")
     return Gate(tuple(lines))

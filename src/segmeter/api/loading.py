@@ -22,19 +22,20 @@ from segmeter.core.wording import counted
 from segmeter.runtime.remote_files import Roots, as_typed, is_address
 
 __all__ = [
-    "Dataset",
-    "as_model",
-    "dataset_spec",
-    "load_dataset",
-    "load_model",
-    "parsed_options",
-    "protocol_names",
-    "roots_of",
-]
+    "Dataset", "Tell", "as_dataset", "as_model", "as_user", "dataset_spec", "load_dataset",
+    "load_model", "parsed_options", "protocol_names", "roots_of", "silent",
+]  # fmt: skip
+
+Tell = Callable[[str], None]
+"""Receives sentences about what is going on."""
 
 Array = npt.NDArray[Any]
 # Typed for it by people; its tasks are folders of volumes, read as they were unpacked.
 _DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
+
+
+def silent(sentence: str) -> None:
+    """Ignore a sentence."""
 
 
 def load_model(name: str, weights: str | Path | None = None, **options: Any) -> Any:
@@ -197,7 +198,7 @@ class Dataset:
         if isinstance(key, int):
             return self.load(self._names[key])
         if key not in self._names:
-            hint = suggestion(key, self._names)
+            hint = suggestion(key, self._names) or f" it has {', '.join(self._names[:3])} ..."
             raise NotFound(f"data set '{self.card.name}' has no scene '{key}';{hint}")
         return self.load(key)
 
@@ -261,6 +262,16 @@ def as_model(model: Any, weights: str | Path | None = None) -> Any:
     return load_model(model, weights) if isinstance(model, str) else catalogue.adapted_model(model)
 
 
+def as_dataset(dataset: Any, data: str | Path | None = None) -> Any:
+    """A data set by name or folder, or an object as it is."""
+    return load_dataset(dataset, data) if isinstance(dataset, str | Path) else dataset
+
+
+def as_user(user: Any) -> Any:
+    """A simulated user by name, or an object as it is."""
+    return catalogue.users.make(user) if isinstance(user, str) else user
+
+
 def roots_of(data: str | Path | None, weights: str | Path | None = None) -> Roots:
     """Folders or addresses of data and weights; a folder that is named must exist."""
     found = [None if path is None else as_typed(path) for path in (data, weights)]
@@ -278,7 +289,7 @@ def parsed_options(texts: Sequence[str]) -> dict[str, Any]:
     {'draws': 3, 'absent': 'skip'}
     """
     for text in texts:
-        if not text.partition("=")[0] or "=" not in text:
+        if text.find("=") < 1:
             raise BadInput(f"--option is name=value, not '{text}'")
     return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
 

@@ -77,7 +77,7 @@ def measure_files(
     1.0
     """
     given, drawn = Path(prediction), [Path(file) for file in ground_truths]
-    _check(kind, drawn, threshold, void, figure)
+    _check(kind, len(drawn), threshold, void, figure)
     if kind == "partition":
         values, title = _partition_values(given, drawn, threshold, boundaries)
         return Measured(title, values, {})
@@ -91,16 +91,12 @@ def measure_files(
 
 
 def _check(
-    kind: str,
-    ground_truths: list[Path],
-    threshold: float | None,
-    void: int | None,
-    figure: str | Path | None,
+    kind: str, drawn: int, threshold: float | None, void: int | None, figure: str | Path | None
 ) -> None:
     """Refuse options that do not apply to what is measured."""
     check_choice("--as", kind, KINDS)
-    if kind != "partition" and len(ground_truths) > 1:
-        raise BadInput(f"--as {kind} takes one ground truth, but {len(ground_truths)} are given")
+    if kind != "partition" and drawn > 1:
+        raise BadInput(f"--as {kind} takes one ground truth, but {drawn} are given")
     if kind != "partition" and threshold is not None:
         raise BadInput(f"--threshold cuts a partition's contour map; --as {kind} has none")
     if kind == "partition" and void is not None:
@@ -132,13 +128,25 @@ def _partition_values(
     prediction: Path, ground_truths: list[Path], threshold: float | None, boundaries: bool
 ) -> tuple[dict[str, float], str]:
     from segmeter.datasets.labelmaps import read_label_maps
+    from segmeter.measures.boundaries import boundary_counts
+    from segmeter.measures.outlines import Grid
+    from segmeter.measures.partitions import scores
 
     drawn = [(path, labels) for path in ground_truths for labels in read_label_maps(path)]
     result = _result(prediction, threshold)
     for path, labels in drawn:
         _same_size(prediction, result.shape, path, labels.shape)
-    title = f"against {counted(len(drawn), 'ground truth')}"
-    return _values([labels for _, labels in drawn], result, boundaries), title
+    truths = [labels for _, labels in drawn]
+    values = scores(truths, result)
+    grids: dict[str, Grid] = {"": "pixel", "-contour": "contour"} if boundaries else {}
+    for end, grid in grids.items():
+        counts = boundary_counts(truths, result, grid)
+        values |= {
+            f"fb{end}": counts.f, f"pb{end}": counts.precision, f"rb{end}": counts.recall,
+            f"cntR{end}": counts.matched_ground_truth, f"sumR{end}": counts.ground_truth,
+            f"cntP{end}": counts.matched_prediction, f"sumP{end}": counts.prediction,
+        }  # fmt: skip
+    return values, f"against {counted(len(drawn), 'ground truth')}"
 
 
 def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
@@ -155,29 +163,6 @@ def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
     if result.levels is None or threshold is None:
         raise BadInput(f"'{path}' holds a contour map; say where to cut it with --threshold")
     return partition_at(result.levels, threshold)
-
-
-def _values(
-    ground_truths: list[npt.NDArray[Any]], prediction: npt.NDArray[Any], boundaries: bool
-) -> dict[str, float]:
-    from segmeter.measures.boundaries import boundary_counts
-    from segmeter.measures.outlines import Grid
-    from segmeter.measures.partitions import scores
-
-    values = scores(ground_truths, prediction)
-    grids: dict[str, Grid] = {"": "pixel", "-contour": "contour"} if boundaries else {}
-    for end, grid in grids.items():
-        counts = boundary_counts(ground_truths, prediction, grid)
-        values |= {
-            f"fb{end}": counts.f,
-            f"pb{end}": counts.precision,
-            f"rb{end}": counts.recall,
-            f"cntR{end}": counts.matched_ground_truth,
-            f"sumR{end}": counts.ground_truth,
-            f"cntP{end}": counts.matched_prediction,
-            f"sumP{end}": counts.prediction,
-        }
-    return values
 
 
 def _object_values(
@@ -206,21 +191,15 @@ def _proposal_curves(
     from segmeter.measures.boundaries import morphological_f
     from segmeter.measures.proposals import curve, judge
 
-    judged: dict[str, list[Any]] = {"iou": [], **({"fb-morphological": []} if boundaries else {})}
-    for prediction_file, ground_truth_file in paired_files(prediction, ground_truth):
-        objects, offered = read_objects(ground_truth_file, void), read_proposals(prediction_file)
+    qualities = {"iou": None, **({"fb-morphological": morphological_f} if boundaries else {})}
+    judged: dict[str, list[Any]] = {name: [] for name in qualities}
+    for file, truth in paired_files(prediction, ground_truth):
+        objects, offered = read_objects(truth, void), read_proposals(file)
         if objects.masks and offered:
-            _same_size(prediction_file, offered[0].shape, ground_truth_file, objects.masks[0].shape)
-        for name, images in judged.items():
-            images.append(
-                judge(
-                    objects.masks,
-                    offered,
-                    classes=objects.classes,
-                    ignore=objects.ignore,
-                    quality=morphological_f if name == "fb-morphological" else None,
-                )
-            )
+            _same_size(file, offered[0].shape, truth, objects.masks[0].shape)
+        for name, quality in qualities.items():
+            judged[name].append(judge(objects.masks, offered, classes=objects.classes,
+                                      ignore=objects.ignore, quality=quality))  # fmt: skip
     return {name: curve(images) for name, images in judged.items()}
 
 
@@ -244,18 +223,11 @@ def _proposal_values(curves: Mapping[str, ProposalCurve]) -> dict[str, Any]:
     return told
 
 
-def _same_size(
-    prediction: Path,
-    prediction_shape: tuple[int, ...],
-    ground_truth: Path,
-    ground_truth_shape: tuple[int, ...],
-) -> None:
+def _same_size(one: Path, shape: tuple[int, ...], other: Path, wanted: tuple[int, ...]) -> None:
     """Refuse files of different size, naming both."""
-    if prediction_shape != ground_truth_shape:
-        sizes = [f"{shape[1]} x {shape[0]}" for shape in (prediction_shape, ground_truth_shape)]
-        raise BadInput(
-            f"'{prediction}' is {sizes[0]} but '{ground_truth}' is {sizes[1]}; sizes must agree"
-        )
+    if shape != wanted:
+        sizes = [f"{each[1]} x {each[0]}" for each in (shape, wanted)]
+        raise BadInput(f"'{one}' is {sizes[0]} but '{other}' is {sizes[1]}; sizes must agree")
 
 
 def _draw_proposals(curves: Mapping[str, ProposalCurve], path: Path) -> None:
@@ -265,11 +237,12 @@ def _draw_proposals(curves: Mapping[str, ProposalCurve], path: Path) -> None:
 
     charts = []
     for quality, found in curves.items():
-        x, y = Axis("number of proposals", scale="log"), Axis("", 0.0, 1.0)
-        means = ((f"mean of the best {quality}", found.instance), ("median", found.median))
-        charts += [
-            Chart(title, x, y, [Line("", found.mean_number, values)]) for title, values in means
-        ]
-        lines = [Line(f"above {k}", found.mean_number, v) for k, v in found.recall.items()]
-        charts.append(Chart("recall", x, y, lines))
+        panels: dict[str, Mapping[str, Any]] = {
+            f"mean of the best {quality}": {"": found.instance}, "median": {"": found.median},
+            "recall": {f"above {level}": share for level, share in found.recall.items()},
+        }  # fmt: skip
+        for title, lines in panels.items():
+            drawn = [Line(name, found.mean_number, values) for name, values in lines.items()]
+            x, y = Axis("number of proposals", scale="log"), Axis("", 0.0, 1.0)
+            charts.append(Chart(title, x, y, drawn))
     draw_charts(charts, path, columns=3)

@@ -31,7 +31,12 @@ class MetaMeasures:
 
     def facts(self) -> dict[str, Any]:
         """The rows as JSON can hold them."""
-        return {"rows": [_plain(row) for row in self.rows]}
+        kinds = ("sihd", "sabd", "sisd")
+        return {"rows": [
+            {"measure": row.measure, "protocol": row.protocol, "global": row.overall}
+            | {k: None if (found := getattr(row, k)) is None else asdict(found) for k in kinds}
+            for row in self.rows
+        ]}  # fmt: skip
 
 
 def meta_measures(
@@ -73,7 +78,9 @@ def meta_measures(
     from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
     from segmeter.benchmarks.seism.pairs import human_pairs
 
-    _check_files(figure, page)
+    check_figure(figure)
+    if page is not None and (Path(page).suffix != ".html" or not Path(page).parent.is_dir()):
+        raise BadInput(f"--report '{page}' must be a .html file in a folder that is there")
     sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
     given = _annotated(dataset, sweeps.places)
     pairs = human_pairs(given, sweeps.measures, limit, workers)
@@ -93,13 +100,6 @@ def meta_measures(
     if page is not None:
         _write_report(Path(page), dataset, found, pairs)
     return found
-
-
-def _check_files(figure: str | Path | None, page: str | Path | None) -> None:
-    """Refuse files that cannot be written before any work is done."""
-    check_figure(figure)
-    if page is not None and (Path(page).suffix != ".html" or not Path(page).parent.is_dir()):
-        raise BadInput(f"--report '{page}' must be a .html file in a folder that is there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,10 @@ def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScor
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 
-    page = Page(
-        title=f"Which measures tell good from bad on {dataset}",
-        subtitle="partition measures, judged by meta-measures",
-        facts=[found.images, f"segmeter {__version__}"],
-        sections=meta_sections(found.rows, pairs),
-    )
+    page = Page(f"Which measures tell good from bad on {dataset}",
+                "partition measures, judged by meta-measures",
+                [found.images, f"segmeter {__version__}"],
+                meta_sections(found.rows, pairs))  # fmt: skip
     write_file(path, render(page).encode())
 
 
@@ -162,27 +160,9 @@ def _draw_densities(spread: Mapping[str, Densities], path: Path) -> None:
     from segmeter.report.figures import draw_charts
 
     charts = [
-        Chart(
-            name,
-            Axis(""),
-            Axis("", ticks=()),
-            [
-                Line("same image", found.centres, found.same),
-                Line("another image", found.centres, found.different),
-            ],
-        )
+        Chart(name, Axis(""), Axis("", ticks=()),
+              [Line("same image", found.centres, found.same),
+               Line("another image", found.centres, found.different)])
         for name, found in spread.items()
-    ]
+    ]  # fmt: skip
     draw_charts(charts, path, columns=min(3, len(charts)))
-
-
-def _plain(row: MetaRow) -> dict[str, Any]:
-    return {
-        "measure": row.measure,
-        "protocol": row.protocol,
-        **{
-            name: None if found is None else asdict(found)
-            for name, found in (("sihd", row.sihd), ("sabd", row.sabd), ("sisd", row.sisd))
-        },
-        "global": row.overall,
-    }

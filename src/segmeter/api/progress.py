@@ -43,15 +43,11 @@ class Bar:
         self._sparse = sparse and not sys.stderr.isatty()
         self._console = Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
             TextColumn("{task.fields[failed]}"),
-            console=self._console,
-            disable=quiet or not sys.stderr.isatty(),
-        )
+            console=self._console, disable=quiet or not sys.stderr.isatty(),
+        )  # fmt: skip
         self._failures, self._ended = 0, Event()
         self._began = self._last_line = monotonic()
         self.reason = ""
@@ -82,12 +78,9 @@ class Bar:
             self.reason = self.reason or f"{outcome.job}: {outcome.error}"
             self._name(outcome)
         speed = self._bar.tasks[self._task].speed
-        self._bar.update(
-            self._task,
-            advance=1,
-            rate=f"{speed:.2f} per second" if speed else "",
-            failed=f"{self._failures} failed" if self._failures else "",
-        )
+        rate = f"{speed:.2f} per second" if speed else ""
+        failed = f"{self._failures} failed" if self._failures else ""
+        self._bar.update(self._task, advance=1, rate=rate, failed=failed)
         late = monotonic() - self._last_line > _EVERY_S
         if self._bar.disable and not self._quiet and (late or self._every):
             self._last_line = monotonic()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segmeter.api.loading import Tell, silent
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
     return listed(str(folder))
 
 
-def run_numbers(
-    folder: str | Path, statistic: str, tell: Callable[[str], None] = lambda sentence: None
-) -> list[dict[str, Any]]:
+def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list[dict[str, Any]]:
     """One statistic of every model in every run under a folder, such as `noc@90`.
 
     Runs without rows are left out; `tell` receives why others cannot be read.
@@ -68,9 +67,7 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def merge(
-    out: str | Path, runs: Sequence[str | Path], tell: Callable[[str], None] = lambda sentence: None
-) -> Merged:
+def merge(out: str | Path, runs: Sequence[str | Path], tell: Tell = silent) -> Merged:
     """Join runs of one plan, such as shards of several machines, into one.
 
     Jobs that several runs have are taken once; if their rows differ, the merge is refused.

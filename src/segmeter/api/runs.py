@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
@@ -33,6 +33,15 @@ _COST_KEYS = {
     "saved": "saved_percent",
 }
 _LANGUAGES = {"md": "markdown", "tex": "latex"}
+
+
+class _Split(NamedTuple):
+    """Groups to split a report by, and the project whose costs it adds."""
+
+    by: str | None = None
+    groups: str | Path | None = None
+    objects: int | None = None
+    hourly_rate: float | None = None
 
 
 def open_run(
@@ -273,14 +282,11 @@ class Run(StoredRun):
         objects, hourly_rate
             Add what a project of so many objects would cost, at so much money per hour.
         """
-        from segmeter.report.writing import write_sections
-
         if out is not None and Path(out).is_dir():
             page = Path(out) / "report.html"
             raise BadInput(f"--out '{out}' is a folder; name the page, such as '{page}'")
-        sections = self._report_sections(by, groups, objects, hourly_rate)
-        (written,) = write_sections(self, sections, None if out is None else Path(out), "html")
-        return Path(written)
+        split = _Split(by, groups, objects, hourly_rate)
+        return self.report_tables(out, "html", **split._asdict())[0]
 
     def report_tables(
         self,
@@ -301,7 +307,7 @@ class Run(StoredRun):
         endings = {language: ending for ending, language in _LANGUAGES.items()}
         ending: Any = endings.get(format, format)
         check_choice("format", ending, ("html", "csv", "md", "tex"))
-        sections = self._report_sections(by, groups, objects, hourly_rate)
+        sections = self._report_sections(_Split(by, groups, objects, hourly_rate))
         place = None if out is None else Path(out)
         return [Path(file) for file in write_sections(self, sections, place, ending)]
 
@@ -314,8 +320,8 @@ class Run(StoredRun):
 
         made = next(iter(self._reports.values()), None)
         if objects is not None:
-            made = self._added_sections(None, None, objects, None)
-        told = answer_of(made or self._report_sections(None, None, None, None))
+            made = self._added_sections(_Split(objects=objects))
+        told = answer_of(made or self._report_sections(_Split()))
         return "\n".join(filter(None, (*self.unfinished(), told)))
 
     def cost(
@@ -336,7 +342,7 @@ class Run(StoredRun):
             `low` and `high` (95 %). With `by` or `groups` (as in `compare`) also clicks, hours
             and money of each group.
         """
-        sections = self._added_sections(by, groups, objects, hourly_rate)
+        sections = self._added_sections(_Split(by, groups, objects, hourly_rate))
         found = []
         for table in (table for section in sections for table in _cost_tables(section)):
             heads = [_COST_KEYS.get(column.title, column.title) for column in table.columns]
@@ -361,58 +367,45 @@ class Run(StoredRun):
         from segmeter.report.page import render
         from segmeter.report.writing import page_of, warned
 
-        whole, *split = self._added_sections(by, groups, objects, hourly_rate)
+        whole, *split = self._added_sections(_Split(by, groups, objects, hourly_rate))
         kept = [whole, *(replace(s, blocks=_cost_tables(s)) for s in split if _cost_tables(s))]
         made = page_of(self, warned(self, kept))
         page = replace(made, title="Annotation costs", subtitle=made.title)
         place = Path(self.address) / "cost.html" if out is None else Path(out)
         return _written(place, render(page))
 
-    def _report_sections(
-        self,
-        by: str | None,
-        groups: str | Path | None,
-        objects: int | None,
-        hourly_rate: float | None,
-    ) -> list[Section]:
+    def _report_sections(self, split: _Split) -> list[Section]:
         """The sections of the report, computed once for each choice of options."""
         from segmeter.report.writing import sections_of
 
-        if hourly_rate is not None and objects is None:
+        if split.hourly_rate is not None and split.objects is None:
             raise BadInput("--hourly-rate needs --objects; say how many objects")
-        key = (by, None if groups is None else str(groups), objects, hourly_rate)
-        if key not in self._reports:
-            added = self._added_sections(*key)
+        if split not in self._reports:
+            added = self._added_sections(split)
             found = sections_of(self, added)
-            if objects is not None:  # costs come second, after the results
-                place = len(found) - 2 - len(added)
-                found.insert(1, found.pop(place))
-            self._reports[key] = found
-        return self._reports[key]
+            if split.objects is not None:  # costs come second, after the results
+                found.insert(1, found.pop(len(found) - 2 - len(added)))
+            self._reports[split] = found
+        return self._reports[split]
 
-    def _added_sections(
-        self,
-        by: str | None,
-        groups: str | Path | None,
-        objects: int | None,
-        hourly_rate: float | None,
-    ) -> list[Section]:
+    def _added_sections(self, split: _Split) -> list[Section]:
         """Sections for the cost of `objects` and for results by group."""
+        by, groups, objects, hourly_rate = split
         whole = None if objects is None else self.benchmark.cost_section(self, objects, hourly_rate)
         found = [] if whole is None else [whole]
         if by is not None or groups is not None:
             from segmeter.benchmarks.by_group.breakdown import breakdown
 
             file = None if groups is None else Path(groups)
-            by = by or "group"
-            found.append(breakdown(self.benchmark, self, by, file, objects or 1000, hourly_rate))
+            named = (by or "group", file, objects or 1000, hourly_rate)
+            found.append(breakdown(self.benchmark, self, *named))
         if objects is not None and not any(map(_cost_tables, found)):
             name = self.plan.benchmark
             raise BadInput(f"--objects: benchmark '{name}' has no total of a person's time")
         return [with_titles(section, display_names(self.plan.datasets)) for section in found]
 
     @cached_property
-    def _reports(self) -> dict[Any, list[Section]]:
+    def _reports(self) -> dict[_Split, list[Section]]:
         return {}
 
     def export(

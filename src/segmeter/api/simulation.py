@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.api.loading import as_model, scene_of
+from segmeter.api.loading import as_model, as_user, scene_of
 from segmeter.api.predictor import as_clicks
-from segmeter.core import catalogue
 from segmeter.core.error_regions import deepest_sides
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession
@@ -126,8 +125,7 @@ def simulate(
     def judge(of: Target, shown: Mask) -> dict[str, float]:
         return {name: judged(of.mask, shown, of.ignore) for name, judged in judges.items()}
 
-    chosen = catalogue.users.make(user) if isinstance(user, str) else user
-    wanted = [SimulatedSession(target, chosen, protocol)]
+    wanted = [SimulatedSession(target, as_user(user), protocol)]
     encoded = as_model(model).encode(scene)
     (session,) = run_sessions(scene, encoded, wanted, rounds, judge, seed=seed)
     return [made for made in session.rounds if made.prompts or made.number == 1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segmeter.api.loading import roots_of
+from segmeter.api.loading import Tell, roots_of, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.datasets.zeroshot.suite import SUITE
@@ -31,7 +30,7 @@ def zero_shot(
     weights: str | Path | None = None,
     limit: int | None = None,
     sample: int | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    tell: Tell = silent,
     **execution: Any,
 ) -> dict[str, Run]:
     """Run points, boxes, edges and proposals on all of their data sets that are in `data`.

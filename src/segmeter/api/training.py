@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segmeter.api.loading import as_model, load_dataset
-from segmeter.core import catalogue
+from segmeter.api.loading import as_dataset, as_model, as_user
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
@@ -82,7 +81,7 @@ def train_decoder(
     """
     made = as_model(model, weights)
     chosen, folder = _settings(made, settings), Path(out)
-    users = [_user(one) for one in (user, *test_users)]
+    users = [as_user(one) for one in (user, *test_users)]
     parts = split_scenes(_scenes(dataset, data), validation, test, chosen.seed)
     others = [(str(one), _scenes(one, data)) for one in also]
     return _trained(made, users, parts, others, chosen, folder, progress)
@@ -143,13 +142,9 @@ def split_scenes(
 
 
 def _scenes(dataset: Any, data: str | Path | None) -> list[Scene]:
-    found = load_dataset(dataset, data) if isinstance(dataset, str | Path) else dataset
+    found = as_dataset(dataset, data)
     scenes = [found.load(name) for name in found.scenes()]
     flat = [scene for scene in scenes if scene.header.kind == "image" and scene.targets]
     if not flat:
         raise BadInput(f"data set '{found.card.name}' has no image with an object to train on")
     return flat
-
-
-def _user(user: Any) -> Any:
-    return catalogue.users.make(user) if isinstance(user, str) else user

@@ -208,18 +208,14 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
         group, (scene, target) = groups[place], key
         rows = run.job_rows(group.model, group.dataset, scene)
         mask = mask_of(next(row for row in rows if row["target"] == target), case.scene.shape)
-        images.append(
-            Illustration(
-                case.scene.pixels,
-                f"**{case.title}**\n{group.model}: {by} {100 * value:.1f} %",
-                f"{case.title} with the ground truth and the mask of {group.model}",
-                outlines=(
-                    Outline(case.target.mask, "ground_truth", "the ground truth"),
-                    Outline(mask, "prediction", group.model),
-                ),
-                close=True,
-            )
-        )
+        images.append(Illustration(
+            case.scene.pixels,
+            f"**{case.title}**\n{group.model}: {by} {100 * value:.1f} %",
+            f"{case.title} with the ground truth and the mask of {group.model}",
+            outlines=(Outline(case.target.mask, "ground_truth", "the ground truth"),
+                      Outline(mask, "prediction", group.model)),
+            close=True,
+        ))  # fmt: skip
     text = "Dashed: the ground truth. Filled: the prediction. `segmeter browse` shows all objects."
     return [Section("Worst masks", "", [Gallery(images, text)])]
 

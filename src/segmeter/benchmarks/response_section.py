@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from segmeter.benchmarks.report_parts import (
 )
 from segmeter.benchmarks.responses import (
     FIRST,
+    FOLLOWS,
     GOAL,
     KEPT,
     OBEYED,
+    SCORES,
     SPANS,
     STATISTICS,
     Responses,
@@ -52,8 +55,7 @@ from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
 _CARDS = cards_by_name(STATISTICS)
-_FOLLOWS = tuple(name for name in _CARDS if not name.startswith(("score-", "rice-", "obeyed-")))
-_SCORES = tuple(name for name in _CARDS if name.startswith("score-"))
+_FOLLOWS, _SCORES = ([card.name for card in cards] for cards in (FOLLOWS, SCORES))
 _SHARE = Axis("% of clicks", low=0.0, high=1.0, percent=True)
 _BY_CLASS = ("obeyed", "kept", "hurt", "score-error", "score-ece", "score-auroc", "score-aurc")
 _REPLAYED, _MOST_POINTS, _MOST_CLASSES, _STOPS = 2, 100, 8, (0.8, 0.9, 0.95)
@@ -73,17 +75,15 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
     lead = run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, Responses) and g.protocol == lead]
     numbers = benchmark.numbers(run)
-    known = {name for (_, name) in numbers if name in _CARDS}
     cost, classes = _price(run), _classes(run)
     blocks: list[Block] = []
     for members in comparisons(found):
         blocks += _blocks(run, members, numbers, cost, classes)
     if not blocks:
         return []
-    if "obeyed" not in known:
-        blocks.append(
-            Note("Masks were not stored, so obedience of clicks is not known.", "warning")
-        )
+    if not any(name == "obeyed" for _, name in numbers):
+        told = "Masks were not stored, so obedience of clicks is not known."
+        blocks.append(Note(told, "warning"))
     return [Section("Does the model follow clicks?", _TEXT, blocks)]
 
 
@@ -167,11 +167,7 @@ def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) ->
 
 
 def _table(
-    name: str,
-    wanted: Sequence[str],
-    members: Sequence[Responses],
-    numbers: Numbers,
-    caption: str,
+    name: str, wanted: Sequence[str], members: Sequence[Responses], numbers: Numbers, caption: str
 ) -> list[Block]:
     shown = [s for s in wanted if any((g.key, s) in numbers for g in members)]
     if not shown:
@@ -245,7 +241,8 @@ def _calibration(members: Sequence[Responses], where: str) -> list[Block]:
             [
                 Chart(f"Reliability of the score (grey: score = IoU): {where}", x_axis, y_axis,
                       diagram),
-                Chart(f"Risk over coverage: {where}", _named("share of masks accepted"),
+                Chart(f"Risk over coverage: {where}",
+                      Axis("share of masks accepted", low=0.0, high=1.0, digits=1),
                       Axis("mean 1 - IoU", low=0.0, digits=2), curves),
             ]
         )
@@ -255,15 +252,10 @@ def _calibration(members: Sequence[Responses], where: str) -> list[Block]:
 def _price(run: Results) -> CostModel | None:
     """The cost model where an object has one price by hand: in images, not by outline."""
     cost = cost_of(run)
-    if cost.by_hand_px or "shape" not in _columns(run):
+    if cost.by_hand_px or "shape" not in run.sql("select * from rows limit 0").column_names:
         return None
     axes = run.sql("select max(len(shape)) as axes from rows")["axes"][0].as_py()
     return cost if axes == 2 else None
-
-
-def _columns(run: Results) -> list[str]:
-    names: list[str] = run.sql("select * from rows limit 0").column_names
-    return names
 
 
 def _stopping(
@@ -309,7 +301,7 @@ def _seconds(found: Stopping, cost: CostModel | None) -> Floats:
 
 def _classes(run: Results) -> dict[tuple[str, str, str], str]:
     """Class names of objects, by data set, scene and target."""
-    if "label" not in _columns(run):
+    if "label" not in run.sql("select * from rows limit 0").column_names:
         return {}
     found = run.sql("""
         select dataset, scene, target, min(label) as label from rows
@@ -339,10 +331,6 @@ def by_class(
     columns = [Column("model"), Column("class"), Column("objects", digits=0)]
     columns += map(column_of, shown)
     return [Table(f"classes-{stem}", columns, rows, f"{where}: clicks and score by class")]
-
-
-def _named(title: str) -> Axis:
-    return Axis(title, low=0.0, high=1.0, digits=1)
 
 
 def _replays(run: Results, members: Sequence[Responses], stem: str) -> list[Block]:
@@ -382,11 +370,10 @@ def _frames(rows: Sequence[Row], case: Case) -> list[Frame]:
         frame = frame_of(row, case.scene.shape)
         given += [row] if row["y"] is not None else []
         wrong = [
-            int(r["round"])
+            str(r["round"])
             for r in given
             if frame.mask[(round(r["y"]), round(r["x"]))] != r["positive"]
         ]
-        listed = ", ".join(map(str, wrong))
-        note = f"not followed: click {listed}" if wrong else ""
-        frames.append(Frame(frame.mask, frame.prompts, frame.scores, frame.seconds, note))
+        note = f"not followed: click {', '.join(wrong)}" if wrong else ""
+        frames.append(replace(frame, note=note))
     return frames

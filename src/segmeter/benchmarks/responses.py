@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -154,15 +155,8 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
     more = (held[name] for name in ("start_mask_iou", *CONSISTENCY))
     every = (numbers, iou, held["score"], held["positive"], *counts, *more)
     model, dataset, _, protocol = tables.key
-    return Responses(
-        model,
-        dataset,
-        user,
-        protocol,
-        tables.keys,
-        tables.clusters,
-        *(np.where(prompted, table, np.nan) for table in every),
-    )
+    head = (model, dataset, user, protocol, tables.keys, tables.clusters)
+    return Responses(*head, *(np.where(prompted, table, np.nan) for table in every))
 
 
 def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
@@ -172,26 +166,21 @@ def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
     if "mask" not in known or "prompt" not in known:
         return list(found)
     some = run.sql("select 1 from rows where mask is not null limit 1")
-    lines = {key: line for line, key in enumerate(tables.keys)}
     for scene in dict.fromkeys(tables.scenes) if some.num_rows else ():
+        sessions: dict[tuple[str, str], list[Row]] = {}
         rows = run.job_rows(tables.model, str(tables.by["dataset"]), scene)
-        for target, session in _sessions(rows, tables).items():
-            for place, response in enumerate(_of_rows(session)):
-                found[:, lines[scene, target], place] = astuple(response)
+        for row in sorted(rows, key=lambda r: int(r["round"])):
+            if (row["user"], row["protocol"]) == (tables.user, tables.protocol):
+                sessions.setdefault((scene, row["target"]), []).append(row)
+        for line, key in enumerate(tables.keys):
+            for place, response in enumerate(_of_rows(sessions.get(key, []))):
+                found[:, line, place] = astuple(response)
     return list(found)
-
-
-def _sessions(rows: Sequence[Row], tables: Tables) -> dict[str, list[Row]]:
-    mine: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda r: int(r["round"])):
-        if (row["user"], row["protocol"]) == (tables.user, tables.protocol):
-            mine.setdefault(row["target"], []).append(row)
-    return {t: session for t, session in mine.items() if (session[0]["scene"], t) in tables.keys}
 
 
 def _of_rows(rows: Sequence[Row]) -> list[Response]:
     """Responses of one session; none where a mask is damaged or was not stored."""
-    if any(row["mask"] is None or not row["shape"] for row in rows):
+    if not rows or any(row["mask"] is None or not row["shape"] for row in rows):
         return []
     try:
         shape = tuple(rows[0]["shape"])
@@ -225,16 +214,11 @@ Parts = Callable[[Responses], tuple[Floats, Floats]]
 
 
 def _share(
-    name: str,
-    title: str,
-    unit: str,
-    parts: Parts,
-    better: Better = "higher",
-    *,
-    percent: bool = True,
-    digits: int = 1,
+    name: str, title: str, unit: str, parts: Parts, better: Better = "higher", digits: int = 1
 ) -> Statistic:
     """A ratio of sums over rounds; `parts` are both tables, NaN where a round does not count.
+
+    With one decimal it is a percentage, with three an index.
 
     Differences are tested on the linearised ratio, R + (y - R x) / mean x of each object, whose
     mean is the ratio itself.
@@ -260,9 +244,13 @@ def _share(
         ratio = above.sum() / below.sum()
         return np.asarray(ratio + (above - ratio * below) / below.mean())
 
+    percent = digits == 1
     return Statistic(
         name, title, unit, digits, better, percent, whole=whole, paired=linear, of=Responses
     )
+
+
+_index = partial(_share, digits=3)
 
 
 def _rounds(parts: Parts, low: int, high: int) -> Parts:
@@ -293,18 +281,18 @@ def _drops(group: Responses) -> Floats:
 
 
 def _stuck(group: Responses) -> Floats:
-    later = (group.round > 1) & (group.iou < GOAL) & ~np.isnan(group.changed)
-    return np.where((group.round > 1) & ~np.isnan(group.changed), later & (group.changed == 0),
-                    np.nan)  # fmt: skip
+    known = (group.round > 1) & ~np.isnan(group.changed)
+    return np.where(known, (group.changed == 0) & (group.iou < GOAL), np.nan)
 
 
 def _resampled(
-    compute: Callable[[Responses, Lines], float],
+    prepared: Callable[[Responses], Callable[[Lines], float]],
 ) -> Callable[[Responses], Interval | None]:
     """A statistic of the whole group, with the middle 95 % of what resampled images give."""
 
     def whole(group: Responses) -> Interval | None:
-        value = compute(group, None)
+        compute = prepared(group)
+        value = compute(None)
         if np.isnan(value):
             return None
         if len(set(group.clusters)) == 1:
@@ -315,7 +303,7 @@ def _resampled(
         for lines in resampling(group, many).drawn():
             key = lines.tobytes()
             if key not in found:
-                found[key] = compute(group, lines)
+                found[key] = compute(lines)
             draws.append(found[key])
         return percentiles(value, np.array(draws))
 
@@ -323,21 +311,20 @@ def _resampled(
 
 
 def _score(
-    name: str,
-    title: str,
-    unit: str,
-    compute: Callable[[Floats, Floats], float],
+    name: str, title: str, unit: str, compute: Callable[[Floats, Floats], float],
     better: Better = "lower",
-    digits: int = 3,
-) -> Statistic:
-    def over(group: Responses, lines: Lines) -> float:
-        pairs = group.pairs(lines)
-        return compute(*pairs) if len(pairs[0]) > 1 else float("nan")
+) -> Statistic:  # fmt: skip
+    def prepared(group: Responses) -> Callable[[Lines], float]:
+        def over(lines: Lines) -> float:
+            pairs = group.pairs(lines)
+            return compute(*pairs) if len(pairs[0]) > 1 else float("nan")
 
-    return Statistic(name, title, unit, digits, better, whole=_resampled(over), of=Responses)
+        return over
+
+    return Statistic(name, title, unit, 3, better, whole=_resampled(prepared), of=Responses)
 
 
-def _recovery(group: Responses) -> Interval | None:
+def _recovery(group: Responses) -> Callable[[Lines], float]:
     """Median number of rounds until IoU is back (Kaplan and Meier); none where half never are."""
     falls = (np.fmax.accumulate(group.iou, axis=1) > group.iou).any(axis=1)
     found = [
@@ -347,16 +334,14 @@ def _recovery(group: Responses) -> Interval | None:
         for s in setbacks(session[~np.isnan(session)].tolist())
     ]
     if not found:
-        return None
-    lines, lasted, recovered = (np.array(column) for column in zip(*found, strict=True))
-    value = _median_time(lasted, recovered, np.ones(len(lines)))
-    if np.isnan(value) or len(set(group.clusters)) == 1:
-        return None if np.isnan(value) else Interval(value, float("nan"), float("nan"))
-    draws = [
-        _median_time(lasted, recovered, np.bincount(drawn, minlength=group.size)[lines])
-        for drawn in resampling(group, _DRAWS).drawn()
-    ]
-    return percentiles(value, np.array(draws))
+        return lambda lines: float("nan")
+    places, lasted, recovered = (np.array(column) for column in zip(*found, strict=True))
+
+    def median(lines: Lines) -> float:
+        drawn = np.arange(group.size) if lines is None else lines
+        return _median_time(lasted, recovered, np.bincount(drawn, minlength=group.size)[places])
+
+    return median
 
 
 def _median_time(lasted: Floats, recovered: Floats, weights: Floats) -> float:
@@ -375,14 +360,12 @@ KEPT: Parts = lambda g: (g.kept, g.earlier)  # noqa: E731
 _HURT = _mean(lambda g: g.hurt)
 _ERROR = _mean(lambda g: np.abs(g.score - g.iou))
 
-STATISTICS = [
+FOLLOWS = [
     _share("obeyed", "clicks obeyed", "% of clicks", OBEYED),
     *(
         _share(f"obeyed@{span}", f"obeyed, round {span}", "% of clicks", _rounds(OBEYED, *limits))
         for span, limits in SPANS.items()
     ),
-    _share("obeyed-positive", "positive obeyed", "% of clicks", of_sign(True)),
-    _share("obeyed-negative", "negative obeyed", "% of clicks", of_sign(False)),
     _share("kept", "earlier clicks kept", "% of earlier clicks", KEPT),
     _share(f"kept@{FIRST}", f"kept, round {FIRST}", "% of earlier clicks", _rounds(KEPT, 2, 10)),
     _share("undone", "rounds that undo a click", "% of rounds",
@@ -391,27 +374,32 @@ STATISTICS = [
     _share(f"hurt@{FIRST}", f"hurt, round {FIRST}", "% of clicks", _rounds(_HURT, 2, 10), "lower"),
     _share("drop", "drop of those", "IoU points", _mean(_drops), "lower"),
     Statistic("recovery", "rounds to recover", "median", 0, "lower",
-              whole=_recovery, of=Responses),
+              whole=_resampled(_recovery), of=Responses),
     _share("stuck", "mask did not change", "% of clicks 2 on", _mean(_stuck), "lower"),
     _share("start", "IoU of the starting mask", "%",
            _mean(lambda g: np.where(g.round == 1, g.start, np.nan))),
-    _share("order", "same mask in other orders", "mean IoU", _mean(lambda g: g.order),
-           percent=False, digits=3),
-    _share("jitter", "same mask 2 px away", "mean IoU", _mean(lambda g: g.jitter),
-           percent=False, digits=3),
+    _index("order", "same mask in other orders", "mean IoU", _mean(lambda g: g.order)),
+    _index("jitter", "same mask 2 px away", "mean IoU", _mean(lambda g: g.jitter)),
     _share("jitter-spread", "range of IoU 2 px away", "IoU points",
            _mean(lambda g: g.jitter_spread), "lower"),
-    _share("rice", "RICE", "mean", _mean(lambda g: g.rice), percent=False, digits=3),
-    _share("rice-gain", "RICE, gains", "mean", _mean(lambda g: np.maximum(g.rice, 0)),
-           percent=False, digits=3),
-    _share("rice-loss", "RICE, losses", "mean", _mean(lambda g: np.minimum(g.rice, 0)),
-           percent=False, digits=3),
-    _share("score-error", "error of the score", "mean |score - IoU|", _ERROR, "lower",
-           percent=False, digits=3),
-    _share(f"score-error@{FIRST}", f"error, round {FIRST}", "mean |score - IoU|",
-           _rounds(_ERROR, 2, 10), "lower", percent=False, digits=3),
-    _share("score-bias", "bias of the score", "mean score - IoU",
-           _mean(lambda g: g.score - g.iou), "", percent=False, digits=3),
+    _index("rice", "RICE", "mean", _mean(lambda g: g.rice)),
+]  # fmt: skip
+"""Obedience and progress."""
+
+DETAILS = [
+    _share("obeyed-positive", "positive obeyed", "% of clicks", of_sign(True)),
+    _share("obeyed-negative", "negative obeyed", "% of clicks", of_sign(False)),
+    _index("rice-gain", "RICE, gains", "mean", _mean(lambda g: np.maximum(g.rice, 0))),
+    _index("rice-loss", "RICE, losses", "mean", _mean(lambda g: np.minimum(g.rice, 0))),
+]
+"""Parts of these, which the page shows as curves."""
+
+SCORES = [
+    _index("score-error", "error of the score", "mean |score - IoU|", _ERROR, "lower"),
+    _index(f"score-error@{FIRST}", f"error, round {FIRST}", "mean |score - IoU|",
+           _rounds(_ERROR, 2, 10), "lower"),
+    _index("score-bias", "bias of the score", "mean score - IoU",
+           _mean(lambda g: g.score - g.iou), ""),
     _score("score-ece", "ECE of the score", "IoU, 10 bins",
            lambda s, u: calibration_error(reliability(s, u))[0]),
     _score("score-auroc", f"AUROC of IoU >= {GOAL:g}", "",
@@ -421,4 +409,6 @@ STATISTICS = [
     _score("score-aurc", "risk over coverage", "mean 1 - IoU",
            lambda s, u: float(risk_coverage(s, 1 - u).mean())),
 ]  # fmt: skip
-"""Obedience, progress, and calibration of the model's own score."""
+"""Calibration of the model's own score."""
+
+STATISTICS = [*FOLLOWS, *DETAILS, *SCORES]

@@ -127,9 +127,7 @@ def paired(
     return [partner.get(i, Mask.empty(target.mask.shape)) for i, target in enumerate(targets)]
 
 
-@lru_cache(maxsize=4)
-def _predictions(source: str) -> Predictions:
-    return Predictions(source)
+_predictions = lru_cache(maxsize=4)(Predictions)
 
 
 @lru_cache(maxsize=1)
@@ -166,17 +164,15 @@ def start_sections(
     """
     if all(start is None for _, start in groups):
         return []
-    found = run.sql(
-        "select distinct start_from from rows where start_from is not null order by all"
-    )
-    source = ", ".join(found["start_from"].to_pylist())  # one: a plan names one start
-    by_key = {group.key: group for group, start in groups if start is None}
+    query = "select max(start_from) as source from rows"  # one: a plan names one start
+    source = str(run.sql(query)["source"][0].as_py())
+    masked = {group.key: (group, start) for group, start in groups if start is not None}
     rows = []
-    for group, start in groups:
-        user = group.user.removesuffix(f" from {source}")
-        before = by_key.get((group.model, group.dataset, user, group.protocol))
-        if start is not None and before is not None and before.keys == group.keys:
-            rows.append(_row(before, group, source, start, shown, met))
+    for before, start in groups:
+        label = Start.label(before.user, source)
+        partner = masked.get((before.model, before.dataset, label, before.protocol))
+        if start is None and partner is not None and partner[0].keys == before.keys:
+            rows.append(_row(before, *partner, source, shown, met))
     columns = [
         Column("model"), Column("data"), Column("from"), Column("IoU of the start", "%", 1),
         Column("at the goal", "% of objects", 0), Column("without a mask", "objects", 0),
@@ -197,7 +193,7 @@ def start_sections(
 
 
 def _row(
-    before: Group, group: Group, source: str, start: Floats, shown: Sequence[Statistic], met: float
+    before: Group, group: Group, start: Floats, source: str, shown: Sequence[Statistic], met: float
 ) -> list[Cell]:
     drawn = resampling(group)
     cells: list[Cell] = [

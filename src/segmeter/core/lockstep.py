@@ -52,6 +52,11 @@ class Start:
     mask: Mask
     source: str
 
+    @staticmethod
+    def label(user: str, source: str) -> str:
+        """The label of a user who starts from the masks of a source."""
+        return f"{user} from {source}"
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSession:
@@ -66,7 +71,9 @@ class SimulatedSession:
     @property
     def name(self) -> str:
         """The user's name, with the source of the mask that it starts from."""
-        return self.user.name + (f" from {self.start.source}" if self.start else "")
+        if self.start is None:
+            return self.user.name
+        return self.start.label(self.user.name, self.start.source)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Results, Row
+from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
@@ -116,9 +117,14 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
     cases: dict[tuple[str, str], list[Row]] = {}
     for row in table.to_pylist():
         if (row["model"], row["protocol"]) == (model, protocol):
-            cases.setdefault((row["user"].partition("?")[0], row["scene"]), []).append(row)
-    cvpr = [_cvpr25_row(s, r, protocol) for (u, s), r in cases.items() if u == "cvpr25-clicks"]
-    autopet = [_autopet_row(s, r) for (u, s), r in cases.items() if u == "autopet-clicks"]
+            cases.setdefault((row["user"], row["scene"]), []).append(row)
+    cvpr, autopet = [], []
+    for (user, scene), rows in cases.items():
+        given = Spec.parse(user)
+        if given.name == "cvpr25-clicks":
+            cvpr.append(_cvpr25_row(scene, rows, protocol, given.options.get("box", True)))
+        elif given.name == "autopet-clicks":
+            autopet.append(_autopet_row(scene, rows))
     if bool(cvpr) == bool(autopet):
         raise BadInput(
             f"the run has no cases of one challenge for '{model}' in '{protocol}'; run it with "
@@ -131,9 +137,9 @@ def challenge_csv(run: Results, model: str, protocol: str) -> str:
     return text.getvalue()
 
 
-def _cvpr25_row(scene: str, rows: Sequence[Row], protocol: str) -> dict[str, Any]:
+def _cvpr25_row(scene: str, rows: Sequence[Row], protocol: str, box: bool) -> dict[str, Any]:
     """A case; without a box the first step is 0, and clicks are steps 2 to 6."""
-    before = 1 if "box=false" in rows[0]["user"] else 0
+    before = 0 if box else 1
     if len(rows) < STEPS - before:
         raise BadInput(f"{scene} has {len(rows)} rounds; the challenge has {STEPS} steps: --rounds")
     dsc, nsd, seconds = ([0.0] * before + [r[c] for r in rows][: STEPS - before]
