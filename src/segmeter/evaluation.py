@@ -221,7 +221,8 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
 
         if executor is not None:
             check_choice("executor", executor, executor_names())
-        place = _path(out) or free_folder(plan, roots, objects)
+        place: str | Path = free_folder(plan, roots, objects) if out is None else out
+        place = place if is_address(place) else Path(place)
         progress = _progress(how.get("progress"), "" if out else f"run folder: {place}")
         _check(plan, roots, objects, progress.say)
         with caller_state_kept(), received(active=False) if trust else nullcontext():
@@ -235,7 +236,10 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
     run = Run.open(place, roots, trust=True)
     run.tally = tally
     if tally.failed and how.get("failures", "warn") == "warn":
-        _warn(tally.failed, tally.done + tally.before, progress.reason)
+        if not tally.done + tally.before:
+            raise SegmeterError(f"every scene failed, the first with: {progress.reason}")
+        told = f"{counted(tally.failed, 'scene')} failed; run.errors() names them"
+        warnings.warn(told, stacklevel=3)
     return run
 
 
@@ -260,7 +264,10 @@ def _requested(
     plan = Plan(
         benchmark,
         tuple(_model(thing, objects) for thing in _listed(models) or _listed(methods)),
-        tuple(_data(thing, objects) for thing in _listed(datasets)),
+        tuple(
+            dataset_spec(str(thing)) if isinstance(thing, str | Path) else _named(thing, objects)
+            for thing in _listed(datasets)
+        ),
         kind="method" if _listed(methods) else "model",
         users=tuple(_user(thing) for thing in _listed(users)),
         measures=tuple(_measure(thing) for thing in _listed(measures)),
@@ -298,13 +305,6 @@ def _progress(asked: bool | Progress | None, first: str) -> Progress:
     return Bar(first, quiet=asked is False, every=asked is True, sparse=asked is None)
 
 
-def _warn(failed: int, done: int, first: str) -> None:
-    """Raise if nothing was computed; warn if some jobs failed."""
-    if not done:
-        raise SegmeterError(f"every scene failed, the first with: {first}")
-    warnings.warn(f"{counted(failed, 'scene')} failed; run.errors() names them", stacklevel=4)
-
-
 def _shard(text: str) -> tuple[int, int]:
     """Which shard of how many.
 
@@ -330,10 +330,6 @@ def _model(thing: Any, objects: Objects) -> Spec:
     return _named(thing, objects)
 
 
-def _data(thing: Any, objects: Objects) -> Spec:
-    return dataset_spec(str(thing)) if isinstance(thing, str | Path) else _named(thing, objects)
-
-
 def _named(thing: Any, objects: Objects) -> Spec:
     name = thing.card.name
     if objects.setdefault(name, thing) is not thing:
@@ -356,8 +352,3 @@ def _measure(thing: Any) -> str:
     if not isinstance(name, str):
         raise BadInput("a measure of your own is a function under @measure(...)")
     return name
-
-
-def _path(place: str | Path | None) -> Path | str | None:
-    """A folder, or an address as it is."""
-    return place if place is None or is_address(place) else Path(place)

@@ -35,7 +35,7 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.core.seeds import generator
-from segmeter.core.sessions import Session
+from segmeter.core.sessions import Judge, Session
 from segmeter.core.users import Observation, User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
@@ -297,7 +297,8 @@ def _prompted(
     """The prompts of each round that a user gives to a model, and the IoU it reached."""
     made_user: User = catalogue.users.make(user)
     rng = generator(seed, scene.name, target.id)
-    session = Session(scene, encoded, target, judge=_judge)
+    judge: Judge = lambda t, mask: {"iou": iou(t.mask, mask, t.ignore)}  # noqa: E731
+    session = Session(scene, encoded, target, judge=judge)
     made: list[tuple[tuple[Prompt, ...], float]] = []
     for number in range(1, rounds + 1):
         so_far = (session.mask, session.prompts, session.protocol, session.encoded, session.last)
@@ -310,10 +311,6 @@ def _prompted(
         if made[-1][1] >= GOAL:
             break
     return made
-
-
-def _judge(target: Target, mask: Mask) -> dict[str, float]:
-    return {"iou": iou(target.mask, mask, target.ignore)}
 
 
 def _compare(

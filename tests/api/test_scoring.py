@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,31 @@ def test_pq_and_matching_of_instances_equal_an_independent_count(tmp_path: Path)
             assert row["iou"] == pytest.approx(best[row["target"]])
         else:
             assert row["iou"] <= best[row["target"]]
+
+
+def test_pq_by_folder_equals_panopticas_golden_values(golden: Path, tmp_path: Path) -> None:
+    wanted = {}
+    for case in json.loads((golden / "interaction/instances.json").read_text()):
+        both = {
+            name: np.repeat(case[name][::2], case[name][1::2]).reshape(case["shape"])
+            for name in ("ground_truth", "prediction")
+        }
+        if not both["ground_truth"].any():  # no object, no row
+            continue
+        wanted[case["name"]] = case["expected"]["panoptica_bipartite"]
+        for name, labels in both.items():
+            (tmp_path / name).mkdir(exist_ok=True)
+            np.save(tmp_path / name / f"{case['name']}.npy", labels.astype(np.int32))
+    run = segmeter.score(
+        tmp_path / "prediction", tmp_path / "ground_truth", measures=["iou"], instances=True,
+        out=tmp_path / "run",
+    )  # fmt: skip
+    rows = run.sql("select distinct scene, pq, sq, rq from rows").to_pylist()
+    assert {row["scene"] for row in rows} == wanted.keys()
+    assert len(wanted) >= 25
+    for row in rows:
+        for name in ("pq", "sq", "rq"):
+            assert row[name] == pytest.approx(wanted[row["scene"]][name], abs=1e-9), row
 
 
 def test_a_missing_prediction_is_named_and_the_others_are_scored(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,16 @@ def test_rows_without_the_columns_give_the_same_numbers_from_their_masks(run: An
         for name in ("given", "obeyed", "earlier", "kept", "undone", "changed"):
             ours, theirs = getattr(group, name), getattr(held[group.key], name)
             np.testing.assert_array_equal(ours, theirs, err_msg=f"{group.key} {name}")
+
+
+def test_a_run_made_by_version_0_2_gets_the_section(tmp_path: Path) -> None:
+    kept = Path(__file__).parent / "kept_run_0_2"
+    old = segmeter.open_run(shutil.copytree(kept, tmp_path / "run"))
+    assert old.sql("select count(prompts_given) as n from rows").to_pylist() == [{"n": 0}]
+    found = {r.measure: r.value for r in old.summary()}
+    assert found["obeyed"] == 100.0  # a disc is drawn where it is clicked
+    assert {"kept", "hurt", "rice", "undone", "recovery"} & set(found)
+    assert "Does the model follow clicks?" in old.report().read_text()
 
 
 def test_without_masks_only_what_follows_from_iou_and_score_is_reported(run: Any) -> None:

@@ -139,14 +139,13 @@ def test_the_click_map_page_knows_the_dark() -> None:
 def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from segmeter.api.listing import facts_of
+    from segmeter.api.listing import describe
     from segmeter.core import catalogue
-    from segmeter.runtime.remote_files import Roots
 
     for variable in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
-    facts = facts_of(catalogue.models, name, Roots())
+    facts = describe("models", name)
     assert "no weights for" in facts["not here"]
     assert facts["licence"]
     assert facts["citation"]

@@ -89,8 +89,13 @@ def check(
     >>> bool(segmeter.check("disc")), segmeter.check("mini", limit=2).faults
     (True, ())
     """
-    if isinstance(thing, str | Path) and _is_run(str(thing)):
-        return _check_run(str(thing))
+    name = str(thing)
+    placed = isinstance(thing, str | Path) and (Path(thing).is_dir() or is_address(name))
+    if placed and RunFolder(name).begun:
+        run = Run.open(name)
+        wrong = run.verify()  # reads every file completely
+        told = tuple(f"{file}: {why}" for file, why in wrong.items())
+        return Check(name, "run", told, damaged=wrong, jobs=len(run.folder.finished()))
     if _is_data(thing):
         return _check_data(thing, data, limit, page)
     if page is not None or limit is not None:
@@ -134,19 +139,6 @@ def _clicked(model: Any, faults: list[str], tell: Tell, weights: bool) -> list[s
         f"mean IoU {mean:.2f} after at most 5 clicks on {count} built-in objects; the clicked "
         f"pixel is in the mask after {followed} of {count} first clicks"
     ]
-
-
-def _is_run(name: str) -> bool:
-    """Whether a folder, or an address, holds a run."""
-    return (Path(name).is_dir() or is_address(name)) and RunFolder(name).begun
-
-
-def _check_run(name: str) -> Check:
-    """Read every file of a run completely."""
-    run = Run.open(name)
-    wrong = run.verify()
-    faults = tuple(f"{file}: {why}" for file, why in wrong.items())
-    return Check(name, "run", faults, damaged=wrong, jobs=len(run.folder.finished()))
 
 
 def _is_data(thing: Any) -> bool:

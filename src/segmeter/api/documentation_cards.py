@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -235,15 +235,20 @@ def _model_facts(
         filled["Overview", 9] = card.licence
     results = [entry for run in runs for entry in _results(run, subject)]
     if results:
-        filled["Metrics", 1] = "; ".join(_metric(entry) for entry in results) + "."
+        told = []
+        for entry in results:
+            numbers = ", ".join(
+                f"{m['name']} {m['value']:g} [{m['args']['low']:g}, {m['args']['high']:g}]"
+                for m in entry["metrics"]
+            )
+            told.append(f"{entry['dataset']['name']} ({entry['dataset']['config']}): {numbers}")
+        filled["Metrics", 1] = "; ".join(told) + "."
         names = dict.fromkeys(entry["dataset"]["name"] for entry in results)
         filled["Evaluation data", 1] = ", ".join(names)
         filled["Factors", 2] = "; ".join(_told(run) for run in runs)
-    metadata: dict[str, Any] = {**_licence(card.licence), "pipeline_tag": "mask-generation",
-                                "tags": ["segmeter", "image-segmentation"]}  # fmt: skip
-    if results:
-        metadata["model-index"] = [{"name": card.name, "results": results}]
-    return filled, metadata
+    index = {"model-index": [{"name": card.name, "results": results}]} if results else {}
+    return filled, {**_licence(card.licence), "pipeline_tag": "mask-generation",
+                    "tags": ["segmeter", "image-segmentation"], **index}  # fmt: skip
 
 
 def _licence(text: str) -> dict[str, str]:
@@ -317,7 +322,10 @@ def _study_facts(folder: Path) -> Facts:
         checks, right = (sum(int(p[name]) for p in people) for name in ("checks", "checks_right"))
         minutes = median(float(p["minutes"]) for p in people)
         out = sum(p["excluded"] == "True" for p in people)
-        kinds = [_listed(p[name] for p in people) for name in ("language", "device")]
+        kinds = [
+            ", ".join(f"{k or 'not stated'} {n}" for k, n in Counter(p[of] for p in people).items())
+            for of in ("language", "device")
+        ]
     except (KeyError, ValueError, TypeError) as error:
         raise BadInput(f"'{folder}' is not an export of a study: {error}") from error
     several = f"{counted(len(people), 'participant')}, {out} of them excluded by the plan's rules"
@@ -357,10 +365,6 @@ def _table(path: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"'{path}' cannot be read as a table of a study: {error}") from error
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"{name or 'not stated'} {many}" for name, many in Counter(names).items())
 
 
 def _parameters(model: Any) -> str:
@@ -404,14 +408,6 @@ def _results(run: Any, subject: str) -> list[dict[str, Any]]:
                      "config": " ".join(filter(None, (user, protocol)))}}
         for (dataset, user, protocol), metrics in groups.items()
     ]  # fmt: skip
-
-
-def _metric(entry: Mapping[str, Any]) -> str:
-    numbers = ", ".join(
-        f"{m['name']} {m['value']:g} [{m['args']['low']:g}, {m['args']['high']:g}]"
-        for m in entry["metrics"]
-    )
-    return f"{entry['dataset']['name']} ({entry['dataset']['config']}): {numbers}"
 
 
 def _told(run: Any) -> str:

@@ -95,35 +95,24 @@ def _offers() -> dict[str, Offer]:
 
 def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
     """Refuse a name that cannot be fetched: a data set, a model without a source, or a typo."""
-    if name in catalogue.datasets.names():
-        if not catalogue.required(catalogue.datasets.entry(name)):
-            _refuse_data(name)
+    datasets, models = catalogue.datasets, catalogue.models
+    if name in datasets.names():
+        try:
+            if not catalogue.required(datasets.entry(name)):
+                datasets.make(name)
+        except NotFound as error:
+            told = f"segmeter fetches weights, not data: {error}"
+            raise NotFound(f"{told}; give the folder to 'segmeter run' with --data") from None
         raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
-    if name in catalogue.models.names():
-        _explain_model(name)
-    hint = suggestion(name, [*offers, *catalogue.models.names(), *catalogue.datasets.names()])
-    raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")
-
-
-def _refuse_data(name: str) -> None:
-    """Refuse a data set that is not here with where to get it."""
-    try:
-        catalogue.datasets.make(name)
-    except NotFound as error:
-        raise NotFound(
-            f"segmeter fetches weights, not data: {error}; give the folder to 'segmeter run' with "
-            "--data"
-        ) from None
-
-
-def _explain_model(name: str) -> NoReturn:
-    """Refuse a model whose weights are not on offer: it needs none, or wants a folder."""
-    entry = catalogue.models.entry(name)
-    if "weights" not in inspect.signature(entry.make).parameters:
+    if name in models.names():
+        entry = models.entry(name)
+        if "weights" in inspect.signature(entry.make).parameters:
+            raise NotFound(
+                f"no source of weights for '{name}' is known; put them in a folder '{name}' and "
+                "give the folder that holds it with --weights"
+            )
         if not catalogue.required(entry):
-            catalogue.models.make(name)  # one that is not available says what is missing
+            models.make(name)  # one that is not available says what is missing
         raise BadInput(f"model '{name}' needs no weights: there is nothing to fetch")
-    raise NotFound(
-        f"no source of weights for '{name}' is known; put them in a folder '{name}' and give "
-        "the folder that holds it with --weights"
-    )
+    hint = suggestion(name, [*offers, *models.names(), *datasets.names()])
+    raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")

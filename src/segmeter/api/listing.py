@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ def list_methods() -> list[str]:
     >>> "automatic" in segmeter.list_methods()
     True
     """
-    return _names("methods")
+    return list(summaries("methods"))
 
 
 def list_detectors() -> list[str]:
@@ -83,7 +84,7 @@ def list_detectors() -> list[str]:
     >>> "picodet" in segmeter.list_detectors()
     True
     """
-    return _names("detectors")
+    return list(summaries("detectors"))
 
 
 def list_datasets() -> list[str]:
@@ -95,7 +96,7 @@ def list_datasets() -> list[str]:
     >>> {"grabcut", "mini"} <= set(segmeter.list_datasets())
     True
     """
-    return _names("datasets")
+    return list(summaries("datasets"))
 
 
 def list_users() -> list[str]:
@@ -107,7 +108,7 @@ def list_users() -> list[str]:
     >>> "centre-click" in segmeter.list_users()
     True
     """
-    return _names("users")
+    return list(summaries("users"))
 
 
 def list_measures() -> list[str]:
@@ -119,7 +120,7 @@ def list_measures() -> list[str]:
     >>> {"iou", "dice"} <= set(segmeter.list_measures())
     True
     """
-    return _names("measures")
+    return list(summaries("measures"))
 
 
 def list_benchmarks() -> list[str]:
@@ -131,7 +132,7 @@ def list_benchmarks() -> list[str]:
     >>> "noc" in segmeter.list_benchmarks()
     True
     """
-    return _names("benchmarks")
+    return list(summaries("benchmarks"))
 
 
 def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> dict[str, Any]:
@@ -159,7 +160,17 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
     >>> segmeter.describe("measures", "iou")["better"]
     'higher'
     """
-    return facts_of(_registry(kind), name, Roots(data, weights))
+    registry, places = _registry(kind), Roots(data, weights).options()
+    entry = registry.entry(name)
+    facts: dict[str, Any] = {"name": name, "summary": entry.summary, "options": _options(entry)}
+    if set(required(entry)) - places.keys():
+        return facts  # what needs an option that is not given is not made
+    try:
+        thing = registry.make(name, **places)
+    except SegmeterError as error:
+        facts["not here"] = str(error)
+        thing = _described(registry, name, places)
+    return facts | {key: value for key, value in _card(thing).items() if key not in facts}
 
 
 def summaries(kind: str, *, synthetic: bool = False) -> dict[str, str]:
@@ -198,10 +209,6 @@ def measure_cards() -> dict[str, Any]:
     return {entry.name: entry.make() for entry in catalogue.measures}
 
 
-def _names(kind: str) -> list[str]:
-    return list(summaries(kind))
-
-
 def _registry(kind: str) -> Registry[Any]:
     if kind not in KINDS:
         hint = suggestion(kind, KINDS)
@@ -211,30 +218,13 @@ def _registry(kind: str) -> Registry[Any]:
     return KINDS[kind]
 
 
-def facts_of(registry: Registry[Any], name: str, places: Roots) -> dict[str, Any]:
-    """Name, summary, options, and whatever its card says; what is not here says why.
-
-    An option without a default has to be given; a thing that needs one is not made.
-    """
-    entry = registry.entry(name)
-    facts: dict[str, Any] = {"name": name, "summary": entry.summary, "options": _options(entry)}
-    if set(required(entry)) - places.options().keys():
-        return facts
-    try:
-        thing = registry.make(name, **places.options())
-    except SegmeterError as error:
-        facts["not here"] = str(error)
-        thing = _described(registry, name, places)
-    return facts | {key: value for key, value in _card(thing).items() if key not in facts}
-
-
-def _described(registry: Registry[Any], name: str, places: Roots) -> Any:
+def _described(registry: Registry[Any], name: str, places: Mapping[str, Any]) -> Any:
     """A thing made without its weights, for its card alone; None where that is not enough."""
     from segmeter.models.weights import describing
 
     try:
         with describing():
-            return registry.make(name, **places.options())
+            return registry.make(name, **places)
     except SegmeterError:
         return None
 
@@ -254,16 +244,13 @@ def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:
 
 def _card(thing: Any) -> dict[str, Any]:
     """The filled fields of a card; a measure is its own."""
+    card = getattr(thing, "card", None)
+    fields = {} if card is None else asdict(card)
     if isinstance(thing, Measure):
         names = ("range", "better", "both_empty", "one_empty", "cite")
         fields = {name: getattr(thing, name) for name in names}
-    else:
-        card = getattr(thing, "card", None)
-        fields = {} if card is None else asdict(card)
-    return {key: _plain(key, value) for key, value in fields.items() if value not in ("", None)}
-
-
-def _plain(key: str, value: Any) -> Any:
-    if key in ("citation", "cite"):
-        return cited(value)
-    return sorted(value) if isinstance(value, frozenset | set) else value
+    return {
+        key: cited(value) if key in ("citation", "cite")
+        else sorted(value) if isinstance(value, frozenset | set) else value
+        for key, value in fields.items() if value not in ("", None)
+    }  # fmt: skip

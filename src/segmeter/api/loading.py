@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
@@ -29,7 +28,6 @@ __all__ = [
 Tell = Callable[[str], None]
 """Receives sentences about what is going on."""
 
-Array = npt.NDArray[Any]
 # Typed for it by people; its tasks are folders of volumes, read as they were unpacked.
 _DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
 
@@ -351,17 +349,13 @@ def dataset_spec(text: str) -> Spec:
 def _targets(masks: Any) -> list[Target]:
     """Targets of a mask, a label map or a list of masks."""
     listed = [np.asarray(mask) for mask in _listed(masks)]
-    if len(listed) == 1 and not isinstance(masks, list | tuple) and not _is_binary(listed[0]):
-        labels = listed[0]
-        return [Target(str(v), Mask.of(labels == v)) for v in np.unique(labels).tolist() if v]
-    if len(listed) == 1:
-        return [Target("object", Mask.of(listed[0] != 0))]
-    return [Target(str(k), Mask.of(mask != 0)) for k, mask in enumerate(listed, 1)]
+    if len(listed) > 1:
+        return [Target(str(k), Mask.of(mask != 0)) for k, mask in enumerate(listed, 1)]
+    values = [value for value in np.unique(listed[0]).tolist() if value]
+    if len(values) > 1 and not isinstance(masks, list | tuple):
+        return [Target(str(value), Mask.of(listed[0] == value)) for value in values]
+    return [Target("object", Mask.of(listed[0] != 0))]
 
 
 def _listed(masks: Any) -> list[Any]:
     return list(masks) if isinstance(masks, list | tuple) else [masks]
-
-
-def _is_binary(values: Array) -> bool:
-    return values.dtype == np.bool_ or len(np.unique(values[values != 0])) <= 1

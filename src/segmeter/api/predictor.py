@@ -110,7 +110,10 @@ class Predictor:
         prompts: list[Prompt] = [*as_clicks(clicks)]
         prompts += [] if box is None else [_box(box, dimensions)]
         prompts += [] if mask is None else [MaskHint(Mask.of(np.asarray(mask)))]
-        prompts += [] if scribble is None else [_scribble(scribble)]
+        if isinstance(scribble, Scribble):
+            prompts.append(scribble)
+        elif scribble is not None:
+            prompts.append(Scribble(tuple(map(_point, scribble))))
         if not prompts:
             raise BadInput("predict() needs a prompt: clicks, box, mask or scribble")
         return session.step(prompts).mask.dense()
@@ -142,9 +145,13 @@ def as_clicks(clicks: Sequence[Any]) -> Iterator[Click]:
         if isinstance(given, Click):
             yield given
         elif len(given) == 2 and np.ndim(given[0]) == 1:
-            yield Click(tuple(float(c) for c in given[0]), bool(given[1]))
+            yield Click(_point(given[0]), bool(given[1]))
         else:
-            yield Click(tuple(float(c) for c in given))
+            yield Click(_point(given))
+
+
+def _point(place: Any) -> tuple[float, ...]:
+    return tuple(float(c) for c in place)
 
 
 def _box(box: Any, dimensions: int) -> Box:
@@ -154,9 +161,3 @@ def _box(box: Any, dimensions: int) -> Box:
     if len(flat) != 2 * dimensions:
         raise BadInput(f"a box is {2 * dimensions} numbers here, low then high, not {len(flat)}")
     return Box(tuple(flat[:dimensions]), tuple(flat[dimensions:]))
-
-
-def _scribble(scribble: Any) -> Scribble:
-    if isinstance(scribble, Scribble):
-        return scribble
-    return Scribble(tuple(tuple(float(c) for c in point) for point in scribble))

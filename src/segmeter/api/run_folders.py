@@ -39,7 +39,8 @@ def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
 def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list[dict[str, Any]]:
     """One statistic of every model in every run under a folder, such as `noc@90`.
 
-    Runs without rows are left out; `tell` receives why others cannot be read.
+    Runs without rows are left out; `tell` receives why others cannot be read. A limit that is not
+    known, as those of one image, is None.
     """
     from segmeter.store import Run
 
@@ -52,19 +53,15 @@ def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list
         except SegmeterError as error:
             tell(f"{facts.run}: {error}")
             continue
-        found = (asdict(r) for r in rows if r.measure == statistic)
-        numbers += [{"run": facts.run} | {k: _known(v) for k, v in r.items()} for r in found]
+        for row in (asdict(r) for r in rows if r.measure == statistic):
+            unknown = {k for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
+            numbers.append({"run": facts.run, **row, **dict.fromkeys(unknown)})
     if not numbers:
         raise NotFound(
             f"no run under '{folder}' has a number '{statistic}'; 'segmeter report RUN --json' "
             "shows those of a run"
         )
     return numbers
-
-
-def _known(value: Any) -> Any:
-    """A limit that is not known, as those of one image, is None."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def merge(out: str | Path, runs: Sequence[str | Path], tell: Tell = silent) -> Merged:

@@ -23,7 +23,6 @@ from segmeter.core.catalogue import Registry, Spec
 from segmeter.core.errors import BadInput, NotFound, NoWeights
 from segmeter.core.lockstep import Start
 from segmeter.core.masks import Mask
-from segmeter.core.models import Segmentation
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sections import Cell, Column, Section, Table, Value
@@ -93,17 +92,13 @@ def _starts(scene: Scene, source: str, near: str | None) -> list[Start]:
     else:
         spec = Spec.parse(source)
         name = str(spec.options.get("model", spec.name)).partition("?")[0]
-        masks = _regions(_method(source, near).segment(scene), source)
+        segmented = _method(source, near).segment(scene)
+        masks, labels = segmented.proposals, segmented.labels
+        if masks is None and labels is None:
+            raise BadInput(f"--start '{source}' gives no masks; name a method that gives some")
+        if masks is None:
+            masks = tuple(Mask.of(labels == value) for value in np.unique(labels))
     return [Start(mask, name) for mask in paired(scene.targets, masks, classes)]
-
-
-def _regions(found: Segmentation, source: str) -> tuple[Mask, ...]:
-    if found.proposals is not None:
-        return found.proposals
-    if found.labels is None:
-        raise BadInput(f"--start '{source}' gives no masks; name a method that gives some")
-    labels = found.labels
-    return tuple(Mask.of(labels == value) for value in np.unique(labels))
 
 
 def paired(

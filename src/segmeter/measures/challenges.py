@@ -72,18 +72,10 @@ def step_scores(
     >>> step_scores(labels, labels, (1, 1, 1))
     (1.0, 1.0)
     """
-    published = protocol == "published"
-    spacing = tuple(spacing) if published else tuple(spacing)[::-1]
-    pairs = [
-        (Mask.of(ground_truth == label), Mask.of(prediction == label))
-        for label in challenge_labels(ground_truth, protocol)
-    ]
-    if not pairs:
-        return 0.0, 0.0
-    dsc = float(np.mean([_dice(*pair) for pair in pairs]))
-    if published and dsc <= GATE:
-        return dsc, 0.0
-    return dsc, float(np.mean([_nsd(*pair, spacing) for pair in pairs]))
+    labels = challenge_labels(ground_truth, protocol)
+    gate = GATE if protocol == "published" else -1.0
+    found = _class_scores(ground_truth, prediction, labels, spacing, protocol, gate)
+    return found if labels else (0.0, 0.0)
 
 
 def area_over_steps(scores: Sequence[float]) -> float:
@@ -112,16 +104,8 @@ def text_scores(
         ground_truth, prediction = (a.astype(np.uint8) for a in (ground_truth, prediction))
     if int(prompts["instance_label"]) == 1:
         return _instances(ground_truth, prediction, protocol)
-    grid = tuple(spacing) if protocol == "published" else tuple(spacing)[::-1]
-    pairs = [
-        (Mask.of(ground_truth == label), Mask.of(prediction == label))
-        for label in challenge_labels(ground_truth, protocol)
-        if str(label) in prompts
-    ]
-    if not pairs:
-        return TextScores(float("nan"), float("nan"))
-    dsc = float(np.mean([_dice(*pair) for pair in pairs]))
-    return TextScores(dsc, float(np.mean([_nsd(*pair, grid) for pair in pairs])))
+    labels = [k for k in challenge_labels(ground_truth, protocol) if str(k) in prompts]
+    return TextScores(*_class_scores(ground_truth, prediction, labels, spacing, protocol))
 
 
 def lesion_scores(
@@ -146,6 +130,19 @@ def lesion_scores(
                             float("nan"))  # fmt: skip
     dice = _dice(Mask.of(ground_truth), Mask.of(prediction))
     return LesionScores(dice, fpv, voxel_ml * _untouched(ground_truth, prediction))
+
+
+def _class_scores(
+    ground_truth: Labels, prediction: Labels, labels: Sequence[int], spacing: Sequence[float],
+    protocol: ProtocolName, gate: float = -1.0,
+) -> tuple[float, float]:  # fmt: skip
+    """Mean Dice and NSD of classes; NSD is 0 where Dice is at most `gate`. NaN without a class."""
+    grid = tuple(spacing) if protocol == "published" else tuple(spacing)[::-1]
+    pairs = [(Mask.of(ground_truth == k), Mask.of(prediction == k)) for k in labels]
+    if not pairs:
+        return float("nan"), float("nan")
+    dsc = float(np.mean([_dice(*pair) for pair in pairs]))
+    return dsc, 0.0 if dsc <= gate else float(np.mean([_nsd(*pair, grid) for pair in pairs]))
 
 
 def _instances(ground_truth: Labels, prediction: Labels, protocol: ProtocolName) -> TextScores:

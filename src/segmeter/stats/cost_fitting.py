@@ -27,7 +27,6 @@ _PRICE_OF = {"done": "review"}
 _FAR = 3.5
 _LEAST_SPREAD = 0.1  # in logarithms: steps within a tenth of each other are no outliers
 _FEW_PEOPLE = 3
-_RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,6 @@ def _touch_up(timings: Sequence[Timing], clusters: Sequence[str]) -> Interval | 
     Limits by the jackknife over people (or images), as for the other prices. None where the log
     has no lengths of corrected or of drawn outlines.
     """
-    from scipy import special
-
     names = list(dict.fromkeys(clusters))
     sums = np.zeros((len(names), 4))
     for t, cluster in zip(timings, clusters, strict=True):
@@ -128,8 +125,7 @@ def _touch_up(timings: Sequence[Timing], clusters: Sequence[str]) -> Interval | 
     left, many = ratio(sums.sum(axis=0) - sums), len(names)
     if many < 2 or not np.isfinite(left).all():
         return Interval(value, float("nan"), float("nan"))
-    error = float(np.sqrt((many - 1) / many * ((left - value) ** 2).sum()))
-    reach = float(special.stdtrit(many - 1, 0.975)) * error
+    reach = float(_reach(np.array(value), left))
     return Interval(value, max(0.0, value - reach), value + reach)
 
 
@@ -138,14 +134,13 @@ def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
     cells: dict[tuple[str, bool], list[Timing]] = {}
     for t in timings:
         cells.setdefault((t.kind, t.first), []).append(t)
-    return [t for held in cells.values() for t in _usual(held)]
-
-
-def _usual(timings: Sequence[Timing]) -> list[Timing]:
-    logs = np.log([t.seconds for t in timings])
-    away = np.abs(logs - np.median(logs))
-    spread = max(1.4826 * float(np.median(away)), _LEAST_SPREAD)
-    return [t for t, far in zip(timings, away, strict=True) if far <= _FAR * spread]
+    usual: list[Timing] = []
+    for held in cells.values():
+        logs = np.log([t.seconds for t in held])
+        away = np.abs(logs - np.median(logs))
+        spread = max(1.4826 * float(np.median(away)), _LEAST_SPREAD)
+        usual += [t for t, far in zip(held, away, strict=True) if far <= _FAR * spread]
+    return usual
 
 
 def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Floats]:
@@ -172,13 +167,7 @@ def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Float
 def _solved(
     rows: Floats, seconds: Floats, clusters: Sequence[str]
 ) -> tuple[Floats, Floats, Floats]:
-    """Least squares, and limits from leaving out one person (or image) at a time.
-
-    The jackknife's standard error with Student's t of n - 1 degrees of freedom: with few people
-    percentiles of a bootstrap are too narrow (70 % instead of 95 % with three).
-    """
-    from scipy import special
-
+    """Least squares, and limits from leaving out one person (or image) at a time."""
     names = list(dict.fromkeys(clusters))
     place = np.array([names.index(c) for c in clusters])
     squares = np.stack([rows[place == k].T @ rows[place == k] for k in range(len(names))])
@@ -189,9 +178,20 @@ def _solved(
         unknown = np.full_like(values, np.nan)
         return values, unknown, unknown
     left = _prices(squares.sum(axis=0) - squares, sums.sum(axis=0) - sums)
-    error = np.sqrt((many - 1) / many * ((left - values) ** 2).sum(axis=0))
-    reach = float(special.stdtrit(many - 1, 0.975)) * error
+    reach = _reach(values, left)
     return values, values - reach, values + reach
+
+
+def _reach(values: Floats, left: Floats) -> Floats:
+    """The jackknife's standard error times Student's t of n - 1 degrees of freedom.
+
+    With few people percentiles of a bootstrap are too narrow (70 % instead of 95 % with three).
+    """
+    from scipy import special
+
+    many = len(left)
+    error = np.sqrt((many - 1) / many * ((left - values) ** 2).sum(axis=0))
+    return np.asarray(float(special.stdtrit(many - 1, 0.975)) * error)
 
 
 def _prices(squares: Floats, sums: Floats) -> Floats:

@@ -51,11 +51,14 @@ class Goal:
         try:
             value = float(written[3] if written else text)
         except ValueError:
-            raise BadInput(_wanted(text)) from None
-        if written:
-            return cls(_finite(value, text), written[1], written[2] == "<=")
-        if not 1 < value <= 100:
-            raise BadInput(_wanted(text))
+            value = math.nan
+        if written and math.isfinite(value):
+            return cls(value, written[1], written[2] == "<=")
+        if written or not 1 < value <= 100:
+            raise BadInput(
+                f"a goal is percent of IoU above 1 or a measure with a limit, not '{text}': 85, "
+                "dice>=0.9"
+            )
         return cls(value / 100)
 
     @property
@@ -127,18 +130,6 @@ class Goals:
         texts: Sequence[str] = str(wanted).split(",")
         made = tuple(dict.fromkeys(Goal.parse(text) for text in texts))
         return cls(made[0], made)
-
-
-def _finite(value: float, text: str) -> float:
-    if not math.isfinite(value):
-        raise BadInput(_wanted(text))
-    return float(np.float64(value))
-
-
-def _wanted(text: str) -> str:
-    return (
-        f"a goal is percent of IoU above 1 or a measure with a limit, not '{text}': 85, dice>=0.9"
-    )
 
 
 def first_round(curves: npt.ArrayLike, goal: float) -> npt.NDArray[np.int64]:
