@@ -223,14 +223,12 @@ def parity(
     1.0
     """
     models = [as_model(thing, weights) for thing in (a, b)]
-    names = [
-        catalogue.short(thing) if isinstance(thing, str) else str(model.card.name)
-        for thing, model in zip((a, b), models, strict=True)
-    ]
+    given = zip((a, b), models, strict=True)
+    names = [catalogue.short(x) if isinstance(x, str) else str(m.card.name) for x, m in given]
     opened = None if run is None else open_run(run, data=data, trust=trust)
     recorded = None if opened is None else _recorded(opened)
     compared: list[Comparison] = []
-    clicks: list[tuple[str, int, int]] = []
+    clicks: list[tuple[str, float]] = []  # scenes and differences
     seen: list[Scene] = []
     for place, scene in _scenes(opened, dataset, data, limit):
         encoded = [model.encode(scene) for model in models]
@@ -241,13 +239,13 @@ def parity(
             else:
                 ours, theirs = (_prompted(scene, target, e, user, rounds, seed) for e in encoded)
                 prompts = [step for step, _ in ours]
-                clicks.append((scene.name, _noc(ours, rounds), _noc(theirs, rounds)))
+                clicks.append((scene.name, _noc(theirs, rounds) - _noc(ours, rounds)))
             compared += _compare(scene, target, encoded, prompts)
     if not compared:
         raise BadInput("nothing was compared: the data or the run holds no prompts for an image")
     source = f"{user} prompting {names[0]}" if run is None else f"those recorded in {run}"
-    noc = _mean((scene, theirs - ours) for scene, ours, theirs in clicks) if clicks else None
     seconds = _mean((r.scene, r.seconds_b - r.seconds_a) for r in compared)
+    noc = _mean(clicks) if clicks else None
     return Parity(names[0], names[1], source, compared, noc, seconds, seen)
 
 

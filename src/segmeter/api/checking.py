@@ -89,13 +89,9 @@ def check(
     >>> bool(segmeter.check("disc")), segmeter.check("mini", limit=2).faults
     (True, ())
     """
-    name = str(thing)
-    placed = isinstance(thing, str | Path) and (Path(thing).is_dir() or is_address(name))
-    if placed and RunFolder(name).begun:
-        run = Run.open(name)
-        wrong = run.verify()  # reads every file completely
-        told = tuple(f"{file}: {why}" for file, why in wrong.items())
-        return Check(name, "run", told, damaged=wrong, jobs=len(run.folder.finished()))
+    placed = isinstance(thing, str | Path) and (Path(thing).is_dir() or is_address(thing))
+    if placed and RunFolder(str(thing)).begun:
+        return _check_run(str(thing))
     if _is_data(thing):
         return _check_data(thing, data, limit, page)
     if page is not None or limit is not None:
@@ -139,6 +135,14 @@ def _clicked(model: Any, faults: list[str], tell: Tell, weights: bool) -> list[s
         f"mean IoU {mean:.2f} after at most 5 clicks on {count} built-in objects; the clicked "
         f"pixel is in the mask after {followed} of {count} first clicks"
     ]
+
+
+def _check_run(name: str) -> Check:
+    """Read every file of a run completely."""
+    run = Run.open(name)
+    wrong = run.verify()
+    faults = tuple(f"{file}: {why}" for file, why in wrong.items())
+    return Check(name, "run", faults, damaged=wrong, jobs=len(run.folder.finished()))
 
 
 def _is_data(thing: Any) -> bool:

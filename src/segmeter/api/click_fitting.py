@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
-    from segmeter.clickability.fitting.first_clicks import Fit, Seen
+    from segmeter.clickability.fitting.first_clicks import Fit
     from segmeter.clickability.fitting.held_out import HeldOut
     from segmeter.core.masks import Mask
     from segmeter.stats.cost_fitting import FittedCosts
@@ -59,6 +60,7 @@ def fit_published_clicks(
     prior, page, kept
         Files for the numbers, for the tables (between marks), and for the error regions.
     """
+    from segmeter.clickability.fitting import correction_clicks
     from segmeter.clickability.fitting.first_clicks import fit, hold_out, read_cases, read_tables
     from segmeter.clickability.fitting.held_out import held_out
 
@@ -80,7 +82,14 @@ def fit_published_clicks(
     for name, fitted in hold_out(sets, whole):
         held.append(held_out(name, sets[name], fitted))
         tell(f"held out {name}: NSS predicted with r = {held[-1].correlation('nss'):.3f}")
-    later = _later(seen, masks, error_regions, whole, tell) if error_regions else None
+    later = None
+    if error_regions:
+        keys = []
+        for name, rows in seen.items():
+            areas = {stem: prod(mask.shape) for stem, mask in masks[name].items()}
+            keys += correction_clicks.recovered(rows, areas)
+        tell(f"later rounds: {len(keys)} keys against {len(error_regions)} error regions")
+        later = correction_clicks.fit_correction_clicks(keys, error_regions, whole.numbers)
     files = Path(prior or made / "prior.json"), Path(page or made / "calibration.md")
     return _write(held, whole, later, made, *files)
 
@@ -206,21 +215,6 @@ def _error_regions(
     if found:
         correction_clicks.write_proxy_errors(kept, found)
     return found
-
-
-def _later(
-    seen: dict[str, list[Seen]], masks: dict[str, dict[str, Mask]],
-    error_regions: list[ProxyError], whole: Fit, tell: Tell,
-) -> CorrectionFit:  # fmt: skip
-    from math import prod
-
-    from segmeter.clickability.fitting.correction_clicks import fit_correction_clicks, recovered
-
-    keys = []
-    for name, rows in seen.items():
-        keys += recovered(rows, {stem: prod(mask.shape) for stem, mask in masks[name].items()})
-    tell(f"later rounds: {len(keys)} keys against {len(error_regions)} error regions")
-    return fit_correction_clicks(keys, error_regions, whole.numbers)
 
 
 def _put(text: str, path: Path) -> None:

@@ -229,7 +229,7 @@ def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
 
 
 def _page_sections(found: Findings) -> list[Section]:
-    """What was recognised, what is wrong, the first scenes with their targets."""
+    """Sections: the layout that was recognised, faults, and the first scenes with targets."""
     wrong: list[Block] = [Note("Nothing wrong was found.")]
     if found.faults:
         rows: list[list[Cell]] = [list(fault) for fault in found.faults]

@@ -46,9 +46,9 @@ def demo(
     from segmeter.evaluation import evaluate
 
     check_choice("demo", what, _REQUESTS)
-    place = weights or _developers_weights()
-    choose = {"volumes": _volume_models, "video": _trackers}.get(what)
-    names, why = _models(place, tell) if choose is None else choose(place)
+    near = Path("..") / "shared" / "weights"  # next to the project, where developers keep them
+    place = weights or (near if near.is_dir() else None)
+    names, why = _models(what, place, tell)
     tell(f"running {names[0]} and {names[1]} on the built-in {what}: {why}")
     data, request = _REQUESTS[what]
     return evaluate(
@@ -63,24 +63,18 @@ def available_model(weights: str | Path | None = None) -> str:
     return "mobile-sam" if _available("mobile-sam", weights) else "disc"
 
 
-def _volume_models(weights: str | Path | None) -> tuple[list[str], str]:
-    """Networks whose weights are available, a classical segmenter where one is missing."""
-    found = [name for name in _VOLUME_NETWORKS if _available(name, weights)]
-    if found:
-        return [*found, "random-walker"][:2], "networks first, whose weights are available"
-    return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
-
-
-def _trackers(weights: str | Path | None) -> tuple[list[str], str]:
-    """Hand-over with MobileSAM where its weights are available, and optical flow."""
-    if _available("mobile-sam", weights):
-        return ["hand-over?model=mobile-sam", "flow"], "a network handed over, and optical flow"
-    return ["hand-over?model=grabcut", "flow"], "a classical segmenter handed over, and flow"
-
-
-def _models(weights: str | Path | None, tell: Tell) -> tuple[list[str], str]:
-    """Two models to show, and why these."""
-    found = [name for name in _NETWORKS if _available(name, weights)]
+def _models(what: str, weights: str | Path | None, tell: Tell) -> tuple[list[str], str]:
+    """Two models to show, and why these: networks whose weights are available, else others."""
+    networks = _VOLUME_NETWORKS if what == "volumes" else _NETWORKS
+    found = [name for name in networks if _available(name, weights)]
+    if what == "video":
+        if "mobile-sam" in found:
+            return ["hand-over?model=mobile-sam", "flow"], "a network handed over, and optical flow"
+        return ["hand-over?model=grabcut", "flow"], "a classical segmenter handed over, and flow"
+    if what == "volumes":
+        if found:
+            return [*found, "random-walker"][:2], "networks first, whose weights are available"
+        return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
     if found:
         return [*found, *_CLASSICAL][:2], "real networks, whose weights are at hand"
     why = _download(tell)
@@ -145,9 +139,3 @@ def _available(name: str, weights: str | Path | None) -> bool:
 
 def _networks_installed() -> bool:
     return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
-
-
-def _developers_weights() -> Path | None:
-    """Weights in a folder next to the project, where developers keep them."""
-    place = Path("..") / "shared" / "weights"
-    return place if place.is_dir() else None

@@ -91,7 +91,9 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
         found = run.benchmark.differences(run, [statistic])
         counts = {r.key: r.targets for r in run.summary() if r.measure == statistic}
         for old, new in pairs:
-            for d in _between(found, old, new, protocol):
+            both = {old, new}
+            apart = [d for d in found if {d.first, d.second} == both and d.protocol == protocol]
+            for d in (d if d.first == new else d.turned for d in apart):  # new minus old
                 here = (d.dataset, d.user, d.protocol)
                 missing = counts.get((old, *here), d.targets) - d.targets
                 worse = _is_worse(d, sign, may, margin)
@@ -119,12 +121,6 @@ def _pairs(run: Run) -> list[tuple[str, str]]:
                 raise BadInput(f"'{short(name)}' has no partner in the first run ({known})")
             pairs.append((partner, label))
     return [(old, new) for old, new in dict.fromkeys(pairs) if old != new]
-
-
-def _between(found: Sequence[Difference], old: str, new: str, protocol: str) -> list[Difference]:
-    """The differences of two models as new minus old."""
-    here = [d for d in found if {d.first, d.second} == {old, new} and d.protocol == protocol]
-    return [d if d.first == new else d.turned for d in here]
 
 
 def _is_worse(d: Difference, sign: int, may: bool, margin: float) -> bool:

@@ -196,7 +196,8 @@ class Dataset:
         if isinstance(key, int):
             return self.load(self._names[key])
         if key not in self._names:
-            hint = suggestion(key, self._names) or f" it has {', '.join(self._names[:3])} ..."
+            first = "".join(f" the first is '{name}'" for name in self._names[:1])
+            hint = suggestion(key, self._names) or first
             raise NotFound(f"data set '{self.card.name}' has no scene '{key}';{hint}")
         return self.load(key)
 

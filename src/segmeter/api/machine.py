@@ -8,7 +8,7 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import segmeter
 from segmeter.api.loading import roots_of
@@ -97,8 +97,8 @@ def _device() -> str:
     """The device on which networks would run."""
     if importlib.util.find_spec("torch") is None:
         return "none"
-    if gpu_names():
-        return f"cuda ({gpu_names()[0]})"
+    if gpus := gpu_names():
+        return f"cuda ({gpus[0]})"
     if platform.system() != "Darwin":
         return "cpu"
     import torch
@@ -115,6 +115,8 @@ def _version(library: str) -> str | None:
 
 def _model(name: str, places: Roots) -> Finding:
     """Make the model, which finds and checks its files but reads no network."""
+    from segmeter.models import weights
+
     entry = catalogue.models.entry(name)
     if catalogue.required(entry):
         return Finding(name, "ready", entry.summary)  # it is made of what the user gives it
@@ -125,24 +127,14 @@ def _model(name: str, places: Roots) -> Finding:
         return Finding(name, state, str(error))
     except (SegmeterError, ImportError) as error:
         return Finding(name, "broken", str(error))
-    where = _weights_of(name, model, places)
-    if where is None:
+    where = getattr(model, "weights_path", None)
+    try:
+        where = where or weights.find(name, places.options().get("weights"))
+    except (NotFound, BadWeights):
         return Finding(name, "ready", "needs no weights")
     if _version("torch") is None:
         return Finding(name, "broken", f"{where}, but torch is not installed")
     return Finding(name, "ready", str(where))
-
-
-def _weights_of(name: str, model: Any, places: Roots) -> Path | None:
-    from segmeter.models import weights
-
-    own = getattr(model, "weights_path", None)
-    if own is not None:
-        return Path(own)
-    try:
-        return weights.find(name, places.options().get("weights"))
-    except (NotFound, BadWeights):
-        return None
 
 
 def _dataset(name: str, places: Roots) -> Finding:

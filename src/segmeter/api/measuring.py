@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Measured", "measure_files"]
 
+FIGURES = (".svg", ".png", ".pdf")
 KINDS = ("partition", "object", "proposals")
 _REGION = ("iou", "dice", "precision", "recall")
 _BOUNDARY = ("boundary-iou", "fb-object", "fb-morphological")
@@ -103,17 +104,18 @@ def _check(
         raise BadInput("--void is for objects; in a partition every label is a region")
     if kind != "proposals" and figure is not None:
         raise BadInput(f"--figure draws the curves of proposals; --as {kind} has none")
-    check_figure(figure)
+    check_file("--figure", figure, *FIGURES)
 
 
-def check_figure(path: str | Path | None) -> None:
-    """Refuse a file that cannot be a figure before any work is done."""
+def check_file(flag: str, path: str | Path | None, *endings: str) -> None:
+    """Refuse a file that cannot be written, or has none of the endings, before any work."""
     if path is None:
         return
-    if Path(path).suffix not in (".svg", ".png", ".pdf"):
-        raise BadInput(f"--figure '{path}' must end in .svg, .png or .pdf")
+    if Path(path).suffix not in endings:
+        known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+        raise BadInput(f"{flag} '{path}' must end in {known}")
     if not Path(path).parent.is_dir():
-        raise BadInput(f"--figure '{path}': there is no folder '{Path(path).parent}'")
+        raise BadInput(f"{flag} '{path}': there is no folder '{Path(path).parent}'")
 
 
 def write_figure(draw: Callable[[Any, Path], None], what: Any, path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.api.loading import dataset_spec, protocol_names, roots_of
-from segmeter.api.measuring import check_figure, write_figure
+from segmeter.api.measuring import FIGURES, check_file, write_figure
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
@@ -78,9 +78,8 @@ def meta_measures(
     from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
     from segmeter.benchmarks.seism.pairs import human_pairs
 
-    check_figure(figure)
-    if page is not None and (Path(page).suffix != ".html" or not Path(page).parent.is_dir()):
-        raise BadInput(f"--report '{page}' must be a .html file in a folder that is there")
+    check_file("--figure", figure, *FIGURES)
+    check_file("--report", page, ".html")
     sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
     given = _annotated(dataset, sweeps.places)
     pairs = human_pairs(given, sweeps.measures, limit, workers)
@@ -90,9 +89,8 @@ def meta_measures(
         other = _annotated(train, sweeps.places)
         training = Training(sweeps.of(methods, other), sweeps.of(bases, other))
     swept = sweeps.of(methods, given)
-    rows = meta_rows(
-        pairs, swept, sweeps.of(bases, given), sweeps.measures, protocol_names(protocols), training
-    )
+    against, wanted = sweeps.of(bases, given), protocol_names(protocols)
+    rows = meta_rows(pairs, swept, against, sweeps.measures, wanted, training)
     more = f"; SABD and SISD on {len(swept[0].images)}" if swept else ""
     found = MetaMeasures(rows, f"SIHD on {len(set(pairs.images))} images{more}")
     if figure is not None:

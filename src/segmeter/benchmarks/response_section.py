@@ -343,22 +343,18 @@ def _replays(run: Results, members: Sequence[Responses], stem: str) -> list[Bloc
         worst = [group.keys[i] for i in order[:_REPLAYED] if lost[i] > 0]
         cases, _ = cases_at_hand(run, [(group.dataset, key) for key in worst])
         for place, case in enumerate(cases):
-            made += _replay(run, group, case, f"ignored-{stem}-{number}-{place}")
+            every = run.job_rows(group.model, group.dataset, case.key[0])
+            users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
+            try:
+                frames = _frames(session_rows(run, group, case.key, users), case)
+            except BadInput:  # a run that was damaged or made up
+                continue
+            wrong = sum(bool(frame.note) for frame in frames)
+            title = f"{case.title}, {group.model}: {wrong} of {len(frames)} masks ignore a click"
+            key = f"ignored-{stem}-{number}-{place}"
+            image = Illustration(case.scene.pixels, close=True)
+            made += [Replay(key, title, image, frames, case.target.mask)] if frames else []
     return made
-
-
-def _replay(run: Results, group: Responses, case: Case, key: str) -> list[Block]:
-    every = run.job_rows(group.model, group.dataset, case.key[0])
-    users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
-    rows = session_rows(run, group, case.key, users)
-    try:
-        frames = _frames(rows, case)
-    except BadInput:  # a run that was damaged or made up
-        return []
-    wrong = sum(bool(frame.note) for frame in frames)
-    title = f"{case.title}, {group.model}: {wrong} of {len(frames)} masks ignore a click"
-    image = Illustration(case.scene.pixels, close=True)
-    return [Replay(key, title, image, frames, case.target.mask)] if frames else []
 
 
 def _frames(rows: Sequence[Row], case: Case) -> list[Frame]:
