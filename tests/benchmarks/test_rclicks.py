@@ -40,7 +40,7 @@ from segmeter.engine import run_plan
 from segmeter.report.page import Page, render
 from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.null_distributions import components
-from segmeter.stats.statistics import differences_of
+from segmeter.stats.statistics import differences_of, summary_of
 from segmeter.store import Run
 
 # The notebook's names of our statistics, and the factor to our units.
@@ -371,9 +371,9 @@ def test_the_robots_first_click_counts_where_people_clicked(golden: Path) -> Non
     trial = trial_of(experiments(golden)[0])
     scores = {key: np.array([0.5, 0.6]) for key in trial.keys[:3]}
     clicks = FirstClicks("m", "d", "people", "published", tuple(scores), trial.clusters[:3], scores)
-    found = findings_of(trial, {"people": clicks})
+    (found,) = findings_of([trial, clicks], [])
     assert found.base_first.value == pytest.approx(100 * trial.base[:3, 0].mean())
-    alone = findings_of(trial, {})
+    (alone,) = findings_of([trial], [])
     assert alone.base_first.value == pytest.approx(100 * trial.base[:, 0].mean())
 
 
@@ -417,6 +417,11 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert "nan" not in page
 
 
+def _found(trial: GroupCurves) -> Findings:
+    (found,) = findings_of([trial], summary_of([trial], STATISTICS))
+    return found
+
+
 def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
     """Thirty images: a model that needs more unlikely clicks, one that ends lower, one that
     does not care."""
@@ -431,8 +436,8 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
             groups[:, :5, :, :2] -= 0.3
         keys = tuple((f"{i:02}", "") for i in range(30))
         clusters = tuple(k for k, _ in keys)
-        return findings_of(
-            GroupCurves("m", "d", "groups", "corrected", keys, clusters, groups[0, -1], groups), {}
+        return _found(
+            GroupCurves("m", "d", "groups", "corrected", keys, clusters, groups[0, -1], groups)
         )
 
     answers = [
@@ -450,8 +455,8 @@ def _played(model: str, iou: float, images: int, spare: float = 0.0) -> Findings
     groups[:, :, : int(spare * images), 0] = 0.5
     keys = tuple((f"{i:02}", "") for i in range(images))
     clusters = tuple(k for k, _ in keys)
-    return findings_of(
-        GroupCurves(model, "mine", "groups", "corrected", keys, clusters, groups[0, 0], groups), {}
+    return _found(
+        GroupCurves(model, "mine", "groups", "corrected", keys, clusters, groups[0, 0], groups)
     )
 
 
@@ -459,24 +464,29 @@ def _pairwise(found: Sequence[Findings]) -> Section | None:
     return pairwise_result(found, differences_of([f.trial for f in found], STATISTICS))
 
 
-def _said(*found: Findings) -> str:
+def _pairs(*found: Findings) -> Answer:
     section = _pairwise(found)
     assert section is not None
     answer = section.blocks[0]
     assert isinstance(answer, Answer)
-    return answer.text
+    return answer
+
+
+def _said(*found: Findings) -> str:
+    return _pairs(*found).text
 
 
 def test_models_are_set_against_each_other() -> None:
     quick, slow = _played("quick", 0.95, 12), _played("slow", 0.5, 12)
-    assert "fewer clicks with **quick** than with **slow**: 1.00 against 2.00" in _said(slow, quick)
+    said = _said(slow, quick)
+    assert "fewest clicks with **quick**: **quick** takes 1.00, **slow** takes 2.00" in said
+    assert "; significant against slow." in said
     nearly = _played("nearly", 0.95, 12, spare=0.2)
-    assert "it is not significant whether" in _said(nearly, quick)
-    assert "0.17 fewer (95 % interval 0.00 to " in _said(nearly, quick)
+    assert "; not against nearly." in _said(nearly, quick)
+    assert "0.17 fewer (difference −" in _pairs(nearly, quick).detail
     assert "significant against slow but not against nearly" in _said(slow, nearly, quick)
     same = _pairwise([quick, _played("twin", 0.95, 12)])
     assert same is not None
-    assert "as many clicks with" in str(same.blocks[0])
     assert "quick against twin as many on every image" in str(same.blocks[0])
     assert _pairwise([quick]) is None
 
@@ -497,9 +507,10 @@ def test_both_protocols_stand_side_by_side(sections: list[Section]) -> None:
     table = next(
         b for s in sections for b in s.blocks if isinstance(b, Table) and b.name == "noc-drawn"
     )
-    units = [column.unit for column in table.columns[1:]]
-    assert [unit.partition(",")[0] for unit in units] == ["published", "corrected"] * 6
-    assert len(table.rows) == 2
+    titles = [column.title for column in table.columns[1:]]
+    assert titles[-2:] == ["ΔHH clicks", "ΔHH clicks (ratio of means)"]
+    shown = [row[0].protocol for row in table.rows]  # type: ignore[union-attr]
+    assert sorted(shown) == ["corrected"] * 2 + ["published"] * 2
 
 
 def test_hard_objects_come_first(run: Run, sections: list[Section]) -> None:
@@ -536,7 +547,7 @@ def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
     plan = replace(_with(PLAN, draws=1), segmenters=PLAN.segmenters[:1], limit=2, rounds=2)
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
-    assert all(not f.parts for f in findings(run))
+    assert all("share-noc" not in f.rows for f in findings(run))
     made = Rclicks().sections(run)
     assert any("cannot be separated" in str(b) for s in made for b in s.blocks)
 

@@ -413,8 +413,7 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
         group = AttackedSessions("mobile-sam", "grabcut", "", "corrected", keys, places, curves)
         group.values.update(from_curves(group))
         found = summary_of([group], STATISTICS)
-        rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in found}
-        return Summary([group], rows, [])
+        return Summary([group], {(r.key, r.measure): r for r in found}, [])
 
     like = compared_with_the_paper(summary(50, 10))
     assert like is not None

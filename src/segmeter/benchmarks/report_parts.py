@@ -30,11 +30,13 @@ from segmeter.core.sections import (
     Label,
     Line,
     Note,
+    Phrase,
     Quantity,
     Section,
     Slices,
     Table,
     Value,
+    phrase,
 )
 from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.preparation import prepared
@@ -86,10 +88,14 @@ def difference_table(
     shown: Callable[[str], str] = str,
     users: Callable[[str], str] = str,
     units: str = "images",
+    name: str = "differences",
+    caption: str = "Differences between models",
+    family: Sequence[Difference] = (),
 ) -> Table:
     """A row per difference: where, between whom, how large and how sure.
 
-    Data sets, users and protocols are named only where there are several.
+    Data sets, users and protocols are named only where there are several. `family` are all
+    differences that were corrected together, where that is more than those shown.
     """
     columns: dict[Column, Callable[[Difference], Cell]] = {
         Column("first"): lambda d: Label(shown(d.first), protocol=d.protocol if protocols else ""),
@@ -104,12 +110,20 @@ def difference_table(
     columns[Column("statistic")] = lambda d: titled(cards[d.measure])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
     columns[P_VALUE] = lambda d: d.p_holm
-    tested = Counter((d.protocol, d.measure) for d in found)
-    columns[Column("significant")] = lambda d: (
-        f"{'yes' if d.significant else 'no'}{at_odds(d, tested[d.protocol, d.measure])}"
+    tested = Counter((d.protocol, d.measure) for d in family or found)
+    columns[Column("conclusion")] = lambda d: (
+        _conclusion(d, cards[d.measure].better, shown) + at_odds(d, tested[d.protocol, d.measure])
     )
-    note = _NOTE.format(units=units)
-    return Table.of("differences", found, columns, "Differences between models", note)
+    return Table.of(name, found, columns, caption, _NOTE.format(units=units))
+
+
+def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
+    if not d.significant:
+        return "not significant"
+    if not better:
+        return "significant: they differ"
+    first = (d.value < 0) == (better == "lower")
+    return f"significant: {shown(d.first if first else d.second)} is better"
 
 
 def at_odds(d: Difference, pairs: int) -> str:
@@ -146,12 +160,14 @@ def summary_table(
     by: By | None = None,
     who: str = "model",
     ranked: bool = False,
+    best: Collection[tuple[tuple[str, ...], str]] | None = None,
     caption: str = "",
     note: str = "",
 ) -> Table:
     """A line per group that has any of the measures, a column for each that any group has.
 
-    `ranked` sets the highest of the first measure first; else groups stand as they came.
+    `ranked` sets the highest of the first measure first; else groups stand as they came. `best`
+    are the groups and measures that are set bold, where the numbers alone must not decide.
 
     >>> rows = [
     ...     SummaryRow(m, "mini", "", "corrected", "ap", v, v, v, 9) for m, v in zip("ab", (1, 2))
@@ -173,9 +189,32 @@ def summary_table(
     for line in lines:
         one = next(iter(line.values()))
         head = [Label(one.model, protocol=one.protocol), *(tell(one) for tell in told.values())]
-        made.append([*head, *(Value.of(line.get(m)) for m in shown)])
+        bold = {m: None if best is None else (one.key, m) in best for m in shown}
+        made.append([*head, *(Value.of(line.get(m), bold[m]) for m in shown)])
     columns = [Column(who), *told, *(measures[m] for m in shown)]
     return Table(name, columns, made, caption, note)
+
+
+def null_table(
+    name: str, rows: Iterable[SummaryRow], cards: Mapping[str, StatisticCard], caption: str
+) -> Table:
+    """The statistics of one group that have a null: seen, under the null, what is left, and p."""
+    held = {row.measure: row for row in rows}
+
+    def of(part: str) -> Callable[[str], Value]:
+        return lambda n: Value.of(held[f"{n}{part}"])
+
+    columns: dict[Column, Callable[[str], Cell]] = {
+        Column("statistic"): lambda n: titled(cards[n]),
+        Column("seen", "95 % interval", 2): of(""),
+        Column("under the null", "middle 95 %", 2): of(":null"),
+        Column("left", "95 % interval", 2): of(":excess"),
+        Column("p", "uncorrected", 3): lambda n: held[f"{n}:p"].value,
+        Column("conclusion"): lambda n: (
+            f"{'differs' if held[f'{n}:p'].value < 0.05 else 'not shown to differ'} from the null"
+        ),
+    }
+    return Table.of(name, [n for n in cards if f"{n}:p" in held], columns, caption)
 
 
 def matrix_table(
@@ -257,6 +296,15 @@ def curve_with_band(name: str, values: Floats, drawn: Resampling) -> Line:
     return Line(name, rounds, values.mean(axis=0), low if known else None, high if known else None)
 
 
+def line_of(name: str, rows: Mapping[float, SummaryRow]) -> Line:
+    """Values of a statistic along an axis; the band is left out where some have no limits."""
+    x, found = list(rows), list(rows.values())
+    low, high = [row.low for row in found], [row.high for row in found]
+    known = not np.isnan([*low, *high]).any()
+    values = [row.value for row in found]
+    return Line(name, x, values, low if known else None, high if known else None)
+
+
 def cost_of(run: Results) -> CostModel:
     """The cost model that the caller chose, else the default."""
     path = run.settings.get("cost")
@@ -276,6 +324,50 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
     if all(own == kept[name] for name, held in keys.items() for own in held):
         return run
     return run.only([(name, *key) for name, held in kept.items() for key in held])
+
+
+def measured(row: SummaryRow, card: StatisticCard) -> Quantity:
+    """A statistic with its interval, for a sentence."""
+    low, high = f"{row.low:.{card.digits}f}", f"{row.high:.{card.digits}f}"
+    limits = "" if np.isnan(row.low) or low == high else f"({low} to {high})"
+    text = f"{row.value:.{card.digits}f} {card.unit}".strip()
+    return Quantity(text, Value.of(row), limits, row.measure)
+
+
+def best_answer(
+    rows: Sequence[SummaryRow],
+    names: Sequence[str],
+    cards: Mapping[str, StatisticCard],
+    detail: str = "",
+) -> list[Block]:
+    """The model with the best value of each statistic, in each protocol of the rows.
+
+    >>> from types import SimpleNamespace
+    >>> card = SimpleNamespace(title="AP", unit="%", digits=1, better="higher")
+    >>> rows = [
+    ...     SummaryRow(m, "mini", "", "corrected", "ap", v, v - 1, v + 1, 9)
+    ...     for m, v in zip("ab", (1, 2))
+    ... ]
+    >>> best_answer(rows, ["ap"], {"ap": card})[0].text
+    '**b** has the highest AP, 2.0 % (1.0 to 3.0), on mini.'
+    """
+    several = len({row.protocol for row in rows}) > 1
+    compared = len({row.model for row in rows}) > 1
+    said: Phrase = ()
+    for name in names:
+        for protocol in dict.fromkeys(row.protocol for row in rows):
+            mine = [r for r in rows if (r.measure, r.protocol) == (name, protocol)]
+            if not mine:
+                continue
+            card = cards[name]
+            best = (min if card.better == "lower" else max)(mine, key=lambda row: row.value)
+            word = "lowest" if card.better == "lower" else "highest"
+            has = f"has the {word} {card.title}" if compared else f"has a {card.title} of"
+            where = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
+            opening = f"{'; ' if said else ''}**{best.model}** {has}{',' if compared else ''} "
+            ending = where + (f" ({protocol})" if several else "")
+            said = phrase(said, opening, measured(best, card), ending)
+    return [Answer(phrase(said, "."), detail)] if said else []
 
 
 def percent(row: SummaryRow) -> Quantity:

@@ -79,9 +79,9 @@ class Value:
     best: bool | None = None
 
     @classmethod
-    def of(cls, found: WithLimits | None) -> Value:
+    def of(cls, found: WithLimits | None, best: bool | None = None) -> Value:
         """An estimate as a cell; a dash where there is none."""
-        return cls(None) if found is None else cls(found.value, found.low, found.high)
+        return cls(None) if found is None else cls(found.value, found.low, found.high, best=best)
 
 
 @dataclass(frozen=True, slots=True)

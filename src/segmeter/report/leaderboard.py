@@ -14,6 +14,7 @@ from segmeter.core.wording import counted
 from segmeter.report.elements import protocol_note
 from segmeter.report.page import Page
 from segmeter.report.provenance import unfinished
+from segmeter.stats.statistics import standing_out
 from segmeter.store import Run
 
 __all__ = ["leaderboard_page"]
@@ -64,6 +65,7 @@ def _tables(
 ) -> list[Block]:
     """One table per data set and user, ordered by its first statistic."""
     blocks: list[Block] = []
+    best = standing_out(rows, found, cards)
     for dataset, user in dict.fromkeys((r.dataset, r.user) for r in rows):
         here = [r for r in rows if (r.dataset, r.user) == (dataset, user)]
         known = list(dict.fromkeys(r.measure for r in here if r.measure in cards))
@@ -78,7 +80,10 @@ def _tables(
             [
                 model,
                 *([scored[model]] if uneven else []),
-                *(_value(values.get((model, s.name)), s, found, len(models)) for s in shown),
+                *(
+                    Value.of(row, row is not None and (row.key, row.measure) in best)
+                    for row in (values.get((model, s.name)) for s in shown)
+                ),
             ]
             for model in models
         ]
@@ -107,27 +112,3 @@ def _ranked(
         return row.value if card.better == "lower" else -row.value
 
     return sorted(models, key=place)
-
-
-def _value(
-    row: SummaryRow | None, card: StatisticCard, found: Sequence[Difference], models: int
-) -> Value:
-    if row is None:
-        return Value(None)
-    return Value(row.value, row.low, row.high, best=_stands_out(row, card, found, models))
-
-
-def _stands_out(
-    row: SummaryRow, card: StatisticCard, found: Sequence[Difference], models: int
-) -> bool:
-    """Whether a model is significantly better than every other one."""
-    here = [
-        d if d.first == row.model else d.turned
-        for d in found
-        if row.model in (d.first, d.second)
-        and (d.dataset, d.user, d.protocol, d.measure)
-        == (row.dataset, row.user, row.protocol, row.measure)
-    ]
-    sign = {"lower": -1, "higher": 1, "": 0}[card.better]
-    ahead = [d.significant and sign * d.value > 0 for d in here]
-    return models > 1 and len(ahead) == models - 1 and all(ahead)

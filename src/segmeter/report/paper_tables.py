@@ -18,11 +18,10 @@ from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language
 from segmeter.report.provenance import unfinished
+from segmeter.stats.statistics import standing_out
 from segmeter.store import Run
 
 __all__ = ["TableChoice", "table_text"]
-
-Place = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,8 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
     names = {
         n: choice.names.get(n) or choice.names.get(label, label) for n, label in labels.items()
     }
-    sizes, best = _sizes(run), best_of(run, rows, cards)
+    tested = [name for name in shown if cards[name].testable]
+    sizes, best = _sizes(run), standing_out(rows, run.benchmark.differences(run, tested), cards)
     places = list(dict.fromkeys((row.dataset, row.user) for row in rows))
     several = len({user for _, user in places}) > 1
     values = {(r.model, r.dataset, r.user, r.measure): r for r in rows}
@@ -95,7 +95,9 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
             mine = [values.get((model, dataset, user, name)) for name in shown]
             if (dataset, user) in uneven:
                 line.append(max((row.targets for row in mine if row is not None), default=0))
-            line += [_cell(row, best) for row in mine]
+            line += [
+                Value.of(row, row is not None and (row.key, row.measure) in best) for row in mine
+            ]
         body.append(line)
     caption = _caption(run, layout, rows, places, names, protocol, bool(uneven))
     return Table(f"{run.plan.benchmark}-{protocol}", columns, body, caption)
@@ -152,39 +154,12 @@ def _shown(
     return shown
 
 
-def best_of(
-    run: Run, rows: Sequence[SummaryRow], cards: Mapping[str, StatisticCard]
-) -> set[tuple[Place, str]]:
-    """Groups and statistics in which a model is significantly better than every other one."""
-    tested = [n for n in dict.fromkeys(r.measure for r in rows) if cards[n].testable]
-    others: dict[tuple[str, str, str], set[str]] = {}
-    for row in rows:
-        others.setdefault((row.dataset, row.user, row.measure), set()).add(row.model)
-    won: dict[tuple[Place, str], int] = {}
-    for d in run.benchmark.differences(run, tested):
-        sign = {"lower": -1, "higher": 1, "": 0}[cards[d.measure].better]
-        for side in (d, d.turned):
-            key = ((side.first, d.dataset, d.user, d.protocol), d.measure)
-            won[key] = won.get(key, 0) + (d.significant and sign * side.value > 0)
-    return {
-        key
-        for key, count in won.items()
-        if count and count == len(others.get((key[0][1], key[0][2], key[1]), ())) - 1
-    }
-
-
 def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
     """The columns of a benchmark without a table of its own."""
     known = {name: cards[name].title for name in run.headline()}
     if not known:
         raise BadInput(f"benchmark '{run.plan.benchmark}' declares no columns for a table")
     return PaperLayout(known, f"Results of {run.plan.benchmark}")
-
-
-def _cell(row: SummaryRow | None, best: set[tuple[Place, str]]) -> Value:
-    if row is None:
-        return Value(None)
-    return Value(row.value, row.low, row.high, best=(row.key, row.measure) in best)
 
 
 def _counts(rows: Sequence[SummaryRow], place: tuple[str, str]) -> set[int]:

@@ -7,14 +7,15 @@ that return one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from segmeter.core.benchmarks import Difference, Group, SummaryRow
+from segmeter.core.benchmarks import Difference, Group, StatisticCard, SummaryRow
 from segmeter.stats.comparisons import Paired, PairedValues, Where, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
@@ -31,6 +32,7 @@ __all__ = [
     "percentiles",
     "resampling",
     "share_of_known",
+    "standing_out",
     "summary_of",
 ]
 
@@ -290,6 +292,24 @@ def corrected_together(found: Sequence[Difference]) -> list[Difference]:
         for i, p in zip(places, adjusted, strict=True):
             made[i] = replace(found[i], p_holm=p)
     return made
+
+
+def standing_out(
+    rows: Iterable[SummaryRow], found: Iterable[Difference], cards: Mapping[str, StatisticCard]
+) -> set[tuple[tuple[str, str, str, str], str]]:
+    """Groups and statistics in which a model is significantly better than every other one.
+
+    >>> standing_out([], [], {})
+    set()
+    """
+    models = Counter((row.key[1:], row.measure) for row in rows)
+    won: Counter[tuple[tuple[str, str, str, str], str]] = Counter()
+    for d in found:
+        sign = {"lower": -1, "higher": 1, "": 0}[cards[d.measure].better]
+        if d.significant and sign * d.value:
+            better = d.first if sign * d.value > 0 else d.second
+            won[(better, d.dataset, d.user, d.protocol), d.measure] += 1
+    return {(key, name) for (key, name), n in won.items() if n == models[key[1:], name] - 1}
 
 
 def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Difference]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from segmeter.benchmarks.concepts.statistics import CUTS, ConceptPairs
-from segmeter.benchmarks.report_parts import DATA, difference_section, summary_table
-from segmeter.core.benchmarks import Results
+from segmeter.benchmarks.report_parts import (
+    DATA,
+    best_answer,
+    column_of,
+    difference_section,
+    summary_table,
+)
+from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Text
 from segmeter.core.sections import (
-    Answer,
     Axis,
     Block,
     Cell,
@@ -30,7 +35,7 @@ from segmeter.core.sections import (
     Table,
 )
 from segmeter.measures.concepts import concept_scores
-from segmeter.stats.statistics import cards_by_name
+from segmeter.stats.statistics import Statistic, cards_by_name
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.concepts import Concepts
@@ -50,16 +55,14 @@ def sections(benchmark: Concepts, run: Results) -> list[Section]:
     """All sections, in reading order."""
     cards = cards_by_name(benchmark.statistics(run))
     rows = benchmark.summary(run)
-    columns = {
-        name: Column(card.title, card.unit, card.digits, better=card.better)
-        for name, card in cards.items()
-    }
+    columns = {name: column_of(card) for name, card in cards.items()}
     lead = run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, ConceptPairs)]
     leading = [group for group in found if group.protocol == lead]
     note = "95 % intervals from resampling images."
     table = summary_table("concepts", rows, columns, by=DATA, note=note)
-    blocks: list[Block] = [*_answer(leading), table, Note(_RULE)]
+    own = [row for row in rows if row.protocol == lead]
+    blocks: list[Block] = [*_answer(leading, own, cards), table, Note(_RULE)]
     made = [
         Section("Results", blocks=blocks),
         Section("Answers by kind of pair", blocks=[_kinds(leading)]),
@@ -74,21 +77,17 @@ def sections(benchmark: Concepts, run: Results) -> list[Section]:
     return made
 
 
-def _answer(groups: Sequence[ConceptPairs]) -> list[Block]:
-    scored = [(group, group.estimate("cgf1")) for group in groups]
-    known = [(group, found) for group, found in scored if found is not None]
-    if not known:
-        return [Note("cgF1 is undefined: there are no negative pairs, or none was answered.")]
-    group, best = max(known, key=lambda one: one[1].value)
-    pairs = Counter(one.pair.kind for one in group.answers)
-    limits = f"[{100 * best.low:.1f}, {100 * best.high:.1f}]"
-    return [
-        Answer(
-            f"**{group.model}** has a cgF1 of {100 * best.value:.1f} {limits} on {group.dataset}.",
-            f"{pairs['positive']} positive and {sum(pairs.values()) - pairs['positive']} negative "
-            f"pairs of {len(set(group.clusters))} images.",
-        )
-    ]
+def _answer(
+    groups: Sequence[ConceptPairs], rows: Sequence[SummaryRow], cards: Mapping[str, Statistic]
+) -> list[Block]:
+    first = groups[:1]
+    pairs = Counter(one.pair.kind for group in first for one in group.answers)
+    detail = (
+        f"{pairs['positive']} positive and {sum(pairs.values()) - pairs['positive']} negative "
+        f"pairs of {len({c for group in first for c in group.clusters})} images."
+    )
+    undefined = Note("cgF1 is undefined: there are no negative pairs, or none was answered.")
+    return best_answer(rows, ("cgf1",), cards, detail) or [undefined]
 
 
 def _curve(groups: Sequence[ConceptPairs]) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +18,10 @@ from segmeter.benchmarks.noc.statistics import (
     waiting_until,
 )
 from segmeter.benchmarks.report_parts import (
-    P_VALUE,
     Way,
-    at_odds,
     cost_of,
     cost_section,
+    difference_table,
     machines,
     on_common_objects,
 )
@@ -34,7 +33,7 @@ from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import first_shares
 from segmeter.stats.goals import Goals, area_under
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic, cards_by_name, resampling
+from segmeter.stats.statistics import Statistic, cards_by_name, resampling, standing_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Comparison:
     """Models that were run on the same data by the same user, in one protocol.
 
     `title` says where, as short as the run allows; `rows` are the summary's rows by model
-    and measure; `groups` come cheapest first.
+    and measure; `groups` come cheapest first; `best` are groups and statistics to set bold.
     """
 
     title: str
@@ -52,6 +51,7 @@ class Comparison:
     cost: CostModel
     goals: Goals
     statistics: Mapping[str, Statistic]
+    best: Collection[tuple[tuple[str, ...], str]]
 
     @property
     def models(self) -> list[str]:
@@ -126,14 +126,6 @@ class Comparison:
                 return d if d.first == first else d.turned
         return None
 
-    def stands_out(self, model: str, measure: str) -> bool:
-        """Whether a model is better than every other one, and that is significant."""
-        found = [self.behind(model, other, measure) for other in self.models if other != model]
-        sign = 1 if self.statistics[measure].better == "higher" else -1
-        return bool(found) and all(
-            d is not None and d.significant and sign * d.value > 0 for d in found
-        )
-
 
 def comparisons(run: Results) -> list[Comparison]:
     """The run's models set against each other, by data set and user, in its leading protocol."""
@@ -166,7 +158,8 @@ def _comparison(run: Results, title: str, members: Sequence[ClickSessions]) -> C
     apart = [d for d in Noc().differences(run, tested) if (d.dataset, d.user, d.protocol) == where]
     cost, goals = cost_of(run), goals_of(run)
     ranked = _ranked(members, goals)
-    return Comparison(title, ranked, rows, apart, cost, goals, cards)
+    best = standing_out(rows.values(), apart, cards)
+    return Comparison(title, ranked, rows, apart, cost, goals, cards, best)
 
 
 def _ranked(members: Sequence[ClickSessions], goals: Goals) -> list[ClickSessions]:
@@ -228,8 +221,9 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
 
 def _cell(comparison: Comparison, model: str, measure: str) -> Value:
     """A number of the leaderboard; failures lead to the objects behind them."""
-    value = replace(comparison.value(model, measure), best=comparison.stands_out(model, measure))
-    return replace(value, link=HARDEST) if measure == comparison.never and value.value else value
+    row = comparison.rows[model, measure]
+    link = HARDEST if measure == comparison.never and row.value else ""
+    return replace(Value.of(row, (row.key, measure) in comparison.best), link=link)
 
 
 def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
@@ -258,47 +252,9 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
         for d in comparison.differences
         if d.measure == measure and {d.first, d.second} == {best, other}
     ]
-    if not found:
-        return None
-    pairs = len(comparison.models) * (len(comparison.models) - 1) // 2
-    better = {name: card.better for name, card in comparison.statistics.items()}
-    return Table.of(
-        name,
-        found,
-        {
-            Column("first"): lambda d: d.first,
-            Column("second"): lambda d: d.second,
-            Column("statistic"): lambda d: _named(d.measure, comparison),
-            Column("difference", "first − second", 2): Value.of,
-            P_VALUE: lambda d: d.p_holm,
-            Column("conclusion"): lambda d: _conclusion(d, pairs, better[d.measure]),
-        },
-        caption=comparison.title,
-        note="Paired on the same objects, with 95 % intervals from resampling images; p by "
-        "exchanging the two models within images, corrected for the number of pairs.",
-    )
-
-
-def _named(measure: str, comparison: Comparison) -> str:
-    goal = comparison.goals.lead
-    names = {
-        comparison.seconds: f"a person's seconds to {goal.short}",
-        comparison.clicks: f"{comparison.prompts} to {goal.short}",
-        "auc": "IoU AuC, % points",
-        "iou@1": "IoU after one click, % points",
-    }
-    return names.get(measure, measure)
-
-
-def _conclusion(d: Difference, pairs: int, direction: str) -> str:
-    if not d.significant:
-        return f"not significant{at_odds(d, pairs)}"
-    if not direction:
-        return f"significant: they differ{at_odds(d, pairs)}"
-    lower = d.first if d.value < 0 else d.second
-    higher = d.second if lower == d.first else d.first
-    better = lower if direction == "lower" else higher
-    return f"significant: {better} is better{at_odds(d, pairs)}"
+    cards, family = comparison.statistics, comparison.differences
+    table = difference_table(found, cards, name=name, caption=comparison.title, family=family)
+    return table if found else None
 
 
 def project_section(run: Results, objects: int, rate: float | None = None) -> Section:

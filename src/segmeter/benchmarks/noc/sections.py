@@ -36,6 +36,7 @@ from segmeter.benchmarks.report_parts import (
     curve_with_band,
     machines,
     rounds_axis,
+    summary_table,
     uneven,
 )
 from segmeter.benchmarks.response_section import response_sections
@@ -48,7 +49,6 @@ from segmeter.core.sections import (
     Cell,
     Chart,
     Column,
-    Label,
     Line,
     Multiples,
     Note,
@@ -214,22 +214,21 @@ def _paper_table(
     protocols: Sequence[Comparison], name: str, columns: Sequence[Statistic], caption: str
 ) -> Table:
     """Models down, statistics across; the best is marked where it is significantly better."""
-    known = {m for c in protocols for _, m in c.rows}
-    shown = [s for s in columns if s.name in known]
-    rows: list[list[Cell]] = [
-        [
-            Label(model, protocol=comparison.protocol),
-            *(
-                replace(comparison.value(model, s.name), best=comparison.stands_out(model, s.name))
-                for s in shown
-            ),
-        ]
-        for comparison in protocols
-        for model in comparison.models
+    rows = [
+        row
+        for c in protocols
+        for model in c.models
+        for s in columns
+        if (row := c.rows.get((model, s.name))) is not None
     ]
-    objects, rounds = len(protocols[0].groups[0].keys), protocols[0].groups[0].rounds
-    table_caption = f"{caption}; {objects} objects, {rounds} rounds"
-    return Table(name, [Column("model"), *map(column_of, shown)], rows, table_caption)
+    group = protocols[0].groups[0]
+    return summary_table(
+        name,
+        rows,
+        {s.name: column_of(s) for s in columns},
+        best={key for c in protocols for key in c.best},
+        caption=f"{caption}; {group.size} objects, {group.rounds} rounds",
+    )
 
 
 def _time(comparisons: Sequence[Comparison], run: Results) -> Section:

@@ -43,6 +43,7 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
+from segmeter.stats.statistics import resampling
 from segmeter.users.clicking_group import ClickingGroup
 
 
@@ -59,7 +60,7 @@ def curves(found: Sequence[Findings]) -> Multiples:
 
 def _curve_chart(f: Findings) -> Chart:
     model, dataset, _ = f.key
-    lines = [curve_with_band(name, table, f.drawn) for name, table in _three(f).items()]
+    lines = [curve_with_band(name, table, resampling(f.trial)) for name, table in _three(f).items()]
     axis = rounds_axis(f.trial.base.shape[1])
     return Chart(f"{model}, {dataset}", axis, QUALITY, lines)
 

@@ -16,7 +16,7 @@ from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, excess_of, interval_of, nulls
 from segmeter.clickability.groups import GROUPS
-from segmeter.core.benchmarks import Curves, Group, Results
+from segmeter.core.benchmarks import Curves, Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.score_matrices import load_tables
@@ -207,24 +207,13 @@ class EffectEstimate:
     null: Null | None
     excess: Interval | None
 
-    @property
-    def shown(self) -> EffectEstimate:
-        """The same in the units in which it is printed: clicks, percent, points, counts."""
-        scale = 100.0 if self.effect.percent else 1.0
-        null = self.null and Null(
-            self.null.mean * scale, self.null.low * scale, self.null.high * scale, self.null.p
-        )
-        excess = self.excess and self.excess.times(scale)
-        return EffectEstimate(self.effect, self.seen.times(scale), null, excess)
-
 
 @dataclass(frozen=True, slots=True)
 class Findings:
     """All that is known about one model on one data set in one protocol, in printed units."""
 
     trial: GroupCurves
-    by_name: dict[str, EffectEstimate]
-    parts: dict[str, Components]
+    rows: Mapping[str, SummaryRow]
     base_first: Interval
     first: dict[Who, FirstClicks]
 
@@ -232,20 +221,23 @@ class Findings:
     def key(self) -> tuple[str, str, str]:
         return self.trial.model, self.trial.dataset, self.trial.protocol
 
-    def seen(self, name: str) -> Interval:
-        return self.by_name[name].seen
+    def seen(self, name: str) -> SummaryRow:
+        return self.rows[name]
 
-    @property
-    def drawn(self) -> Resampling:
-        return resampling(self.trial)
+    def p(self, name: str) -> float:
+        """p of the null of a statistic; 1 where it has none."""
+        found = self.rows.get(f"{name}:p")
+        return 1.0 if found is None else found.value
 
 
 def findings(run: Results) -> list[Findings]:
     """One for every model, data set and reading."""
-    return once_per_run(run, "findings", lambda: _findings(Rclicks().groups(run)))
+    groups, rows = Rclicks().groups(run), Rclicks().summary(run)
+    return once_per_run(run, "findings", lambda: findings_of(groups, rows))
 
 
-def _findings(groups: Sequence[Group]) -> list[Findings]:
+def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Findings]:
+    """Findings on groups of clickers, with their first clicks."""
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
         raise BadInput("the run has no target with the centre click and all groups")
@@ -254,13 +246,14 @@ def _findings(groups: Sequence[Group]) -> list[Findings]:
         if isinstance(g, FirstClicks):
             who: Who = "people" if g.user == "people" else "samples"
             first.setdefault((g.model, g.dataset, g.protocol), {})[who] = g
-    return [findings_of(t, first.get((t.model, t.dataset, t.protocol), {})) for t in trials]
-
-
-def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
-    """Findings on one group of users, with its first clicks."""
-    shown = {name: found.shown for name, found in trial.effects.items()}
-    return Findings(trial, shown, trial.components, _base_first(trial, first), first)
+    held: dict[tuple[str, str, str, str], dict[str, SummaryRow]] = {}
+    for row in rows:
+        held.setdefault(row.key, {})[row.measure] = row
+    found = []
+    for t in trials:
+        clicks = first.get((t.model, t.dataset, t.protocol), {})
+        found.append(Findings(t, held.get(t.key, {}), _base_first(t, clicks), clicks))
+    return found
 
 
 def effects_of(trial: GroupCurves) -> dict[str, EffectEstimate]:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import difference_section, summary_table
+from segmeter.benchmarks.report_parts import (
+    best_answer,
+    column_of,
+    difference_section,
+    summary_table,
+)
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.statistics import STATISTICS, MethodTables, human_points
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import (
-    Answer,
     Axis,
     Cell,
     Chart,
-    Column,
     Label,
     Line,
     Multiples,
     Note,
-    Phrase,
     Points,
-    Quantity,
     Section,
     Table,
-    Value,
-    phrase,
 )
 from segmeter.measures.curves import Curve, Point
 from segmeter.stats.statistics import cards_by_name
@@ -104,10 +103,20 @@ def _overview(
     return Section(
         f"Results: {dataset}",
         blocks=[
-            _answer(rows, people),
+            *best_answer(
+                [row for row in rows if row.protocol == "published"],
+                ("fb-ods", "fop-ods"),
+                _CARDS,
+                "; ".join(f"People have {_NAMES[m]}, of {p.f:.3f}" for m, p in people.items()),
+            ),
             Multiples(drawn, caption),
             _table(dataset, rows, people),
-            _region_table(dataset, rows),
+            _ranked(
+                f"{dataset}-regions",
+                rows,
+                (f"{m}-{k}" for m in ("covering", "pri", "voi") for k in ("ods", "ois", "best")),
+                "The region benchmark of BSDS500 (VoI in bits, lower is better)",
+            ),
             Note(_PROTOCOLS),
         ],
     )
@@ -121,19 +130,6 @@ def _chart(here: Sequence[MethodTables], measure: str, people: Point | None) -> 
     return precision_recall_chart(_NAMES[measure], curves, people) if curves else None
 
 
-def _answer(rows: Sequence[SummaryRow], people: dict[str, Point]) -> Answer:
-    said: Phrase = ()
-    for measure, name in (("fb", "F_b"), ("fop", "F_op")):
-        mine = [r for r in rows if (r.measure, r.protocol) == (f"{measure}-ods", "published")]
-        if mine:
-            best = max(mine, key=lambda row: row.value)
-            human = f", people {people[measure].f:.3f}" if measure in people else ""
-            value = Quantity(f"{best.value:.3f}", Value.of(best), measure=best.measure)
-            opening = f"{'; ' if said else ''}{best.model} has the best {name} ("
-            said = phrase(said, opening, value, f"{human})")
-    return Answer(phrase(said, "."), "ODS, published protocol; intervals are in the table.")
-
-
 def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> Table:
     names = ("fb-ods", "fb-ois", "fb-ap", "fop-ods", "fop-ois", "fop-ap")
     table = _ranked(
@@ -145,27 +141,15 @@ def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -
     if not people:
         return table
     # As text: people are no method, and the best of the methods is the one set strong.
-    human = {_column(f"{m}-ods").title: f"{point.f:.3f}" for m, point in people.items()}
+    human = {_CARDS[f"{m}-ods"].title: f"{point.f:.3f}" for m, point in people.items()}
     line: list[Cell] = [human.get(column.title) for column in table.columns[1:]]
     return replace(table, rows=[*table.rows, [Label("people"), *line]])
 
 
-def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:
-    wanted = [f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")]
-    names = [name for name in wanted if name in _CARDS]
-    caption = "The region benchmark of BSDS500 (VoI in bits, lower is better)"
-    return _ranked(f"{dataset}-regions", rows, names, caption)
-
-
-def _ranked(name: str, rows: Sequence[SummaryRow], names: Sequence[str], caption: str) -> Table:
-    """A line per method and reading, the highest first statistic first."""
-    columns = {name: _column(name) for name in names}
+def _ranked(name: str, rows: Sequence[SummaryRow], names: Iterable[str], caption: str) -> Table:
+    """A line per method and protocol, the highest first statistic first."""
+    columns = {name: column_of(_CARDS[name]) for name in names if name in _CARDS}
     return summary_table(name, rows, columns, who="method", ranked=True, caption=caption)
-
-
-def _column(name: str) -> Column:
-    card = _CARDS[name]
-    return Column(card.title, digits=card.digits, better=card.better)
 
 
 def _iso_line(f: float) -> Line:

@@ -19,14 +19,12 @@ from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
     TARGETS,
     Summary,
-    area_table,
+    area_tables,
     compared_with_the_paper,
     dataset_matrix,
-    extremes_table,
-    first_table,
+    first_click_tables,
     metric_matrix,
     paper_rows,
-    people_table,
 )
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import (
@@ -50,7 +48,7 @@ _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    apart = difference_section([d for d in summary.differences if d.protocol == lead], CARDS)
+    apart = difference_section(summary.tested(lead), CARDS)
     made = [
         _results(run, summary, lead),
         *apart,
@@ -74,7 +72,7 @@ def _results(run: Results, summary: Summary, lead: str) -> Section:
         warning = uneven(dataset, members)
         blocks += [warning] if warning else []
     blocks += [*followed_notes(run, Tetris()), *_unequal(run, summary)]
-    blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
+    blocks += filter(None, area_tables(summary))
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "
@@ -218,10 +216,9 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
     members = summary.of(lead)
     if not members:
         return None
-    blocks: list[Block] = [first_table(summary, lead)]
-    extremes, people = extremes_table(summary), people_table(summary)
-    blocks += [table for table in (extremes, people) if table is not None]
-    if extremes is None and lead == "corrected":
+    tables = first_click_tables(summary, lead)
+    blocks: list[Block] = list(filter(None, tables))
+    if tables[1] is None and lead == "corrected":
         blocks.append(
             Note(
                 "No scene of this run was clicked everywhere; `--exhaustive 1` does so "
@@ -298,8 +295,8 @@ def box_sections(run: Results) -> list[Section]:
         for dataset in summary.datasets
         if summary.of(lead, dataset)
     ]
-    blocks += [area_table(summary, "iou", "box"), area_table(summary, "biou", "box")]
-    apart = difference_section([d for d in summary.differences if d.protocol == lead], CARDS)
+    blocks += filter(None, area_tables(summary, "box"))
+    apart = difference_section(summary.tested(lead), CARDS)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "

@@ -7,12 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import column_of, matrix_table, published_rows
+from segmeter.benchmarks.declared import Numbers
+from segmeter.benchmarks.report_parts import (
+    DATA,
+    By,
+    column_of,
+    matrix_table,
+    published_rows,
+    summary_table,
+)
 from segmeter.benchmarks.tetris import Attacked
 from segmeter.benchmarks.tetris.statistics import AREAS, CARDS, AttackedSessions
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.comparisons import spearman
+from segmeter.stats.statistics import standing_out
 
 _ROLES = ("min", "base", "max", "d")
 _TITLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
@@ -45,55 +54,51 @@ PAPER_ROUNDS = 10
 _Printed = tuple[AttackedSessions, str, dict[str, float]]
 """A group, the kind of IoU, and what the paper prints of it."""
 
+_INTERVALS = "95 % intervals from resampling images."
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Groups of a run with their statistics at hand."""
 
     groups: Sequence[AttackedSessions]
-    rows: dict[tuple[str, str, str, str], SummaryRow]
+    rows: Numbers
     differences: Sequence[Difference]
 
     @classmethod
     def of_run(cls, run: Results) -> Summary:
         benchmark = Attacked()
         found = [g for g in benchmark.groups(run) if isinstance(g, AttackedSessions)]
-        rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in benchmark.summary(run)}
-        return cls(found, rows, benchmark.differences(run))
+        return cls(found, benchmark.numbers(run), benchmark.differences(run, AREAS))
 
     def value(self, group: AttackedSessions, measure: str) -> Value:
-        row = self.rows.get((group.model, group.dataset, group.protocol, measure))
-        if row is None:
-            return Value(None)
-        # Clicks called the best did worse than those called the worst: no merit of the model.
-        crossed = measure in ("iou-d", "biou-d") and row.value < 0
-        return Value(row.value, row.low, row.high, best=False if crossed else None)
+        return Value.of(self.rows.get((group.key, measure)))
 
     @property
     def datasets(self) -> list[str]:
         return list(dict.fromkeys(group.dataset for group in self.groups))
-
-    def tell(self, measure: str) -> Callable[[AttackedSessions], Value]:
-        return lambda group: self.value(group, measure)
 
     @property
     def several(self) -> bool:
         """Whether a table has to name the data set."""
         return len(self.datasets) > 1
 
-    def columns(
-        self, names: Sequence[str], plotted: str = ""
-    ) -> dict[Column, Callable[[AttackedSessions], Cell]]:
-        """Model and data set of a group, and its statistics under their titles."""
-        return {
-            Column("model"): lambda group: group.model,
-            **({Column("data"): lambda group: group.dataset} if self.several else {}),
-            **{column_of(CARDS[n], plot=n == plotted): self.tell(n) for n in names},
-        }
-
     @property
     def models(self) -> list[str]:
         return list(dict.fromkeys(group.model for group in self.groups))
+
+    @property
+    def best(self) -> set[tuple[tuple[str, ...], str]]:
+        """Areas to set bold; D below zero is no merit: best clicks did worse than worst ones."""
+        found = standing_out(self.rows.values(), self.differences, CARDS)
+        return {key for key in found if self.rows[key].value >= 0}
+
+    def tested(self, protocol: str) -> list[Difference]:
+        """The differences of a protocol in the statistics that are tested unasked."""
+        return [
+            d for d in self.differences
+            if d.protocol == protocol and CARDS[d.measure].tested == "yes"
+        ]  # fmt: skip
 
     def of(self, protocol: str, dataset: str | None = None) -> list[AttackedSessions]:
         """Groups of a protocol that have both attacks."""
@@ -102,41 +107,42 @@ class Summary:
             if g.protocol == protocol and g.complete and dataset in (None, g.dataset)
         ]  # fmt: skip
 
+    def table(
+        self,
+        name: str,
+        members: Sequence[AttackedSessions],
+        names: Sequence[str],
+        caption: str,
+        note: str = "",
+        *,
+        plot: str = "",
+        by: By | None = None,
+    ) -> Table | None:
+        """A table of some statistics of some groups; None where they have none of them."""
+        keys = {group.key for group in members}
+        rows = [row for (key, _), row in self.rows.items() if key in keys]
+        columns = {n: column_of(CARDS[n], plot=n == plot) for n in names}
+        where: By = {**(DATA if self.several else {}), **(by or {})}
+        best = self.best if set(names) <= set(AREAS) else None
+        table = summary_table(name, rows, columns, by=where, best=best, caption=caption, note=note)
+        return table if table.rows else None
 
-def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
-    """Min, Base, Max and D of every data set side by side, as in the paper's tables."""
-    several = summary.several
-    columns = [Column("model")]
-    for dataset in summary.datasets:
-        for role in _ROLES:
-            name = f"{dataset} {_TITLES[role]}" if several else _TITLES[role]
-            better = "lower" if role == "d" else "higher"
-            unit = "AuC, %" if prompt == "click" else "%"
-            columns.append(Column(name, unit, 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
-    held = {(g.model, g.protocol, g.dataset): g for g in summary.groups if g.complete}
-    rows: list[list[Cell]] = []
-    for model, protocol in dict.fromkeys((m, r) for m, r, _ in held):
-        row: list[Cell] = [Label(model, protocol=protocol)]
-        for dataset in summary.datasets:
-            group = held.get((model, protocol, dataset))
-            row += [
-                Value(None) if group is None else summary.value(group, f"{kind}-{role}")
-                for role in _ROLES
-            ]
-        rows.append(row)
-    said = "IoU" if kind == "iou" else "Boundary IoU"
-    number = 1 if kind == "iou" else 2
-    return Table(
-        f"table-{number}-{kind}",
-        columns,
-        rows,
-        f"{said} over the clicks: worst clicks, centre clicks, best clicks, and D, best less worst"
-        if prompt == "click"
-        else f"{said} after one box: worst, tight, best, and D, best less worst",
-        ("" if prompt == "box" else f"Shaped like Table {number} of the paper, with Base added. ")
-        + "95 % intervals from resampling images."
-        + ("" if kind == "iou" else " Chosen by IoU, so Min and Max of Boundary IoU may turn."),
-    )
+
+def area_tables(summary: Summary, prompt: str = "click") -> list[Table | None]:
+    """Min, Base, Max and D of IoU and Boundary IoU, as in the paper's tables."""
+    complete = [group for group in summary.groups if group.complete]
+    made = []
+    for number, (kind, said) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
+        caption = f"{said} after one box: worst, tight, best, and D, best less worst"
+        note = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
+        if prompt == "click":
+            caption = f"{said} over the clicks: worst clicks, centre clicks, best clicks, and D, "
+            caption += "best less worst"
+            note += f"Shaped like Table {number} of the paper, with Base added. "
+        names = [f"{kind}-{role}" for role in _ROLES]
+        name, note = f"table-{number}-{kind}", f"{note}{_INTERVALS}"
+        made.append(summary.table(name, complete, names, caption, note, plot=f"{kind}-d"))
+    return made
 
 
 def as_in_the_paper(group: AttackedSessions) -> bool:
@@ -189,59 +195,42 @@ def compared_with_the_paper(summary: Summary) -> Table | None:
     return Table.of("beside-the-paper", found, columns, "Comparison with the paper's rows")
 
 
-def first_table(summary: Summary, protocol: str) -> Table:
-    """Effect of the first click alone."""
-    names = ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max")
-    return Table.of(
-        "first-click",
-        summary.of(protocol),
-        summary.columns(names, plotted="first-spread"),
-        "IoU after the first click: worst, centre and best click found, and how far they lie apart",
-        "Distances are from the centre click, in diagonals of the object's box.",
-    )
-
-
-def extremes_table(summary: Summary) -> Table | None:
-    """How far the attack, and the search, stay from the true extremes."""
-
-    def told(measure: str) -> Callable[[tuple[AttackedSessions, str]], Value]:
-        return lambda r: summary.value(r[0], f"{measure}-{r[1]}")
-
-    roles = {"min": "worst", "max": "best"}
-    known = [group for group in summary.of("corrected") if "all-min" in group.values]
-    measures = {
-        "all": Column("true extreme", "IoU, %", 1),
-        "gap": Column("attack off by", "points", 2, plot=True),
-        "found": Column("attack finds it", "% of objects", 0),
-        "search-gap": Column("search off by", "points", 2),
-        "search-found": Column("search finds it", "% of objects", 0),
-    }
-    columns: dict[Column, Callable[[tuple[AttackedSessions, str]], Cell]] = {
-        Column("model"): lambda r: r[0].model,
-        **({Column("data"): lambda r: r[0].dataset} if summary.several else {}),
-        Column("click"): lambda r: roles[r[1]],
-        Column("objects", "", 0): lambda r: int((~np.isnan(r[0].each(f"all-{r[1]}"))).sum()),
-        **{column: told(measure) for measure, column in measures.items()},
-    }
-    table = Table.of(
-        "extremes",
-        [(group, role) for group in known for role in roles],
-        columns,
-        "How far from the true extremes of the first click the attack stays",
-        "True extremes by clicking at every few pixels of the object; found means within 5 "
-        "points. A search that also looks between those may do better than they: it is then off "
-        "by less than 0. For models without a gradient the attack is the search.",
-    )
-    return table if table.rows else None
-
-
-def people_table(summary: Summary) -> Table | None:
-    """How much of the range of real people's first clicks the attack spans."""
-    people = ("people-min", "people-max", "people-spread")
-    names = (*people, "first-spread", "coverage", "people-distance")
-    clicked = [group for group in summary.of("corrected") if "coverage" in group.values]
-    caption = "Real people's first clicks and the attack's range"
-    return Table.of("people", clicked, summary.columns(names), caption) if clicked else None
+def first_click_tables(summary: Summary, lead: str) -> list[Table | None]:
+    """Effect of the first click alone, the true extremes, and real people's first clicks."""
+    corrected = summary.of("corrected")
+    first = ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max")
+    kinds = ("all", "gap", "found", "search-gap", "search-found")
+    extremes = [f"{kind}-{role}" for role in ("min", "max") for kind in kinds]
+    objects: By = {Column("objects", "", 0): lambda row: row.targets}
+    people = ("people-min", "people-max", "people-spread", "first-spread", "coverage")
+    clicked = [group for group in corrected if "coverage" in group.values]
+    return [
+        summary.table(
+            "first-click",
+            summary.of(lead),
+            first,
+            "IoU after the first click: worst, centre and best click found, and how far they lie "
+            "apart",
+            "Distances are from the centre click, in diagonals of the object's box.",
+            plot="first-spread",
+        ),
+        summary.table(
+            "extremes",
+            [group for group in corrected if "all-min" in group.values],
+            extremes,
+            "How far from the true extremes of the first click the attack stays",
+            "True extremes by clicking at every few pixels of the object; found means within 5 "
+            "points. A search that also looks between those may do better than they: it is then "
+            "off by less than 0. For models without a gradient the attack is the search.",
+            by=objects,
+        ),
+        summary.table(
+            "people",
+            clicked,
+            (*people, "people-distance"),
+            "Real people's first clicks and the attack's range",
+        ),
+    ]
 
 
 def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None:

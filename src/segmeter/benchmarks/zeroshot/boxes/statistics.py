@@ -16,7 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.report_parts import (
+    DATA,
+    By,
+    best_answer,
+    difference_section,
+    summary_table,
+)
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.benchmarks.zeroshot.boxes import Boxes
 from segmeter.core.benchmarks import Group, Results, SummaryRow
@@ -25,17 +31,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.score_matrices import load_tables
-from segmeter.core.sections import (
-    Answer,
-    Block,
-    Column,
-    Note,
-    Quantity,
-    Section,
-    Table,
-    Value,
-    phrase,
-)
+from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import generator
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
@@ -409,38 +405,22 @@ _RULE = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    benchmark, lead = Boxes(), run.plan.leading_protocol
+    benchmark = Boxes()
     rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    leading = [row for row in rows if row.protocol == run.plan.leading_protocol]
     cards = cards_by_name(benchmark.statistics(run))
-    return [
-        _overview(rows, lead),
-        Section("Average precision by size and class", _PRECISION, [_precision_table(rows)]),
-        *difference_section(benchmark.differences(run), cards, shown=told),
-    ]
-
-
-def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
-    best = max((r for r in rows if r.protocol == lead and r.measure == "ap"), key=lambda r: r.value)
-    mine = {r.measure: r for r in rows if r.key == best.key}
-    boxes = mine.get("box-ap")
-    detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
-    limits = f"[{best.low:.1f}, {best.high:.1f}]"
-    sentence = phrase(
-        f"**{best.model}** turns the boxes of {best.user} on {best.dataset} into masks of AP ",
-        Quantity(f"{best.value:.1f}", Value.of(best), limits, "ap"),
-        ".",
-    )
-    blocks: list[Block] = [
-        Answer(sentence, detail),
-        _table("boxes", [r for r in rows if r.protocol == lead], _BOTH, "Masks and boxes"),
+    blocks = [
+        *best_answer(leading, ("ap", "box-ap"), cards),
+        _table("boxes", leading, _BOTH, "Masks and boxes"),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
-    return Section("Results", blocks=blocks)
-
-
-def _precision_table(rows: Sequence[SummaryRow]) -> Table:
-    return _table("boxes-ap", rows, _AP, "AP of the masks")
+    by_size = _table("boxes-ap", rows, _AP, "AP of the masks")
+    return [
+        Section("Results", blocks=blocks),
+        Section("Average precision by size and class", _PRECISION, [by_size]),
+        *difference_section(benchmark.differences(run), cards, shown=told),
+    ]
 
 
 def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], caption: str) -> Table:

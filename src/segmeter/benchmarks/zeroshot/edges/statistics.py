@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.report_parts import (
+    best_answer,
+    column_of,
     difference_section,
     printed_table,
     published_rows,
@@ -25,18 +27,7 @@ from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
 from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.score_matrices import load_tables
-from segmeter.core.sections import (
-    Answer,
-    Column,
-    Multiples,
-    Note,
-    Phrase,
-    Quantity,
-    Section,
-    Table,
-    Value,
-    phrase,
-)
+from segmeter.core.sections import Multiples, Note, Section
 from segmeter.measures.curves import Curve, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval
@@ -211,53 +202,28 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
         for protocol in dict.fromkeys(group.protocol for group in here)
     ]
     images = max(row.targets for row in rows)
+    cards = cards_by_name(STATISTICS)
     return Section(
         f"Results: {dataset}",
         blocks=[
-            _answer(rows),
+            *best_answer(rows, ("ods",), cards, "One threshold for all images."),
             Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
-            _table(dataset, rows, images),
-            _paper(dataset),
-            Note(_PROTOCOLS),
-            Note(_GAP),
-            Note(NOT_REPRODUCIBLE),
+            summary_table(
+                f"{dataset}-edges",
+                rows,
+                {name: column_of(cards[name]) for name in MEASURES},
+                who="method",
+                ranked=True,
+                caption=f"Edges against people's boundaries, {images} images, 95 % intervals",
+            ),
+            printed_table(
+                f"{dataset}-table5",
+                paper_rows(),
+                {"method": "method", "year": "year", "zero_shot": "zero-shot"},
+                {name: name.upper() for name in MEASURES},
+                3,
+                "As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
+            ),
+            *(Note(text) for text in (_PROTOCOLS, _GAP, NOT_REPRODUCIBLE)),
         ],
-    )
-
-
-def _answer(rows: Sequence[SummaryRow]) -> Answer:
-    ods = [row for row in rows if row.measure == "ods"]
-    best = {
-        protocol: max((r for r in ods if r.protocol == protocol), key=lambda r: r.value)
-        for protocol in dict.fromkeys(row.protocol for row in ods)
-    }
-    said: Phrase = ()
-    for model in dict.fromkeys(row.model for row in best.values()):
-        said = phrase(said, "; " if said else "", f"{model} has the best ODS, ")
-        mine = [row for row in best.values() if row.model == model]
-        for k, row in enumerate(mine):
-            value = Quantity(f"{row.value:.3f}", Value.of(row), measure="ods")
-            said = phrase(said, " and " if k else "", value, f" ({row.protocol})")
-    return Answer(phrase(said, "."), "One threshold for all images; intervals in the table.")
-
-
-def _table(dataset: str, rows: Sequence[SummaryRow], images: int) -> Table:
-    return summary_table(
-        f"{dataset}-edges",
-        rows,
-        {name: Column(name.upper(), digits=3, better="higher") for name in MEASURES},
-        who="method",
-        ranked=True,
-        caption=f"Edges against people's boundaries, {images} images, 95 % intervals",
-    )
-
-
-def _paper(dataset: str) -> Table:
-    return printed_table(
-        f"{dataset}-table5",
-        paper_rows(),
-        {"method": "method", "year": "year", "zero_shot": "zero-shot"},
-        {name: name.upper() for name in MEASURES},
-        3,
-        "As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
     )

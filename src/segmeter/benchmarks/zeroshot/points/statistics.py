@@ -12,14 +12,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import DATA, By, difference_section, summary_table
+from segmeter.benchmarks.report_parts import (
+    DATA,
+    By,
+    best_answer,
+    difference_section,
+    line_of,
+    summary_table,
+)
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.score_matrices import load_tables
 from segmeter.core.sections import (
-    Answer,
     Axis,
     Block,
     Cell,
@@ -29,11 +35,9 @@ from segmeter.core.sections import (
     Multiples,
     Note,
     Points,
-    Quantity,
     Section,
     Table,
     Value,
-    phrase,
 )
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
@@ -172,22 +176,12 @@ def baseline_of(run: Results) -> str:
 
 def _overview(rows: Sequence[SummaryRow], lead: str, followed: Sequence[Block]) -> Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
-    leading = [r for r in top if r.protocol == lead and r.measure == "iou@1"]
-    best = max(leading, key=lambda r: r.value)
-    oracle = next(r for r in top if r.key == best.key and r.measure == "oracle@1")
-    sentence = phrase(
-        f"After one point **{best.model}** reaches a mean IoU of ",
-        Quantity(
-            f"{best.value:.1f} %", Value.of(best), f"[{best.low:.1f}, {best.high:.1f}]", "iou@1"
-        ),
-        "; the best of the masks it offers ",
-        Quantity(f"{oracle.value:.1f} %", Value.of(oracle), measure="oracle@1"),
-        ".",
-    )
+    leading = [r for r in top if r.protocol == lead]
+    rule = "The oracle takes the best of the masks that a model offers after one point."
     blocks: list[Block] = [
-        Answer(sentence, f"Over {best.dataset}, {best.user}, protocol {lead}."),
+        *best_answer(leading, ("iou@1", "oracle@1"), _CARDS, f"{rule} Protocol {lead}."),
         *followed,
-        _table("points", top, f"mIoU after N points and the oracle's after one: {best.dataset}"),
+        _table("points", top, "mIoU after N points and the oracle's after one"),
         Note(f"{_PROTOCOLS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
@@ -204,17 +198,36 @@ def _side_by_side(
     groups: Sequence[PointSessions], found: Sequence[Difference], lead: str, baseline: str
 ) -> list[Section]:
     """Each model minus the baseline on every data set, sorted; dots for its oracle."""
-    shown = [
-        _gaps(model, user, groups, found, lead, baseline)
-        for user in dict.fromkeys(g.user for g in groups)
-        for model in dict.fromkeys(g.model for g in groups)
-        if model != baseline
-    ]
-    if not shown:
+    turned = (side for d in found for side in (d, d.turned) if d.protocol == lead)
+    asked = [d for d in turned if (d.measure, d.second) == ("iou@1", baseline)]
+    gaps = sorted(asked, key=lambda d: -d.value)
+    if not gaps:
         return []
-    blocks: list[Block] = [_gap_table(shown, baseline)]
-    if max(len(one.names) for one in shown) <= _MOST_DOTS:
-        blocks.insert(0, Multiples([_dots(one) for one in shown]))
+    means = {(g.model, g.dataset, g.user): g.values for g in groups if g.protocol == lead}
+
+    def oracle(d: Difference) -> float:
+        mine, other = (means[model, d.dataset, d.user] for model in (d.first, baseline))
+        return 100 * float(mine["oracle@1"].mean() - other["iou@1"].mean())
+
+    by_model: dict[str, list[Difference]] = {}
+    for d in gaps:
+        by_model.setdefault(f"{d.first}, {d.user}", []).append(d)
+    named: dict[Column, Callable[[Difference], Cell]] = {
+        Column("model"): lambda d: d.first,
+        Column("user"): lambda d: d.user,
+    }
+    columns: dict[Column, Callable[[Difference], Cell]] = {
+        Column("data"): lambda d: d.dataset,
+        **(named if len(by_model) > 1 else {}),
+        Column("one point minus baseline", "% points", 1, plot=True): Value.of,
+        Column("oracle minus baseline", "% points", 1): oracle,
+    }
+    who = "Models" if len(by_model) > 1 else gaps[0].first
+    caption = f"{who} minus {baseline}, data set by data set"
+    blocks: list[Block] = [Table.of("points-baseline", gaps, columns, caption)]
+    if max(map(len, by_model.values())) <= _MOST_DOTS:  # dots with many labels cannot be read
+        charts = [_dots(title, own, oracle) for title, own in by_model.items()]
+        blocks.insert(0, Multiples(charts))
     text = (
         f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
         "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
@@ -223,97 +236,33 @@ def _side_by_side(
     return [Section("Side by side with the baseline", text, blocks)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Gaps:
-    """A model against the baseline: data sets by difference, the greatest first."""
-
-    model: str
-    user: str
-    names: tuple[str, ...]
-    gaps: tuple[tuple[float, float, float], ...]
-    oracle: tuple[float, ...]
-
-
-def _gaps(
-    model: str,
-    user: str,
-    groups: Sequence[PointSessions],
-    found: Sequence[Difference],
-    lead: str,
-    baseline: str,
-) -> _Gaps:
-    gaps = {
-        d.dataset: (d.value, d.low, d.high)
-        for d in (*found, *(d.turned for d in found))
-        if (d.measure, d.user, d.protocol) == ("iou@1", user, lead)
-        and (d.first, d.second) == (model, baseline)
-    }
-    names = sorted(gaps, key=lambda name: -gaps[name][0])
-    means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.protocol) == (user, lead)}
-    oracle = [
-        100 * float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
-        for n in names
-    ]
-    return _Gaps(model, user, tuple(names), tuple(gaps[n] for n in names), tuple(oracle))
-
-
-def _dots(shown: _Gaps) -> Chart:
-    many = len(shown.names)
+def _dots(title: str, gaps: Sequence[Difference], oracle: Callable[[Difference], float]) -> Chart:
+    many = len(gaps)
     places = np.arange(1, many + 1)
-    values, low, high = (np.array([gap[k] for gap in shown.gaps]) for k in range(3))
+    values, low, high = np.array([(d.value, d.low, d.high) for d in gaps]).T
+    names = [d.dataset for d in gaps]
     return Chart(
-        f"{shown.model}, {shown.user}",
+        title,
         Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
         Axis("mIoU, % points"),
         [
             Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
-            Points("one point", places, values, list(shown.names), low, high),
-            Points("oracle", places, np.array(shown.oracle), ["oracle", *[""] * (many - 1)]),
+            Points("one point", places, values, names, low, high),
+            Points("oracle", places, [*map(oracle, gaps)], ["oracle", *[""] * (many - 1)]),
         ],
     )
 
 
-def _gap_table(shown: Sequence[_Gaps], baseline: str) -> Table:
-    """A row for each data set: dots with many labels cannot be read."""
-    several = len(shown) > 1
-    rows: list[list[Cell]] = [
-        [
-            name,
-            *([one.model, one.user] if several else []),
-            Value(gap[0]) if np.isnan(gap).any() else Value(*gap),
-            oracle,
-        ]
-        for one in shown
-        for name, gap, oracle in zip(one.names, one.gaps, one.oracle, strict=True)
-    ]
-    columns = [
-        Column("data"),
-        *([Column("model"), Column("user")] if several else []),
-        Column("one point minus baseline", "% points", 1, plot=True),
-        Column("oracle minus baseline", "% points", 1),
-    ]
-    who = "Models" if several else shown[0].model
-    return Table("points-baseline", columns, rows, f"{who} minus {baseline}, data set by data set")
-
-
 def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
+    held = {(r.key, r.measure): r for r in top if r.protocol == lead}
     charts = []
-    for dataset, user in dict.fromkeys((r.dataset, r.user) for r in top):
-        lines = []
-        for model in dict.fromkeys(r.model for r in top):
-            mine = {
-                r.measure: r for r in top
-                if (r.model, r.dataset, r.user, r.protocol) == (model, dataset, user, lead)
-            }  # fmt: skip
-            points = [n for n in POINTS if f"iou@{n}" in mine]
-            found = [mine[f"iou@{n}"] for n in points]
-            low, high = [r.low for r in found], [r.high for r in found]
-            known = not np.isnan([*low, *high]).any()
-            values = [r.value for r in found]
-            lines.append(
-                Line(model, points, values, low if known else None, high if known else None)
-            )
+    for dataset, user in dict.fromkeys(key[1:3] for key, _ in held):
+        lines = [
+            line_of(key[0], {n: held[key, f"iou@{n}"] for n in POINTS if (key, f"iou@{n}") in held})
+            for key in dict.fromkeys(key for key, _ in held)
+            if key[1:3] == (dataset, user)
+        ]
         title = f"mIoU after N points: {dataset}, {user}"
         charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."

@@ -7,28 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.report_parts import difference_section, printed_table, published_rows
+from segmeter.benchmarks.report_parts import (
+    best_answer,
+    column_of,
+    difference_section,
+    line_of,
+    printed_table,
+    published_rows,
+    summary_table,
+)
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
-from segmeter.core.benchmarks import Group, Results
+from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.score_matrices import Tables, load_tables
-from segmeter.core.sections import (
-    Answer,
-    Axis,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Label,
-    Line,
-    Note,
-    Quantity,
-    Section,
-    Table,
-    Value,
-    phrase,
-)
+from segmeter.core.sections import Axis, Block, Chart, Column, Note, Section
 from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import (
@@ -169,11 +161,12 @@ def sections(run: Results) -> list[Section]:
     """All sections, a data set after the other."""
     benchmark = Proposals()
     everything = [g for g in benchmark.groups(run) if isinstance(g, Proposed)]
-    numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
+    rows, cards = benchmark.summary(run), cards_by_name(benchmark.statistics(run))
     made = []
     for dataset in dict.fromkeys(group.dataset for group in everything):
         here = [group for group in everything if group.dataset == dataset]
-        made.append(_overview(dataset, here, numbers))
+        mine = [row for row in rows if row.dataset == dataset]
+        made.append(_overview(dataset, here, mine, cards))
     return [*made, *difference_section(benchmark.differences(run), cards)]
 
 
@@ -182,67 +175,43 @@ def paper_rows() -> list[dict[str, str]]:
     return published_rows("zeroshot.proposals", "table6.csv")
 
 
-def _overview(dataset: str, here: Sequence[Proposed], numbers: Numbers) -> Section:
-    most = max(number for group in here for number in group.numbers)
+def _overview(
+    dataset: str,
+    here: Sequence[Proposed],
+    rows: Sequence[SummaryRow],
+    cards: Mapping[str, Statistic],
+) -> Section:
+    most, images = max(n for g in here for n in g.numbers), max(len(g.keys) for g in here)
+    columns = {
+        recall_at(most, kind).name: Column(kind, digits=1, percent=True, better="higher")
+        for kind in KINDS
+    }
+    columns["masks"] = column_of(cards["masks"])
+    caption = f"AR@{most} in percent, {images} images, 95 % intervals"
+    printed = "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)"
+    kinds = {kind: kind for kind in KINDS}
     blocks: list[Block] = [
-        _answer(here, numbers, most),
-        _table(dataset, here, numbers, most),
-        _chart(here, numbers),
-        _paper(dataset),
+        *best_answer(rows, [recall_at(most).name], cards),
+        summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
+        _chart(here, rows),
+        printed_table(f"{dataset}-table6", paper_rows(), {"method": "method"}, kinds, 1, printed),
     ]
     notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
     return Section(f"Results: {dataset}", blocks=[*blocks, *notes])
 
 
-def _answer(here: Sequence[Proposed], numbers: Numbers, most: int) -> Answer:
-    whole = recall_at(most).name
-    best = max(here, key=lambda g: numbers[g.key, whole].value)
-    row = numbers[best.key, whole]
-    recall = Value(100 * row.value, 100 * row.low, 100 * row.high)
-    return Answer(
-        phrase(
-            f"{best.model} recalls ",
-            Quantity(f"{recall.value:.1f} %", recall, measure=whole),
-            f" with up to {most} masks ({best.protocol}).",
-        ),
-        f"{best.proposals.mean():.0f} masks per image; intervals are in the table.",
-    )
-
-
-def _table(dataset: str, here: Sequence[Proposed], numbers: Numbers, most: int) -> Table:
-    kinds = [kind for kind in KINDS if any(g.has(kind, most) for g in here)]
-    body: list[list[Cell]] = [
-        [
-            Label(g.model, protocol=g.protocol),
-            *(Value.of(numbers.get((g.key, recall_at(most, kind).name))) for kind in kinds),
-        ]
+def _chart(here: Sequence[Proposed], rows: Sequence[SummaryRow]) -> Chart:
+    held = {(row.key, row.measure): row for row in rows}
+    marks = [
+        line_of(
+            f"{g.model}, {g.protocol}",
+            {n: row for n in sorted(g.numbers) if (row := held.get((g.key, recall_at(n).name)))},
+        )
         for g in here
     ]
-    columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
-    images = max(len(g.keys) for g in here)
-    return Table(
-        f"{dataset}-proposals",
-        [Column("model"), *columns],
-        body,
-        caption=f"AR@{most} in percent, {images} images, 95 % intervals",
-    )
-
-
-def _chart(here: Sequence[Proposed], numbers: Numbers) -> Chart:
-    marks = []
-    for g in here:
-        found = [(n, numbers.get((g.key, recall_at(n).name))) for n in sorted(g.numbers)]
-        known = [(n, row.value) for n, row in found if row is not None]
-        marks.append(Line(f"{g.model}, {g.protocol}", [n for n, _ in known], [v for _, v in known]))
     return Chart(
         "Recall by number of masks",
         Axis("masks that count, best first", scale="log"),
         Axis("average recall", 0, 1, percent=True),
         marks,
     )
-
-
-def _paper(dataset: str) -> Table:
-    caption = "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)"
-    kinds = {kind: kind for kind in KINDS}
-    return printed_table(f"{dataset}-table6", paper_rows(), {"method": "method"}, kinds, 1, caption)
