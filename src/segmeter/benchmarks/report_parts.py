@@ -10,13 +10,14 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Difference, Group, Results, Row, StatisticCard, SummaryRow
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import round_from_json
+from segmeter.core.prompts import Prompt, round_from_json
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sections import (
     SCENE_NUMBERS,
@@ -27,11 +28,14 @@ from segmeter.core.sections import (
     Column,
     Frame,
     Greys,
+    Illustration,
     Label,
     Line,
     Note,
+    Outline,
     Phrase,
     Quantity,
+    Replay,
     Section,
     Slices,
     Table,
@@ -437,6 +441,33 @@ class Case:
     @property
     def title(self) -> str:
         return title(*self.key, self.target.label)
+
+    def drawn(
+        self,
+        caption: str,
+        alt: str = "",
+        *,
+        mask: Mask | None = None,
+        name: str = "",
+        pixels: npt.NDArray[np.uint8] | None = None,
+        prompts: Sequence[Prompt] = (),
+        link: str = "",
+    ) -> Illustration:
+        """The object's neighbourhood with its ground truth, and a mask of that name."""
+        outlines = [Outline(self.target.mask, "ground_truth", "the ground truth")]
+        outlines += [] if mask is None else [Outline(mask, "prediction", name)]
+        shown = self.scene.pixels if pixels is None else pixels
+        return Illustration(
+            shown, caption, alt, outlines=outlines, prompts=prompts, close=True, link=link
+        )
+
+    def replay(
+        self, key: str, said: str, frames: Sequence[Frame], goal: float | None, caption: str
+    ) -> Replay:
+        """A session on the object; `said` follows its title."""
+        image = Illustration(self.scene.pixels, close=True)
+        name = f"{self.title}, {said}"
+        return Replay(key, name, image, frames, self.target.mask, goal, caption)
 
 
 def title(scene: str, target: str, label: str = "") -> str:

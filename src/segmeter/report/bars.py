@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Bars, Part
-from segmeter.report.elements import amount, element
+from segmeter.report.elements import amount, drawing, element
 from segmeter.report.plot_frames import BOLD, Scale, fitted, shortened, text_width
 
 _ROW, _BAR, _TOP, _BOTTOM = 30.0, 16.0, 48.0, 30.0
@@ -25,15 +25,8 @@ def bars_svg(bars: Bars, width: int) -> Markup:
         [_row(bars, k, scale, left) for k in range(len(bars.categories))],
         element("text", bars.axis.title, x=width - 46.0, y=height - 2, class_="axis end"),
     ]
-    return element(
-        "svg",
-        element("title", bars.title),
-        inside,
-        viewBox=f"0 0 {width} {round(height)}",
-        class_="chart",
-        role="img",
-        style=f"max-width:{round(width * 1.15)}px",
-    )
+    wide = f"max-width:{round(width * 1.15)}px"
+    return drawing(width, round(height), inside, said=bars.title, class_="chart", style=wide)
 
 
 def _reach(bars: Bars) -> list[float]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Chart, Line, Points
-from segmeter.report.elements import amount, element, path
+from segmeter.report.elements import amount, drawing, element, path
 from segmeter.report.plot_frames import (
     BOLD,
     Palette,
@@ -28,8 +28,8 @@ from segmeter.report.plot_frames import (
 def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
     """The whole chart; names are placed at their curves, not in a legend."""
     frame = _frame(chart, width, height)
-    wide = max(3, round((frame.plot_right - frame.left) / 70))
-    x = fitted(chart.x, _all(chart, "x"), frame.left, frame.plot_right, wide)
+    ticks = max(3, round((frame.plot_right - frame.left) / 70))
+    x = fitted(chart.x, _all(chart, "x"), frame.left, frame.plot_right, ticks)
     y = fitted(chart.y, _all(chart, "y"), frame.plot_bottom, frame.top, 5)
     curves = [m for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
     guides = [m for m in chart.marks if isinstance(m, Line) and m.role == "guide"]
@@ -45,15 +45,8 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
         end_labels(curves, x, y, palette, frame),
         readouts(curves, x, y, palette, frame),
     ]
-    return element(
-        "svg",
-        element("title", _spoken(chart)),
-        inside,
-        viewBox=f"0 0 {width} {height}",
-        class_="chart",
-        role="img",
-        style=f"max-width:{round(width * 1.15)}px",
-    )
+    wide = f"max-width:{round(width * 1.15)}px"
+    return drawing(width, height, inside, said=_spoken(chart), class_="chart", style=wide)
 
 
 def _frame(chart: Chart, width: int, height: int) -> PlotFrame:

@@ -32,6 +32,17 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{pairs}>{joined(children)}</{name}>")
 
 
+def drawing(
+    width: float, height: float, *children: object, said: str = "", **attributes: object
+) -> Markup:
+    """An SVG; `said` is its text for screen readers, which pass over one without."""
+    if said:
+        children, attributes = (element("title", said), *children), {"role": "img"} | attributes
+    else:
+        attributes = {"width": width, "height": height, "aria_hidden": "true"} | attributes
+    return element("svg", *children, viewBox=f"0 0 {width:g} {height:g}", **attributes)
+
+
 def joined(children: object) -> Markup:
     """Children one after the other; text is escaped."""
     if isinstance(children, list | tuple):

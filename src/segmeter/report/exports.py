@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from segmeter.core.rows import measure_column
 from segmeter.core.score_matrices import quoted
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
+from segmeter.core.wording import printable
 from segmeter.report.elements import amount, cell_text, spread
 from segmeter.store import Run
 
@@ -21,15 +22,11 @@ __all__ = ["harmless"]
 
 Format = Literal["csv", "md", "tex"]
 Language = Literal["latex", "markdown", "csv", "html"]
-_LATEX = {
+_LATEX = {  # braces stay balanced for BibTeX
+    **{c: f"\\{c}" for c in "&%#_$"},
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "−": r"$-$",
@@ -201,22 +198,14 @@ def harmless(cell: object) -> object:
     """
     if not isinstance(cell, str):
         return cell
-    spelled = _spelled(cell)
+    spelled = printable(cell)
     return f"'{spelled}" if spelled.lstrip().startswith(("=", "+", "-", "@")) else spelled
 
 
 def markdown_text(text: str) -> str:
     """A text in which Markdown finds no HTML, no link and no end of a cell."""
-    plain = _spelled(text.replace("\n", " ")).replace("<", "&lt;")
+    plain = printable(text.replace("\n", " ")).replace("<", "&lt;")
     return plain.replace("|", "\\|").replace("](", "]\\(")
-
-
-def _spelled(text: str) -> str:
-    """A text with its control characters spelled out."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "replace").decode()
-        for c in text
-    )
 
 
 def _stem(name: str) -> str:
@@ -272,12 +261,12 @@ def _latex_cell(cell: Cell, column: Column, limits: bool) -> str:
 
 
 def latex_text(text: str) -> str:
-    r"""A text in which TeX finds no command.
+    r"""A text that TeX prints and does not obey; what a received run says is not trusted.
 
-    >>> print(latex_text("AUC_90 of 5 %"))
-    AUC\_90 of 5 \%
+    >>> print(latex_text(r"5 % & \input{x}"))
+    5 \% \& \textbackslash{}input\textbraceleft{}x\textbraceright{}
     """
-    return "".join(_LATEX.get(c, c) for c in _spelled(text))
+    return "".join(_LATEX.get(c, c) for c in printable(text))
 
 
 _KEY = ("model", "dataset", "user", "protocol", "scene", "target")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from segmeter.core.sections import Axis, Numbers
-from segmeter.report.elements import amount, element, path
+from segmeter.report.elements import amount, drawing, element, path
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
 BOLD = 1.12  # how much wider a bold one is
@@ -172,16 +172,7 @@ class Style:
     def key(self) -> Markup:
         """A piece of the curve's line with its marker, shown next to its name in a table."""
         line = element("path", d="M1 6H21", class_=f"curve {self.colour}")
-        return element(
-            "svg",
-            line,
-            self.dot(11, 6),
-            viewBox="0 0 22 12",
-            width=22,
-            height=12,
-            class_="mark-key",
-            aria_hidden="true",
-        )
+        return drawing(22, 12, line, self.dot(11, 6), class_="mark-key")
 
 
 class Palette:

@@ -15,6 +15,7 @@ from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan, display_names
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.trust import received
+from segmeter.report.exports import latex_text
 from segmeter.store import Run
 
 __all__ = ["bibtex", "citations_of"]
@@ -278,28 +279,7 @@ def bibtex(citations: dict[str, str]) -> str:
 
 
 def _entry(number: int, source: str, whats: Sequence[str]) -> str:
-    note = _plain(f"used for: {', '.join(whats)}")
+    note = latex_text(f"used for: {', '.join(whats)}")
     if source in entries():
         return f"{entries()[source][:-2]}  note = {{{note}}},\n}}\n"
-    return f"@misc{{source{number},\n  note = {{{_plain(source)}; {note}}},\n}}\n"
-
-
-# What LaTeX would obey, as commands that print it; braces stay balanced for BibTeX.
-_PRINTED = {
-    "\\": r"\textbackslash{}",
-    "{": r"\textbraceleft{}",
-    "}": r"\textbraceright{}",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    **{c: f"\\{c}" for c in "&%#_$"},
-}
-
-
-def _plain(text: str) -> str:
-    r"""Text that LaTeX prints and does not obey; citations of a received run are not trusted.
-
-    >>> print(_plain(r"50 % & \input{x}"))
-    50 \% \& \textbackslash{}input\textbraceleft{}x\textbraceright{}
-    """
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return "".join(_PRINTED.get(c, c) for c in shown)
+    return f"@misc{{source{number},\n  note = {{{latex_text(source)}; {note}}},\n}}\n"

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Text
 from segmeter.core.sections import Frame, Outline, Replay
-from segmeter.report.elements import amount, element, number, path
+from segmeter.report.elements import amount, drawing, element, number, path
 from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
 
 _WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
@@ -110,14 +110,8 @@ def _curve(replay: Replay) -> Markup:
         for k, (x, y) in enumerate(spot)
     ]
     name = next(iter(replay.frames[0].scores), "score") if replay.frames else "score"
-    return element(
-        "svg",
-        element("title", f"{name} over the rounds"),
-        parts,
-        viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
-        class_="chart beats",
-        role="img",
-    )
+    said = f"{name} over the rounds"
+    return drawing(_WIDTH, _HEIGHT, parts, said=said, class_="chart beats")
 
 
 def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -> Markup:

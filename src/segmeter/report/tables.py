@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
-from segmeter.report.elements import amount, element, spread
+from segmeter.report.elements import amount, drawing, element, spread
 from segmeter.report.plot_frames import Palette, Scale, Style, fitted
 
 _STRIP = 120
@@ -244,30 +244,14 @@ def _strip(value: Value, scale: Scale, style: Style | None) -> Markup:
     at = scale(value.value)
     plain = element("circle", cx=at, cy=8, r=4, class_="dot ink")
     parts.append(style.dot(at, 8) if style else plain)
-    return element(
-        "svg",
-        parts,
-        viewBox=f"0 0 {_STRIP} 16",
-        width=_STRIP,
-        height=16,
-        class_="strip",
-        aria_hidden="true",
-    )
+    return drawing(_STRIP, 16, parts, class_="strip")
 
 
 def _ruler(scale: Scale) -> Markup:
     first = 0.0 if 0.0 in scale.ticks else scale.ticks[0]
     ends = [first, scale.ticks[-1]] if scale.ticks[-1] != first else [first]
     marks = [element("text", scale.label(t), x=scale(t), y=11, class_="tick mid") for t in ends]
-    return element(
-        "svg",
-        marks,
-        viewBox=f"0 0 {_STRIP} 14",
-        width=_STRIP,
-        height=14,
-        class_="strip",
-        aria_hidden="true",
-    )
+    return drawing(_STRIP, 14, marks, class_="strip")
 
 
 def _span(column: Column, cells: list[Cell]) -> tuple[float, float] | None:

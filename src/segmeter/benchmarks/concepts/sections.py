@@ -8,32 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.concepts.statistics import CUTS, ConceptPairs
-from segmeter.benchmarks.report_parts import (
-    DATA,
-    best_answer,
-    column_of,
-    difference_section,
-    summary_table,
-)
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Text
-from segmeter.core.sections import (
-    Axis,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Gallery,
-    Illustration,
-    Line,
-    Note,
-    Outline,
-    Points,
-    Section,
-    Table,
-)
 from segmeter.measures.concepts import concept_scores
 from segmeter.stats.statistics import Statistic, cards_by_name
 
@@ -51,66 +31,66 @@ _RULE = (
 _KINDS = ("positive", "hard negative", "negative")
 
 
-def sections(benchmark: Concepts, run: Results) -> list[Section]:
+def sections(benchmark: Concepts, run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     cards = cards_by_name(benchmark.statistics(run))
     rows = benchmark.summary(run)
-    columns = {name: column_of(card) for name, card in cards.items()}
+    columns = {name: parts.column_of(card) for name, card in cards.items()}
     lead = run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, ConceptPairs)]
     leading = [group for group in found if group.protocol == lead]
     note = "95 % intervals from resampling images."
-    table = summary_table("concepts", rows, columns, by=DATA, note=note)
+    table = parts.summary_table("concepts", rows, columns, by=parts.DATA, note=note)
     own = [row for row in rows if row.protocol == lead]
-    blocks: list[Block] = [*_answer(leading, own, cards), table, Note(_RULE)]
+    blocks: list[page.Block] = [*_answer(leading, own, cards), table, page.Note(_RULE)]
     made = [
-        Section("Results", blocks=blocks),
-        Section("Answers by kind of pair", blocks=[_kinds(leading)]),
-        Section("Phrases with most errors", blocks=[_phrases(leading)]),
-        Section("Score threshold", blocks=_curve(leading)),
-        *difference_section(benchmark.differences(run), cards),
+        page.Section("Results", blocks=blocks),
+        page.Section("Answers by kind of pair", blocks=[_kinds(leading)]),
+        page.Section("Phrases with most errors", blocks=[_phrases(leading)]),
+        page.Section("Score threshold", blocks=_curve(leading)),
+        *parts.difference_section(benchmark.differences(run), cards),
     ]
     failures = [illustration for group in leading for illustration in _failures(run, group)]
     if failures:
         text = "Ground truth and predictions of pairs that were answered wrongly."
-        made.append(Section("Failures", text, [Gallery(failures)]))
+        made.append(page.Section("Failures", text, [page.Gallery(failures)]))
     return made
 
 
 def _answer(
     groups: Sequence[ConceptPairs], rows: Sequence[SummaryRow], cards: Mapping[str, Statistic]
-) -> list[Block]:
+) -> list[page.Block]:
     first = groups[:1]
     pairs = Counter(one.pair.kind for group in first for one in group.answers)
     detail = (
         f"{pairs['positive']} positive and {sum(pairs.values()) - pairs['positive']} negative "
         f"pairs of {len({c for group in first for c in group.clusters})} images."
     )
-    undefined = Note("cgF1 is undefined: there are no negative pairs, or none was answered.")
-    return best_answer(rows, ("cgf1",), cards, detail) or [undefined]
+    undefined = page.Note("cgF1 is undefined: there are no negative pairs, or none was answered.")
+    return parts.best_answer(rows, ("cgf1",), cards, detail) or [undefined]
 
 
-def _curve(groups: Sequence[ConceptPairs]) -> list[Block]:
+def _curve(groups: Sequence[ConceptPairs]) -> list[page.Block]:
     """cgF1 over the score threshold, and the thresholds of the calibration."""
-    lines: list[Line | Points] = []
+    lines: list[page.Line | page.Points] = []
     notes = []
     for group in groups:
         values = concept_scores(group.by_cut.sum(axis=1), group.protocol)["cgf1"]
         known = ~np.isnan(values)
         name = f"{group.model}, {group.dataset}"
         if known.any():
-            lines.append(Line(name, CUTS[known].tolist(), (100 * values[known]).tolist()))
+            lines.append(page.Line(name, CUTS[known].tolist(), (100 * values[known]).tolist()))
         if group.thresholds is not None:
             notes.append(f"{name}: {group.thresholds[0]:g} and {group.thresholds[1]:g}")
     if not lines:
-        return [Note("cgF1 is undefined at every threshold.")]
-    axes = Axis("score from which masks count", 0, 1), Axis("cgF1 in %")
+        return [page.Note("cgF1 is undefined at every threshold.")]
+    axes = page.Axis("score from which masks count", 0, 1), page.Axis("cgF1 in %")
     caption = "Calibrated cgF1 takes for either half of the images the best threshold of the other"
-    return [Chart("cgF1 by score threshold", *axes, lines, f"{caption}. {'; '.join(notes)}.")]
+    return [page.Chart("cgF1 by score threshold", *axes, lines, f"{caption}. {'; '.join(notes)}.")]
 
 
-def _kinds(groups: Sequence[ConceptPairs]) -> Table:
-    rows: list[list[Cell]] = []
+def _kinds(groups: Sequence[ConceptPairs]) -> page.Table:
+    rows: list[list[page.Cell]] = []
     for group in groups:
         for kind in _KINDS:
             own = [one for one in group.answers if one.pair.kind == kind]
@@ -120,14 +100,19 @@ def _kinds(groups: Sequence[ConceptPairs]) -> Table:
                 share = 100 * answered / len(own)
                 rows.append([group.model, group.dataset, kind, len(own), share, masks])
     columns = [
-        *(Column("model"), Column("data"), Column("pairs"), Column("number", "", 0)),
-        *(Column("answered", "%", 1), Column("masks per pair", "", 2)),
+        *(
+            page.Column("model"),
+            page.Column("data"),
+            page.Column("pairs"),
+            page.Column("number", "", 0),
+        ),
+        *(page.Column("answered", "%", 1), page.Column("masks per pair", "", 2)),
     ]
-    return Table("kinds", columns, rows, "How often pairs of each kind are answered")
+    return page.Table("kinds", columns, rows, "How often pairs of each kind are answered")
 
 
-def _phrases(groups: Sequence[ConceptPairs]) -> Table:
-    rows: list[list[Cell]] = []
+def _phrases(groups: Sequence[ConceptPairs]) -> page.Table:
+    rows: list[list[page.Cell]] = []
     for group in groups:
         missed: Counter[str] = Counter()
         wrong: Counter[str] = Counter()
@@ -138,28 +123,28 @@ def _phrases(groups: Sequence[ConceptPairs]) -> Table:
         worst = sorted(missed | wrong, key=lambda p: (-missed[p] - wrong[p], p))[:12]
         rows += [[group.model, group.dataset, p, missed[p], wrong[p]] for p in worst]
     columns = [
-        *(Column("model"), Column("data"), Column("phrase")),
-        *(Column("objects missed", "", 0), Column("wrong masks", "", 0)),
+        *(page.Column("model"), page.Column("data"), page.Column("phrase")),
+        *(page.Column("objects missed", "", 0), page.Column("wrong masks", "", 0)),
     ]
-    return Table("phrases", columns, rows, "Errors at IoU 0.5 by phrase")
+    return page.Table("phrases", columns, rows, "Errors at IoU 0.5 by phrase")
 
 
-def _failures(run: Results, group: ConceptPairs) -> list[Illustration]:
+def _failures(run: Results, group: ConceptPairs) -> list[page.Illustration]:
     """The pairs with most errors at IoU 0.5, where the images are at hand."""
     pairs = list(zip(group.keys, group.answers, group.results, strict=True))
     wrong = [p for p in pairs if p[2].outcome != "TN" and p[2].fp[0] + p[2].fn[0] > 0]
     wrong.sort(key=lambda p: (-(p[2].fp[0] + p[2].fn[0]), p[0]))
-    made: list[Illustration] = []
+    made: list[page.Illustration] = []
     for (scene, phrase), one, scored in wrong[:_SHOWN]:
         try:
             pixels = run.scene(group.dataset, scene).pixels
         except SegmeterError:
             return made
-        truths = [Outline(m, "ground_truth") for t in one.pair.annotators[:1] for m in t.masks]
-        answers = [Outline(m, "prediction") for m in one.certain]
+        truths = [page.Outline(m, "ground_truth") for t in one.pair.annotators[:1] for m in t.masks]
+        answers = [page.Outline(m, "prediction") for m in one.certain]
         counts = f"{int(scored.fn[0])} missed, {int(scored.fp[0])} wrong"
         made.append(
-            Illustration(
+            page.Illustration(
                 pixels,
                 f"{group.model}: '{phrase}' on {scene}: {counts}",
                 f"Objects and predicted masks of '{phrase}' on {scene}",

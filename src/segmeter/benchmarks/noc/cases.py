@@ -8,26 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.noc.comparison import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions
-from segmeter.benchmarks.report_parts import (
-    NO_MASKS,
-    Case,
-    Key,
-    cases_at_hand,
-    frame_of,
-    session_rows,
-)
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
-from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
+from segmeter.core.sections import Frame, Gallery, Note, Replay
 from segmeter.core.wording import counted
 from segmeter.stats.goals import Goal, area_under, first_round
 
 _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
 
 
-def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
+def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], str]:
     """The targets to show, the hardest first, then a middling and a disputed one.
 
     With them comes the reason why there are none, where the data is not at hand.
@@ -35,10 +28,10 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
     order = _by_hardness(comparison)
     chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(comparison)]
     dataset = comparison.groups[0].dataset
-    return cases_at_hand(run, [(dataset, key) for key in dict.fromkeys(chosen)])
+    return parts.cases_at_hand(run, [(dataset, key) for key in dict.fromkeys(chosen)])
 
 
-def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gallery | Note:
+def hardest(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> Gallery | Note:
     """The objects that cost most over all models, with the best model's clicks."""
     best = comparison.models[0]
     images = []
@@ -46,21 +39,17 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
     for case in cases[:_GALLERY]:
         frames = _frames(run, comparison.groups[0], case)
         if not frames:
-            return NO_MASKS
+            return parts.NO_MASKS
         reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
         upto = reached or len(frames)
         said = [prompt for frame in frames[:upto] for prompt in frame.prompts]
         images.append(
-            Illustration(
-                case.scene.pixels,
+            case.drawn(
                 _caption(comparison, case),
                 f"{case.title} with the ground truth, the mask of {best} and its clicks",
-                outlines=(
-                    Outline(case.target.mask, "ground_truth", "the ground truth"),
-                    Outline(frames[upto - 1].mask, "prediction", best),
-                ),
+                mask=frames[upto - 1].mask,
+                name=best,
                 prompts=said,
-                close=True,
                 link=shown.get((case.key, best), ""),
             )
         )
@@ -73,7 +62,7 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
     )
 
 
-def replays(run: Results, comparison: Comparison, cases: Sequence[Case]) -> list[Replay]:
+def replays(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> list[Replay]:
     """Chosen sessions of the first models, click by click."""
     made = []
     wanted = replay_keys(comparison, cases)
@@ -86,7 +75,9 @@ def replays(run: Results, comparison: Comparison, cases: Sequence[Case]) -> list
     return made
 
 
-def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key, str], str]:
+def replay_keys(
+    comparison: Comparison, cases: Sequence[parts.Case]
+) -> dict[tuple[parts.Key, str], str]:
     """Which sessions are replayed, and under which anchors."""
     chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
     place = re.sub(r"\W+", "-", comparison.title)
@@ -98,44 +89,38 @@ def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key
 
 
 def _replay(
-    key: str, case: Case, group: ClickSessions, frames: Sequence[Frame], goal: Goal
+    key: str, case: parts.Case, group: ClickSessions, frames: Sequence[Frame], goal: Goal
 ) -> Replay:
     model, _, user, protocol = group.key
     reached = _reached(group, case.key, goal)
     outcome = f"not {goal.short} in {len(frames)} rounds"
     if reached:
         outcome = f"{goal.short} after {counted(reached, 'click')}"
-    return Replay(
-        key,
-        f"{case.title}, {model}: {outcome}",
-        Illustration(case.scene.pixels, close=True),
-        frames,
-        case.target.mask,
-        goal.value if goal.measure == "iou" else None,
-        f"{case.scene.name}, user {user}, protocol {protocol}",
-    )
+    shown = goal.value if goal.measure == "iou" else None
+    caption = f"{case.scene.name}, user {user}, protocol {protocol}"
+    return case.replay(key, f"{model}: {outcome}", frames, shown, caption)
 
 
-def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
+def _reached(group: ClickSessions, key: parts.Key, goal: Goal) -> int:
     """The round in which a target reaches the goal; 0 where it never does."""
     curves, limit = group.towards(goal)
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])
 
 
-def _frames(run: Results, group: ClickSessions, case: Case) -> list[Frame]:
+def _frames(run: Results, group: ClickSessions, case: parts.Case) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
-    rows = session_rows(run, group, case.key, (group.user,))
+    rows = parts.session_rows(run, group, case.key, (group.user,))
     if any(row["mask"] is None for row in rows):
         return []
     try:
-        return [frame_of(row, case.scene.shape) for row in rows]
+        return [parts.frame_of(row, case.scene.shape) for row in rows]
     except BadInput:  # a run that was damaged or made up
         return []
 
 
-def _by_hardness(comparison: Comparison) -> list[Key]:
+def _by_hardness(comparison: Comparison) -> list[parts.Key]:
     """Targets by what they cost over all models, then by the quality they reach."""
-    cost: dict[Key, list[float]] = {}
+    cost: dict[parts.Key, list[float]] = {}
     for group in comparison.groups:
         clicks = comparison.per_object(group, comparison.clicks)
         area = _areas(group)
@@ -144,9 +129,9 @@ def _by_hardness(comparison: Comparison) -> list[Key]:
     return sorted(cost, key=lambda key: (-float(np.mean(cost[key])), key))
 
 
-def _disputed(comparison: Comparison) -> Key:
+def _disputed(comparison: Comparison) -> parts.Key:
     """The target on which the models differ most."""
-    area: dict[Key, list[float]] = {}
+    area: dict[parts.Key, list[float]] = {}
     for group in comparison.groups:
         for key, a in zip(group.keys, _areas(group), strict=True):
             area.setdefault(key, []).append(float(a))
@@ -160,7 +145,7 @@ def _areas(group: ClickSessions) -> Any:
     return np.where(np.isnan(values).any(axis=1), 100 * known, 100 * area_under(values))
 
 
-def _caption(comparison: Comparison, case: Case) -> str:
+def _caption(comparison: Comparison, case: parts.Case) -> str:
     """The object, and what it costs with each model."""
     told = []
     for group in comparison.groups:

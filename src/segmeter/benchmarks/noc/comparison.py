@@ -7,24 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.noc import Noc
-from segmeter.benchmarks.noc.statistics import (
-    ClickSessions,
-    clicks_that_pay,
-    clicks_to,
-    goals_of,
-    never_reached,
-    seconds_until,
-    waiting_until,
-)
-from segmeter.benchmarks.report_parts import (
-    Way,
-    cost_of,
-    cost_section,
-    difference_table,
-    machines,
-    on_common_objects,
-)
+from segmeter.benchmarks.noc import statistics as noc
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.plans import display_names
 from segmeter.core.sections import Cell, Column, Section, Table, Value
@@ -45,7 +30,7 @@ class Comparison:
     """
 
     title: str
-    groups: Sequence[ClickSessions]
+    groups: Sequence[noc.ClickSessions]
     rows: dict[tuple[str, str], SummaryRow]
     differences: Sequence[Difference]
     cost: CostModel
@@ -69,24 +54,24 @@ class Comparison:
     @property
     def seconds(self) -> str:
         """The statistic that models are ordered by."""
-        return seconds_until(self.goals.lead).name
+        return noc.seconds_until(self.goals.lead).name
 
     @property
     def clicks(self) -> str:
-        return clicks_to(self.goals.lead).name
+        return noc.clicks_to(self.goals.lead).name
 
     @property
     def never(self) -> str:
-        return never_reached(self.goals.lead).name
+        return noc.never_reached(self.goals.lead).name
 
     @property
     def waiting(self) -> str:
-        return waiting_until(self.goals.lead).name
+        return noc.waiting_until(self.goals.lead).name
 
     @property
     def pay(self) -> str:
         """Clicks that pay before correcting by hand does; of runs that measured it."""
-        return clicks_that_pay(self.goals.lead).name
+        return noc.clicks_that_pay(self.goals.lead).name
 
     def by_hand(self) -> str:
         """The sentence on what is drawn or corrected by hand."""
@@ -103,7 +88,7 @@ class Comparison:
         row = self.rows.get((model, measure))
         return Value.of(row)
 
-    def per_object(self, group: ClickSessions, measure: str) -> Floats:
+    def per_object(self, group: noc.ClickSessions, measure: str) -> Floats:
         """One value per object, whose mean is the statistic of that name."""
         found = self.statistics[measure].compared(group)
         assert found is not None  # all groups are of click sessions
@@ -128,16 +113,15 @@ class Comparison:
 
 
 def comparisons(run: Results) -> list[Comparison]:
-    """The run's models set against each other, by data set and user, in its leading protocol."""
-    return comparisons_in(run, run.plan.leading_protocol)
+    """The run's models set against each other, by data set and user, in its leading protocol.
 
-
-def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
-    """One comparison per data set and user, in the plan's order; the cheapest model first."""
+    Data sets come in the plan's order, the cheapest model first.
+    """
+    lead = run.plan.leading_protocol
     found = [
-        g for g in Noc().groups(run) if isinstance(g, ClickSessions) and g.protocol == protocol
+        g for g in Noc().groups(run) if isinstance(g, noc.ClickSessions) and g.protocol == lead
     ]
-    places: dict[tuple[str, str], list[ClickSessions]] = {}
+    places: dict[tuple[str, str], list[noc.ClickSessions]] = {}
     for group in found:
         places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
@@ -149,29 +133,29 @@ def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
     return made
 
 
-def _comparison(run: Results, title: str, members: Sequence[ClickSessions]) -> Comparison:
+def _comparison(run: Results, title: str, members: Sequence[noc.ClickSessions]) -> Comparison:
     numbers, keys = Noc().numbers(run), {group.key for group in members}
     rows = {(row.model, name): row for (key, name), row in numbers.items() if key in keys}
     cards = cards_by_name(Noc().statistics(run))
     tested = [name for name, card in cards.items() if card.testable]
     where = members[0].comparison
     apart = [d for d in Noc().differences(run, tested) if (d.dataset, d.user, d.protocol) == where]
-    cost, goals = cost_of(run), goals_of(run)
+    cost, goals = parts.cost_of(run), noc.goals_of(run)
     ranked = _ranked(members, goals)
     best = standing_out(rows.values(), apart, cards)
     return Comparison(title, ranked, rows, apart, cost, goals, cards, best)
 
 
-def _ranked(members: Sequence[ClickSessions], goals: Goals) -> list[ClickSessions]:
+def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.ClickSessions]:
     """Groups by a person's mean seconds on the objects that all have, the least first.
 
     Equal seconds are ordered by the area under IoU, the larger first, then by name.
     """
     common = set.intersection(*(set(g.keys) for g in members))
-    lead = seconds_until(goals.lead)
+    lead = noc.seconds_until(goals.lead)
     assert lead.values is not None
 
-    def rank(group: ClickSessions) -> tuple[float, float, str]:
+    def rank(group: noc.ClickSessions) -> tuple[float, float, str]:
         here = [i for i, key in enumerate(group.keys) if key in common or not common]
         seconds = lead.values(group)[here] if lead.values else np.zeros(0)
         area = np.nan_to_num(area_under(group.iou[here]))
@@ -253,7 +237,7 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
         if d.measure == measure and {d.first, d.second} == {best, other}
     ]
     cards, family = comparison.statistics, comparison.differences
-    table = difference_table(found, cards, name=name, caption=comparison.title, family=family)
+    table = parts.difference_table(found, cards, name=name, caption=comparison.title, family=family)
     return table if found else None
 
 
@@ -265,24 +249,26 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> Se
     source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
     assumed = (
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
-        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {machines(run)}"
+        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {parts.machines(run)}"
     )
-    return cost_section(tables, objects, rate, "images", assumed.strip())
+    return parts.cost_section(tables, objects, rate, "images", assumed.strip())
 
 
 def common(run: Results) -> Results:
     """The run on the objects that all of its models have."""
-    return on_common_objects(run, [g for g in Noc().groups(run) if isinstance(g, ClickSessions)])
+    return parts.on_common_objects(
+        run, [g for g in Noc().groups(run) if isinstance(g, noc.ClickSessions)]
+    )
 
 
-def _way(comparison: Comparison, group: ClickSessions) -> Way:
+def _way(comparison: Comparison, group: noc.ClickSessions) -> parts.Way:
     lead, waiting = (comparison.statistics[n] for n in (comparison.seconds, comparison.waiting))
     seconds = comparison.per_object(group, lead.name)
     waited = comparison.per_object(group, waiting.name)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.outline_px) + 0 * seconds
     mean, wait = (comparison.value(group.model, card.name) for card in (lead, waiting))
     total = Value.of(lead.interval(group, seconds + waited))
-    return Way(group.model, group, mean, wait, total, seconds, waited, hand)
+    return parts.Way(group.model, group, mean, wait, total, seconds, waited, hand)
 
 
 def drawn_by_hand(cost: CostModel) -> str:

@@ -7,17 +7,8 @@ from collections.abc import Sequence
 
 from segmeter.benchmarks.rclicks.groups import CARDS, Findings
 from segmeter.benchmarks.report_parts import difference_table
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference
-from segmeter.core.sections import (
-    Answer,
-    Block,
-    Phrase,
-    Quantity,
-    Section,
-    Value,
-    WithLimits,
-    phrase,
-)
 from segmeter.core.wording import p_value, signed
 from segmeter.stats.comparisons import holm
 
@@ -29,7 +20,7 @@ _WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _HOW_SURE = "95 % interval "
 
 
-def conclusions(found: Sequence[Findings]) -> list[Answer]:
+def conclusions(found: Sequence[Findings]) -> list[page.Answer]:
     """One answer per model and data set; p values hold for all questions of a data set together."""
     answers = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
@@ -37,7 +28,7 @@ def conclusions(found: Sequence[Findings]) -> list[Answer]:
         corrected = holm([f.p(name) for f in members for name in _ASKED])
         for i, f in enumerate(members):
             clicks, quality = corrected[len(_ASKED) * i : len(_ASKED) * (i + 1)]
-            answers.append(Answer(_sentence(f, clicks, quality), _detail(f, clicks, quality)))
+            answers.append(page.Answer(_sentence(f, clicks, quality), _detail(f, clicks, quality)))
     return answers
 
 
@@ -46,29 +37,31 @@ def images_in_words(count: int) -> str:
     return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
 
 
-def _sentence(f: Findings, p_clicks: float, p_quality: float) -> Phrase:
+def _sentence(f: Findings, p_clicks: float, p_quality: float) -> page.Phrase:
     model, dataset, _ = f.key
-    clicks = phrase("the least likely tenth of clicks takes ", _more(f.seen("dgr-noc-ratio")), ".")
+    clicks = page.phrase(
+        "the least likely tenth of clicks takes ", _more(f.seen("dgr-noc-ratio")), "."
+    )
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
         few = images_in_words(images)
         them = "it" if images == 1 else "them"
-        return phrase(
+        return page.phrase(
             f"Whether it matters where people click with **{model}** on {dataset} "
             f"cannot be said from {few}: on {them} ",
             clicks,
         )
     opening = f"With **{model}** on {dataset} it"
     if p_clicks < _SIGNIFICANT:
-        return phrase(f"{opening} matters where people click: ", clicks)
+        return page.phrase(f"{opening} matters where people click: ", clicks)
     if p_quality < _SIGNIFICANT:
-        return phrase(
+        return page.phrase(
             f"{opening} matters where people click, but for the quality on the way only: mean IoU "
             "of the least likely tenth is ",
             _lower(f.seen("dgr-auc-all")),
             ". That it takes more clicks is not shown.",
         )
-    return phrase(f"{opening} has not been shown to matter where people click: ", clicks)
+    return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
 
 
 def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
@@ -102,39 +95,43 @@ def _printed(f: Findings) -> str:
     )
 
 
-def _more(i: WithLimits) -> Quantity:
+def _more(i: page.WithLimits) -> page.Quantity:
     """How many more clicks one tenth takes than the other."""
     if i.value == 0 and not i.low < i.high:
         alike = " (no image differs, so no interval can be given)" if i.low == i.high else ""
-        return Quantity(f"as many clicks as the most likely{alike}", Value.of(i), "", _ASKED[0])
+        return page.Quantity(
+            f"as many clicks as the most likely{alike}", page.Value.of(i), "", _ASKED[0]
+        )
     told = f"{abs(i.value):.1f} % {'more' if i.value >= 0 else 'fewer'} clicks than the most likely"
-    return Quantity(told, Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
+    return page.Quantity(told, page.Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
 
 
-def _lower(i: WithLimits) -> Quantity:
+def _lower(i: page.WithLimits) -> page.Quantity:
     which = "below" if i.value < 0 else "above"
     told = f"{abs(i.value):.2f} points {which} that of the most likely"
-    return Quantity(told, Value.of(i), _limits(i, 2, _HOW_SURE).strip(), _ASKED[1])
+    return page.Quantity(told, page.Value.of(i), _limits(i, 2, _HOW_SURE).strip(), _ASKED[1])
 
 
-def _percent(i: WithLimits) -> str:
+def _percent(i: page.WithLimits) -> str:
     return f"{signed(i.value, 1)} %" + _limits(i, 1, _HOW_SURE)
 
 
-def _points(i: WithLimits) -> str:
+def _points(i: page.WithLimits) -> str:
     return f"{signed(i.value, 2)} points" + _limits(i, 2)
 
 
-def _limits(i: WithLimits, digits: int, words: str = "") -> str:
+def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
     """Nothing where there is none: one image, or all alike, which tells of no others."""
     if math.isnan(i.low) or math.isnan(i.high) or i.low == i.high:
         return ""
     return f" ({words}{signed(i.low, digits)} to {signed(i.high, digits)})"
 
 
-def pairwise_result(lead: Sequence[Findings], differences: Sequence[Difference]) -> Section | None:
+def pairwise_result(
+    lead: Sequence[Findings], differences: Sequence[Difference]
+) -> page.Section | None:
     """One answer per data set and the table of pairs; None for a single model."""
-    answers: list[Block] = []
+    answers: list[page.Block] = []
     compared: list[Difference] = []
     for dataset in dict.fromkeys(f.trial.dataset for f in lead):
         members = [f for f in lead if f.trial.dataset == dataset]
@@ -146,10 +143,10 @@ def pairwise_result(lead: Sequence[Findings], differences: Sequence[Difference])
         answers.append(_fewest(members, found))
         compared += found
     table = difference_table(compared, CARDS) if answers else None
-    return None if table is None else Section("Significant differences", "", [*answers, table])
+    return None if table is None else page.Section("Significant differences", "", [*answers, table])
 
 
-def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> Answer:
+def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> page.Answer:
     """The best model against each other one, in clicks."""
     best = members[0].trial
     against = [
@@ -158,11 +155,11 @@ def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> Answ
         if d.measure == "sample-noc" and best.model in (d.first, d.second)
     ]
     images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
-    means: Phrase = ()
+    means: page.Phrase = ()
     for f in members:
         seen = f.seen("sample-noc")
-        clicks = Quantity(f"{seen.value:.2f}", Value.of(seen), measure="sample-noc")
-        means = phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
+        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), measure="sample-noc")
+        means = page.phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
     opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
     if images < FEWEST_IMAGES:
         few = images_in_words(images)
@@ -173,8 +170,8 @@ def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> Answ
         no = ", ".join(d.second for d in against if not d.significant)
         told = (f"significant against {yes}" if yes else "", f"not against {no}" if no else "")
         sure = f"; {' but '.join(filter(None, told))}"
-    return Answer(
-        phrase(opening, means, f" clicks to 90 % IoU{sure}."),
+    return page.Answer(
+        page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
         _pairs_detail(members, against, images),
     )
 

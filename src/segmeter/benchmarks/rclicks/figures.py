@@ -9,47 +9,26 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.rclicks.groups import Findings
-from segmeter.benchmarks.report_parts import (
-    NO_MASKS,
-    QUALITY,
-    Case,
-    Key,
-    cases_at_hand,
-    curve_with_band,
-    matrix_table,
-    rounds_axis,
-    title,
-)
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickabilityMap
 from segmeter.core import catalogue
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
-from segmeter.core.sections import (
-    Axis,
-    Block,
-    Chart,
-    Gallery,
-    Illustration,
-    Multiples,
-    Note,
-    Outline,
-    Points,
-    Table,
-)
 from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import resampling
 from segmeter.users.clicking_group import ClickingGroup
 
 
-def curves(found: Sequence[Findings]) -> Multiples:
+def curves(found: Sequence[Findings]) -> page.Multiples:
     """Mean IoU after each round with G1, G10 and Base, a chart per model and data set."""
-    return Multiples(
+    return page.Multiples(
         [_curve_chart(f) for f in found],
         "Base: the centre click. G1: the least likely tenth of people's clicks; G10: the most "
         "likely. Bands are 95 % intervals from resampling images. Areas under the curves: "
@@ -58,11 +37,13 @@ def curves(found: Sequence[Findings]) -> Multiples:
     )
 
 
-def _curve_chart(f: Findings) -> Chart:
+def _curve_chart(f: Findings) -> page.Chart:
     model, dataset, _ = f.key
-    lines = [curve_with_band(name, table, resampling(f.trial)) for name, table in _three(f).items()]
-    axis = rounds_axis(f.trial.base.shape[1])
-    return Chart(f"{model}, {dataset}", axis, QUALITY, lines)
+    lines = [
+        parts.curve_with_band(name, table, resampling(f.trial)) for name, table in _three(f).items()
+    ]
+    axis = parts.rounds_axis(f.trial.base.shape[1])
+    return page.Chart(f"{model}, {dataset}", axis, parts.QUALITY, lines)
 
 
 def _three(f: Findings) -> dict[str, Floats]:
@@ -82,7 +63,7 @@ class FirstClickNoise:
     """Mean and spread of IoU after the first click on one target, averaged over the models."""
 
     dataset: str
-    key: Key
+    key: parts.Key
     mean: float
     spread: float
 
@@ -97,7 +78,7 @@ def hardness(found: Sequence[Findings]) -> dict[str, list[FirstClickNoise]]:
 
     Real people's clicks where there are any, else as many drawn from the map.
     """
-    tables: dict[tuple[str, Key], list[tuple[float, float]]] = {}
+    tables: dict[tuple[str, parts.Key], list[tuple[float, float]]] = {}
     for f in found:
         clicks = f.first.get("people") or f.first.get("samples")
         if clicks is None:
@@ -118,7 +99,7 @@ def ranked_by_noise(found: Sequence[Findings]) -> list[FirstClickNoise]:
     return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
 
 
-def scatter(found: Sequence[Findings]) -> Chart | None:
+def scatter(found: Sequence[Findings]) -> page.Chart | None:
     """Mean against spread of the first click's IoU, a dot per target (as Fig. 8)."""
     tables = hardness(found)
     if not tables:
@@ -128,14 +109,16 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
         x, y = np.array([(noise.mean, noise.spread) for noise in targets]).T
         ratio = float(np.mean(y / (x + 1e-9)))
         noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
-        labels = [title(*noise.key) if i in noisiest else "" for i, noise in enumerate(targets)]
-        marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
+        labels = [
+            parts.title(*noise.key) if i in noisiest else "" for i, noise in enumerate(targets)
+        ]
+        marks.append(page.Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the clickability map"
-    return Chart(
+    return page.Chart(
         "Mean against spread of IoU after the first click",
-        Axis("mean IoU, %", low=0.0, high=1.0, percent=True),
-        Axis("standard deviation of IoU, %", low=0.0, percent=True),
+        page.Axis("mean IoU, %", low=0.0, high=1.0, percent=True),
+        page.Axis("standard deviation of IoU, %", low=0.0, percent=True),
         marks,
         f"A dot is an object, averaged over the models; {who}. Hard objects lie at the upper "
         "left: a low mean, and a spread that depends on where one clicks.",
@@ -158,7 +141,7 @@ _FEWEST = 3  # of anything that is to correlate
 _NAMED = 5  # dots with names
 
 
-def correlations(found: Sequence[Findings]) -> Table:
+def correlations(found: Sequence[Findings]) -> page.Table:
     """Which statistics say the same (as Fig. 14).
 
     Over models where there are three or more: per data set, averaged, then taken without
@@ -201,14 +184,14 @@ def _of_targets(f: Findings) -> dict[str, Floats]:
     return made
 
 
-def _matrix(tables: Sequence[Mapping[str, Floats]], over: str, unsigned: bool) -> Table:
+def _matrix(tables: Sequence[Mapping[str, Floats]], over: str, unsigned: bool) -> page.Table:
     """Pearson above the diagonal, Spearman below."""
     names = [n for n in tables[0] if all(n in t for t in tables)]
     values = np.mean([_both([t[n] for n in names]) for t in tables], axis=0)
     np.fill_diagonal(values, np.nan)
     note = "Pearson above the diagonal, Spearman below it. A dash where nothing varies."
     shown = np.abs(values) if unsigned else values
-    return matrix_table("correlations", names, shown, f"Correlations {over}", note)
+    return parts.matrix_table("correlations", names, shown, f"Correlations {over}", note)
 
 
 def _both(columns: Sequence[Floats]) -> Floats:
@@ -240,13 +223,13 @@ _LEGEND = (
 )
 
 
-def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
+def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[page.Block]:
     """First clicks, depth, the map in use and its ten groups (as Fig. 4 and 6)."""
     chosen, why = _noisy_cases(run, found, _SHOWN_MAPS, 0)
     if why:
-        return [Note(f"Maps cannot be shown: {why}", "warning")]
+        return [page.Note(f"Maps cannot be shown: {why}", "warning")]
     user = _user(run)
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     for case, _ in chosen:
         dots = _first_points(run, case)
         images = [
@@ -258,30 +241,30 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
         groups = group_of_pixels(_map(user.map, user, case), 0)
         drawn = _grouped(case.scene.pixels, _map(user.map, user, case), groups)
         images.append(_over(case, drawn, "groups: dark G1 to bright G10"))
-        blocks.append(Gallery(images, _LEGEND))
+        blocks.append(page.Gallery(images, _LEGEND))
     return blocks
 
 
-def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
+def hard_targets(run: Results, found: Sequence[Findings]) -> list[page.Block]:
     """Targets by noise against signal of the first click, with mean masks (as Fig. 15, 16)."""
     chosen, why = _noisy_cases(run, found, _HARD, _EASY)
     if why:
-        return [Note(f"Objects cannot be shown: {why}", "warning")]
+        return [page.Note(f"Objects cannot be shown: {why}", "warning")]
     models = list(dict.fromkeys(f.trial.model for f in found))[:_MODELS]
     protocol = found[0].trial.protocol
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     for case, noise in chosen:
         caption = f"**{case.title}** · NSR {100 * noise:.1f} %"
         images = [_over(case, case.scene.pixels, caption, _first_points(run, case))]
         for model in models:
             mean = _mean_mask(run, model, case, protocol)
             if mean is None:
-                return [NO_MASKS]
+                return [parts.NO_MASKS]
             shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
             images.append(_over(case, shade, f"{model}: mean mask"))
-        blocks.append(Gallery(images))
+        blocks.append(page.Gallery(images))
     blocks.append(
-        Note(
+        page.Note(
             "White: in all masks; black: in none; dashed: the ground truth. The objects "
             "with the noisiest first clicks come first, the quietest last."
         )
@@ -291,12 +274,12 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
 
 def _noisy_cases(
     run: Results, found: Sequence[Findings], hard: int, easy: int
-) -> tuple[list[tuple[Case, float]], str]:
+) -> tuple[list[tuple[parts.Case, float]], str]:
     """The noisiest and the quietest targets of all data sets with their NSR, or why none."""
     ranked = ranked_by_noise(found)
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
     chosen = [*ranked[:hard], *quiet]
-    cases, why = cases_at_hand(run, [(one.dataset, one.key) for one in chosen])
+    cases, why = parts.cases_at_hand(run, [(one.dataset, one.key) for one in chosen])
     told = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
     return told, why or ("" if told else "there are no single first clicks")
 
@@ -315,16 +298,17 @@ def _map_names(user: ClickingGroup) -> dict[str, str]:
     return {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
 
 
-def _map(name: str, user: ClickingGroup, case: Case) -> ClickabilityMap:
+def _map(name: str, user: ClickingGroup, case: parts.Case) -> ClickabilityMap:
     checkpoint = user.checkpoint if name == user.map else None
     maps = source(name, None if checkpoint is None else Path(checkpoint))
     return maps.map(case.scene, case.target, case.target.mask, True, "corrected")
 
 
-def _over(case: Case, pixels: Pixels, caption: str, dots: Sequence[Click] = ()) -> Illustration:
-    outline = Outline(case.target.mask, "ground_truth", "the object")
+def _over(
+    case: parts.Case, pixels: Pixels, caption: str, dots: Sequence[Click] = ()
+) -> page.Illustration:
     alt = "" if dots else f"{caption} of {case.title}"
-    return Illustration(pixels, caption, alt, outlines=(outline,), prompts=dots, close=True)
+    return case.drawn(caption, alt, pixels=pixels, prompts=dots)
 
 
 def _heated(pixels: Pixels, map: ClickabilityMap) -> Pixels:
@@ -354,7 +338,7 @@ def _blend(
     return np.clip(mixed, 0, 255).astype(np.uint8)
 
 
-def _first_points(run: Results, case: Case) -> list[Click]:
+def _first_points(run: Results, case: parts.Case) -> list[Click]:
     """First clicks of people: recorded clicks, else drawn ones."""
     table = run.sql(
         """
@@ -371,7 +355,7 @@ def _first_points(run: Results, case: Case) -> list[Click]:
 
 
 def _mean_mask(
-    run: Results, model: str, case: Case, protocol: str
+    run: Results, model: str, case: parts.Case, protocol: str
 ) -> npt.NDArray[np.float64] | None:
     """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
     rows = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect
@@ -17,14 +18,6 @@ from segmeter.benchmarks.rclicks.figures import (
     scatter,
 )
 from segmeter.benchmarks.rclicks.groups import CARDS, Findings, findings
-from segmeter.benchmarks.report_parts import (
-    DATA,
-    By,
-    column_of,
-    null_table,
-    summary_table,
-    title,
-)
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
@@ -54,16 +47,16 @@ _TABLES = {
 
 def _table(
     name: str, rows: Sequence[SummaryRow], names: Sequence[str], caption: str, note: str = "",
-    by: By | None = None,
+    by: parts.By | None = None,
 ) -> Table:  # fmt: skip
-    columns = {n: column_of(CARDS[n]) for n in names}
-    return summary_table(name, rows, columns, by=by, caption=caption, note=note)
+    columns = {n: parts.column_of(CARDS[n]) for n in names}
+    return parts.summary_table(name, rows, columns, by=by, caption=caption, note=note)
 
 
 def paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> list[Block]:
     """Tables 9 to 12 of every data set; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
-    same: By = {
+    same: parts.By = {
         Column("clicks of"): lambda row: row.user,
         Column("Base@1", "IoU, %", 2): lambda r: Value.of(base[r.model, r.dataset, r.protocol]),
     }
@@ -90,7 +83,7 @@ def short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table:
         "The paper's formulas are means of each object's ratio, which are above zero even when "
         "nothing differs; a ratio of means over all draws is not. 95 % intervals from resampling "
         "images.",
-        DATA if len({f.trial.dataset for f in found}) > 1 else None,
+        parts.DATA if len({f.trial.dataset for f in found}) > 1 else None,
     )
 
 
@@ -100,7 +93,7 @@ def null_tables(
     """Effects against the null of every model, data set and protocol."""
     names = [e.name for e in EFFECTS.values() if everything or _is_main(e)]
     return [
-        null_table(
+        parts.null_table(
             f"nulls-{'-'.join(f.key)}" + ("-all" if everything else ""),
             [row for row in rows if row.key == f.trial.key],
             {name: CARDS[name] for name in names},
@@ -125,7 +118,7 @@ def components_table(rows: Sequence[SummaryRow]) -> Table | None:
         "Means over objects. Between groups: what the kind of click changes. Within: what two "
         "clicks of the same kind differ by. An estimate below zero means that groups differ "
         "less than chance alone would make them.",
-        DATA,
+        parts.DATA,
     )
     return table if table.rows else None
 
@@ -139,7 +132,7 @@ def ranking_table(found: Sequence[Findings]) -> Table | None:
     if not ranked:
         return None
     columns: dict[Column, Callable[[FirstClickNoise], Cell]] = {
-        Column("object"): lambda one: title(*one.key),
+        Column("object"): lambda one: parts.title(*one.key),
         Column("data"): lambda one: one.dataset,
         Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
         Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,

@@ -18,23 +18,10 @@ from segmeter.benchmarks.seism.pairs import (
     turned,
 )
 from segmeter.benchmarks.seism.work import GroundTruths, Level, levels_of, results_of
+from segmeter.core import sections as page
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method, ProtocolName, Segmentation
 from segmeter.core.scenes import Dataset
-from segmeter.core.sections import (
-    Answer,
-    Axis,
-    Cell,
-    Chart,
-    Column,
-    Label,
-    Line,
-    Multiples,
-    Note,
-    Section,
-    Table,
-    Value,
-)
 from segmeter.measures.meta import (
     Densities,
     Discrimination,
@@ -304,7 +291,7 @@ _PROTOCOLS = (
 )
 
 
-def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[Section]:
+def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Section]:
     """A table per protocol, best first, with the answer, then the densities of every measure."""
     ranked = sorted(rows, key=_rank)
     protocols = dict.fromkeys(row.protocol for row in ranked)
@@ -317,8 +304,8 @@ def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[Section]:
     )
     charts = [_densities(name, pairs) for name in dict.fromkeys(row.measure for row in ranked)]
     return [
-        Section("Meta-measures", blocks=[_answer(ranked), *tables, Note(_PROTOCOLS)]),
-        Section("How scores of people are spread", text, [Multiples(charts)]),
+        page.Section("Meta-measures", blocks=[_answer(ranked), *tables, page.Note(_PROTOCOLS)]),
+        page.Section("How scores of people are spread", text, [page.Multiples(charts)]),
     ]
 
 
@@ -328,54 +315,56 @@ def _rank(row: MetaRow) -> tuple[bool, float]:
     return (row.protocol != "published", -value)
 
 
-def _answer(ranked: Sequence[MetaRow]) -> Answer:
+def _answer(ranked: Sequence[MetaRow]) -> page.Answer:
     best = ranked[0]
     value = best.overall if best.overall is not None else best.sihd.value if best.sihd else 0.0
     what = "Global" if best.overall is not None else "SIHD"
     tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
     sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * value:.1f} %)."
-    return Answer(sentence, f"{best.protocol.capitalize()} protocol; intervals are in the table.")
+    return page.Answer(
+        sentence, f"{best.protocol.capitalize()} protocol; intervals are in the table."
+    )
 
 
-def _meta_table(ranked: Sequence[MetaRow]) -> Table:
+def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
     parts = ("SIHD", "SABD", "SISD", "Global")
     asked = [name for name in parts if any(_of(row, name) is not None for row in ranked)]
-    columns = [Column(n, "%", digits=1, percent=True, better="higher") for n in asked]
-    body: list[list[Cell]] = [
+    columns = [page.Column(n, "%", digits=1, percent=True, better="higher") for n in asked]
+    body: list[list[page.Cell]] = [
         [
-            Label(NAMES.get(row.measure, row.measure), protocol=row.protocol),
+            page.Label(NAMES.get(row.measure, row.measure), protocol=row.protocol),
             *(_of(row, name) for name in asked),
         ]
         for row in ranked
     ]
-    return Table(
+    return page.Table(
         f"meta-measures-{ranked[0].protocol}",
-        [Column("measure"), *columns],
+        [page.Column("measure"), *columns],
         body,
         caption=f"{ranked[0].protocol.capitalize()}: with 95 % intervals over images",
     )
 
 
-def _of(row: MetaRow, name: str) -> Value | None:
+def _of(row: MetaRow, name: str) -> page.Value | None:
     if name == "Global":
-        return None if row.overall is None else Value(row.overall)
+        return None if row.overall is None else page.Value(row.overall)
     found: Interval | None = getattr(row, name.lower())
-    return None if found is None else Value(found.value, found.low, found.high)
+    return None if found is None else page.Value(found.value, found.low, found.high)
 
 
-def _densities(measure: str, pairs: PairScores) -> Chart:
+def _densities(measure: str, pairs: PairScores) -> page.Chart:
     same, different = pairs.same[measure], pairs.different[measure]
     spread: Densities = densities(same, different)
     found = human_discrimination(same, different)
     top = float(max(spread.same.max(), spread.different.max()))
-    return Chart(
+    return page.Chart(
         NAMES.get(measure, measure),
-        Axis("bits apart" if measure == "voi" else "score"),
-        Axis("density", 0),
+        page.Axis("bits apart" if measure == "voi" else "score"),
+        page.Axis("density", 0),
         [
-            Line("parted here", [found.threshold] * 2, [0, top], role="guide"),
-            Line("another", spread.centres, spread.different),
-            Line("same", spread.centres, spread.same),
+            page.Line("parted here", [found.threshold] * 2, [0, top], role="guide"),
+            page.Line("another", spread.centres, spread.different),
+            page.Line("same", spread.centres, spread.same),
         ],
         caption=f"SIHD {100 * found.sihd:.1f} % (published), "
         f"{100 * found.accuracy:.1f} % (corrected)",

@@ -10,16 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import (
-    NO_MASKS,
-    Case,
-    Key,
-    case_at_hand,
-    cases_at_hand,
-    frame_of,
-    session_rows,
-    title,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.sessions import mask_of, prompt_of
 from segmeter.benchmarks.tetris.simulation import map_of
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
@@ -27,7 +18,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
+from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Replay
 
 __all__ = ["heat_image"]
 
@@ -42,12 +33,12 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
     for key, group in _widest(members, _SHOWN):
         try:
-            case = case_at_hand(run, group.dataset, key)
+            case = parts.case_at_hand(run, group.dataset, key)
         except SegmeterError as error:
             return Note(f"Images of {group.dataset} cannot be shown: {error}", "warning")
         firsts = {role: rows[0] for role, rows in _rows(run, group, key).items()}
         if firsts["min"]["mask"] is None:
-            return NO_MASKS
+            return parts.NO_MASKS
         link = shown.get((key, group.model), "") if prompt == "click" else ""
         images.append(_fragile(case, group, firsts, prompt, link))
     return Gallery(
@@ -58,26 +49,20 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
 
 
 def _fragile(
-    case: Case, group: AttackedSessions, firsts: Mapping[str, Row], prompt: str, link: str
+    case: parts.Case, group: AttackedSessions, firsts: Mapping[str, Row], prompt: str, link: str
 ) -> Illustration:
     """Illustration of the worst first prompt, with the others in words."""
     worst, base, best = (firsts[role] for role in ("min", "base", "max"))
     span = float(group.each("iou-d")[group.keys.index(case.key)])
     middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
-    return Illustration(
-        case.scene.pixels,
+    return case.drawn(
         f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
         f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
         f"D{over} {span:.1f}",
         f"{case.title} with the ground truth and the mask after the worst first {prompt}",
-        outlines=(
-            Outline(case.target.mask, "ground_truth", "the ground truth"),
-            Outline(
-                mask_of(worst, case.scene.shape), "prediction", f"{group.model}, worst {prompt}"
-            ),
-        ),
+        mask=mask_of(worst, case.scene.shape),
+        name=f"{group.model}, worst {prompt}",
         prompts=[p for p in (prompt_of(worst),) if p is not None],
-        close=True,
         link=link,
     )
 
@@ -88,7 +73,7 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     chosen = [(group, row) for group in members for row in _varied_maps(run, group)[:each]]
     places = [(group.dataset, (row["scene"], row["target"])) for group, row in chosen]
     # Where none is at hand, the gallery above says why.
-    cases, _ = cases_at_hand(run, places)
+    cases, _ = parts.cases_at_hand(run, places)
     images = [
         _heat(case, group.model, row) for case, (group, row) in zip(cases, chosen, strict=False)
     ]
@@ -96,18 +81,16 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     return [Gallery(images, legend)] if images else []
 
 
-def _heat(case: Case, model: str, row: Row) -> Illustration:
+def _heat(case: parts.Case, model: str, row: Row) -> Illustration:
     values, low, stride = map_of(row["map"])
     known = values[~np.isnan(values)]
-    return Illustration(
-        heat_image(case.scene.pixels, values, low, stride, case.target.mask),
+    return case.drawn(
         f"**{case.title}**, {model} · IoU {100 * known.min():.0f} to "
         f"{100 * known.max():.0f} %, mean {100 * known.mean():.0f} %; below 50 % on "
         f"{100 * float((known < 0.5).mean()):.0f} % of the object",
         f"Click-response map of {case.title} for {model}",
-        outlines=(Outline(case.target.mask, "ground_truth", "the object"),),
+        pixels=heat_image(case.scene.pixels, values, low, stride, case.target.mask),
         prompts=(Click((row["y"], row["x"])),),
-        close=True,
     )
 
 
@@ -130,16 +113,16 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     images = []
     for key, group in _widest(members, _MAPS):
-        (row,) = session_rows(run, group, key, ["tight-box"])
+        (row,) = parts.session_rows(run, group, key, ["tight-box"])
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
         images.append(
             Illustration(
                 colours(square),
-                f"**{title(*key)}**, {group.model} · IoU {100 * values.min():.0f} to "
+                f"**{parts.title(*key)}**, {group.model} · IoU {100 * values.min():.0f} to "
                 f"{100 * values.max():.0f} %",
-                f"IoU of {title(*key)} for {group.model} as its box is moved",
+                f"IoU of {parts.title(*key)} for {group.model} as its box is moved",
             )
         )
     caption = (
@@ -152,31 +135,24 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
 def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     """The worst and the best session of the most fragile objects."""
     chosen = _replayed(members)
-    cases, _ = cases_at_hand(run, [(group.dataset, key) for key, group, _ in chosen])
+    cases, _ = parts.cases_at_hand(run, [(group.dataset, key) for key, group, _ in chosen])
     made: list[Replay] = []
     for case, (key, group, anchor) in zip(cases, chosen, strict=False):
         rows = _rows(run, group, key)
         for role, said in _SAID.items():
             if any(row["mask"] is None for row in rows[role]):
                 return []
-            made.append(
-                Replay(
-                    anchor if role == "min" else f"{anchor}-best",
-                    f"{case.title}, {group.model}: {said}",
-                    Illustration(case.scene.pixels, close=True),
-                    [_frame(row, case.scene.shape) for row in rows[role]],
-                    case.target.mask,
-                    0.9,
-                    f"{case.scene.name}, protocol {group.protocol}",
-                )
-            )
+            frames = [_frame(row, case.scene.shape) for row in rows[role]]
+            name = anchor if role == "min" else f"{anchor}-best"
+            caption = f"{case.scene.name}, protocol {group.protocol}"
+            made.append(case.replay(name, f"{group.model}: {said}", frames, 0.9, caption))
     return made
 
 
-def _replayed(members: Sequence[AttackedSessions]) -> list[tuple[Key, AttackedSessions, str]]:
+def _replayed(members: Sequence[AttackedSessions]) -> list[tuple[parts.Key, AttackedSessions, str]]:
     """Which sessions are replayed, and under which anchors."""
     place = re.sub(r"\W+", "-", members[0].dataset)
-    chosen: list[tuple[Key, AttackedSessions, str]] = []
+    chosen: list[tuple[parts.Key, AttackedSessions, str]] = []
     for group in members:
         for key, owner in _widest([group], _REPLAYED):
             name = re.sub(r"\W+", "-", owner.model)
@@ -184,7 +160,9 @@ def _replayed(members: Sequence[AttackedSessions]) -> list[tuple[Key, AttackedSe
     return chosen
 
 
-def _widest(members: Sequence[AttackedSessions], total: int) -> list[tuple[Key, AttackedSessions]]:
+def _widest(
+    members: Sequence[AttackedSessions], total: int
+) -> list[tuple[parts.Key, AttackedSessions]]:
     """Each model's objects of widest D, as many of each as fit."""
     found = []
     for group in members:
@@ -194,18 +172,18 @@ def _widest(members: Sequence[AttackedSessions], total: int) -> list[tuple[Key, 
     return found
 
 
-def _rows(run: Results, group: AttackedSessions, key: Key) -> dict[str, list[Row]]:
+def _rows(run: Results, group: AttackedSessions, key: parts.Key) -> dict[str, list[Row]]:
     """The rounds of the three sessions, by role."""
     roles = roles_of(run)
     found: dict[str, list[Row]] = {}
-    for row in session_rows(run, group, key, roles):
+    for row in parts.session_rows(run, group, key, roles):
         found.setdefault(roles[row["user"]], []).append(row)
     return found
 
 
 def _frame(row: Row, shape: tuple[int, ...]) -> Frame:
     note = "fell behind: took over the centre clicks' session" if row["inherited"] else ""
-    return frame_of(row, shape, note)
+    return parts.frame_of(row, shape, note)
 
 
 Image = npt.NDArray[np.uint8]

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.report_parts import (
-    QUALITY,
-    curve_with_band,
-    difference_section,
-    rounds_axis,
-    uneven,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
@@ -26,29 +20,17 @@ from segmeter.benchmarks.tetris.tables import (
     metric_matrix,
     paper_rows,
 )
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
-from segmeter.core.sections import (
-    Answer,
-    Axis,
-    Block,
-    Chart,
-    Multiples,
-    Note,
-    Phrase,
-    Points,
-    Quantity,
-    Section,
-    phrase,
-)
 from segmeter.stats.statistics import resampling
 
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 
-def sections(run: Results) -> list[Section]:
+def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    apart = difference_section(summary.tested(lead), CARDS)
+    apart = parts.difference_section(summary.tested(lead), CARDS)
     made = [
         _results(run, summary, lead),
         *apart,
@@ -62,14 +44,14 @@ def sections(run: Results) -> list[Section]:
     return [section for section in made if section is not None]
 
 
-def _results(run: Results, summary: Summary, lead: str) -> Section:
-    blocks: list[Block] = []
+def _results(run: Results, summary: Summary, lead: str) -> page.Section:
+    blocks: list[page.Block] = []
     for dataset in summary.datasets:
         members = summary.of(lead, dataset)
         for attack in dict.fromkeys(group.user for group in members):
             alike = [group for group in members if group.user == attack]
             blocks.append(_answer(run, summary, alike))
-        warning = uneven(dataset, members)
+        warning = parts.uneven(dataset, members)
         blocks += [warning] if warning else []
     blocks += [*followed_notes(run, Tetris()), *_unequal(run, summary)]
     blocks += filter(None, area_tables(summary))
@@ -79,27 +61,29 @@ def _results(run: Results, summary: Summary, lead: str) -> Section:
         "one clicks the centre of each error region, for as many clicks each. All clicks are fair: "
         "they lie on what is wrong."
     )
-    return Section("Results", text, blocks)
+    return page.Section("Results", text, blocks)
 
 
-def _answer(run: Results, summary: Summary, members: Sequence[AttackedSessions]) -> Answer:
+def _answer(run: Results, summary: Summary, members: Sequence[AttackedSessions]) -> page.Answer:
     clicks = f"{members[0].role('base').shape[1]} clicks"
-    return Answer(span_sentence(summary, members, clicks), _order_kept(run, members))
+    return page.Answer(span_sentence(summary, members, clicks), _order_kept(run, members))
 
 
-def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> Phrase:
+def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> page.Phrase:
     """How far apart worst and best lie, of the models with the least and the most span."""
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
-    sentence = phrase(
+    sentence = page.phrase(
         f"On {least.dataset}{_by(least)}, the worst and the best {what} lie ",
         _span(summary, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
     )
     if len(order) > 1:
-        also = phrase(", the least, and ", _span(summary, most), f" for **{most.model}**, the most")
-        sentence = phrase(sentence, also)
-    return phrase(sentence, ".")
+        also = page.phrase(
+            ", the least, and ", _span(summary, most), f" for **{most.model}**, the most"
+        )
+        sentence = page.phrase(sentence, also)
+    return page.phrase(sentence, ".")
 
 
 def _by(group: AttackedSessions) -> str:
@@ -107,23 +91,25 @@ def _by(group: AttackedSessions) -> str:
     return f" (by {group.user})" if group.user else ""
 
 
-def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str = "") -> Quantity:
+def _span(
+    summary: Summary, group: AttackedSessions, unit: str = "", words: str = ""
+) -> page.Quantity:
     """D with its interval, where images differ and so give one."""
     d = summary.value(group, "iou-d")
     limits = ""
     if d.low is not None and d.high is not None and d.low < d.high:
         limits = f"({words}{d.low:.1f} to {d.high:.1f})"
-    return Quantity(f"{d.value:.1f}{unit}", d, limits, "iou-d")
+    return page.Quantity(f"{d.value:.1f}{unit}", d, limits, "iou-d")
 
 
-def _unequal(run: Results, summary: Summary) -> list[Block]:
+def _unequal(run: Results, summary: Summary) -> list[page.Block]:
     """A warning where some models were attacked by gradient and others by search."""
     attacks = attacks_of(run)
     searched = [m for m in summary.models if attacks.get(m) == "search"]
     if not searched or len(set(attacks.values())) < 2:
         return []
     return [
-        Note(
+        page.Note(
             f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
             "finds worse clicks than a gradient does (see the first click below). Its D is not "
             "compared with that of the other models; `--user worst-click-search --user "
@@ -159,7 +145,7 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     )
 
 
-def _beside(summary: Summary) -> Section | None:
+def _beside(summary: Summary) -> page.Section | None:
     table = compared_with_the_paper(summary)
     if table is None:
         return _not_beside(summary)
@@ -171,10 +157,10 @@ def _beside(summary: Summary) -> Section | None:
         "fractional, and curves may cross; `corrected` repairs these. EISeg's network is compared "
         "with RITM's HR18-IT, whose design and data it shares."
     )
-    return Section("Comparison with the paper", text, [table])
+    return page.Section("Comparison with the paper", text, [table])
 
 
-def _not_beside(summary: Summary) -> Section | None:
+def _not_beside(summary: Summary) -> page.Section | None:
     """Why the paper's numbers are not shown, where the paper has some of these models and data."""
     for group in summary.groups:
         model = group.model.partition("?")[0]
@@ -185,11 +171,11 @@ def _not_beside(summary: Summary) -> Section | None:
                 f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
                 f"and {rounds}: they are not set side by side."
             )
-            return Section("Comparison with the paper", blocks=[Note(text)])
+            return page.Section("Comparison with the paper", blocks=[page.Note(text)])
     return None
 
 
-def _trajectories(summary: Summary, lead: str) -> Section | None:
+def _trajectories(summary: Summary, lead: str) -> page.Section | None:
     charts = [_chart(group, len(summary.datasets) > 1) for group in summary.of(lead)]
     if not charts:
         return None
@@ -197,36 +183,36 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
         "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
         f"images and the areas beneath; protocol {lead}."
     )
-    return Section("Quality by number of clicks", text, [Multiples(charts)])
+    return page.Section("Quality by number of clicks", text, [page.Multiples(charts)])
 
 
-def _chart(group: AttackedSessions, many: bool) -> Chart:
+def _chart(group: AttackedSessions, many: bool) -> page.Chart:
     drawn = resampling(group)
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
-    return Chart(
+    return page.Chart(
         group.model + (f", {group.dataset}" if many else ""),
-        rounds_axis(group.role("base").shape[1], "click"),
-        QUALITY,
-        [curve_with_band(name, group.role(role), drawn) for role, name in _NAMES.items()],
+        parts.rounds_axis(group.role("base").shape[1], "click"),
+        parts.QUALITY,
+        [parts.curve_with_band(name, group.role(role), drawn) for role, name in _NAMES.items()],
         "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas),
     )
 
 
-def _first_click(summary: Summary, lead: str) -> Section | None:
+def _first_click(summary: Summary, lead: str) -> page.Section | None:
     members = summary.of(lead)
     if not members:
         return None
     tables = first_click_tables(summary, lead)
-    blocks: list[Block] = list(filter(None, tables))
+    blocks: list[page.Block] = list(filter(None, tables))
     if tables[1] is None and lead == "corrected":
         blocks.append(
-            Note(
+            page.Note(
                 "No scene of this run was clicked everywhere; `--exhaustive 1` does so "
                 "and tells how far the attack stays from the true extremes."
             )
         )
     marks = [
-        Points(
+        page.Points(
             group.model + (f", {group.dataset}" if len(summary.datasets) > 1 else ""),
             group.each("distance-min") / 100,
             (group.each("first-base") - group.each("first-min")) / 100,
@@ -234,23 +220,25 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
         for group in members
     ]
     blocks.append(
-        Chart(
+        page.Chart(
             "What moving the first click costs",
-            Axis("distance from the centre click, % of the object's diagonal", 0, percent=True),
-            Axis("IoU lost, points", 0, percent=True),
+            page.Axis(
+                "distance from the centre click, % of the object's diagonal", 0, percent=True
+            ),
+            page.Axis("IoU lost, points", 0, percent=True),
             marks,
             "Each dot is an object: how far its worst first click lies from the centre click, "
             "and how much IoU is lost there.",
         )
     )
     text = "What the first click alone decides: the worst, the central and the best of each object."
-    return Section("The first click", text, blocks)
+    return page.Section("The first click", text, blocks)
 
 
-def _agreement(summary: Summary, lead: str) -> Section | None:
+def _agreement(summary: Summary, lead: str) -> page.Section | None:
     blocks = [metric_matrix(summary, lead, dataset) for dataset in summary.datasets]
     blocks += [dataset_matrix(summary, lead, m) for m in ("iou-min", "iou-max", "iou-d", "biou-d")]
-    kept: list[Block] = [block for block in blocks if block is not None]
+    kept: list[page.Block] = [block for block in blocks if block is not None]
     if not kept:
         return None
     text = (
@@ -258,13 +246,13 @@ def _agreement(summary: Summary, lead: str) -> Section | None:
         "the paper. With few models they say little: among four, one exchange of neighbours "
         "moves a correlation by 0.2."
     )
-    return Section("Which numbers agree", text, kept, folded=True)
+    return page.Section("Which numbers agree", text, kept, folded=True)
 
 
-def _cases(run: Results, summary: Summary, lead: str) -> list[Section]:
-    galleries: list[Block] = []
-    maps: list[Block] = []
-    sessions: list[Block] = []
+def _cases(run: Results, summary: Summary, lead: str) -> list[page.Section]:
+    galleries: list[page.Block] = []
+    maps: list[page.Block] = []
+    sessions: list[page.Block] = []
     for dataset in summary.datasets:
         members = summary.of(lead, dataset)
         if members:
@@ -274,46 +262,46 @@ def _cases(run: Results, summary: Summary, lead: str) -> list[Section]:
     made = []
     if galleries:
         text = "Objects with the widest span between the worst and the best sessions."
-        made.append(Section("Hardest objects", text, galleries))
+        made.append(page.Section("Hardest objects", text, galleries))
     if maps:
         text = (
             "IoU after a single click at each place of the object: dark where it fails. Only "
             "scenes that were clicked everywhere."
         )
-        made.append(Section("Where not to click", text, maps))
+        made.append(page.Section("Where not to click", text, maps))
     if sessions:
         text = "The worst and the best clicks of the most fragile objects, round by round."
-        made.append(Section("Sessions", text, sessions))
+        made.append(page.Section("Sessions", text, sessions))
     return made
 
 
-def box_sections(run: Results) -> list[Section]:
+def box_sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    blocks: list[Block] = [
+    blocks: list[page.Block] = [
         _box_answer(summary, lead, dataset)
         for dataset in summary.datasets
         if summary.of(lead, dataset)
     ]
     blocks += filter(None, area_tables(summary, "box"))
-    apart = difference_section(summary.tested(lead), CARDS)
+    apart = parts.difference_section(summary.tested(lead), CARDS)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
         "and best are found by trying, coarse to fine, from the tight box on."
     )
-    cases: list[Block] = []
-    shifts: list[Block] = []
+    cases: list[page.Block] = []
+    shifts: list[page.Block] = []
     for dataset in summary.datasets:
         members = summary.of(lead, dataset)
         if members:
             cases.append(fragile(run, members, "box"))
             shifts += shift_maps(run, members)
     return [
-        Section("Results", text, blocks),
+        page.Section("Results", text, blocks),
         *apart,
-        Section("Hardest objects", "Objects with the widest span between boxes.", cases),
-        Section(
+        page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
+        page.Section(
             "Moving the whole box",
             "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "
             "the middle is no move.",
@@ -322,14 +310,14 @@ def box_sections(run: Results) -> list[Section]:
     ]
 
 
-def _box_answer(summary: Summary, lead: str, dataset: str) -> Answer:
+def _box_answer(summary: Summary, lead: str, dataset: str) -> page.Answer:
     members = summary.of(lead, dataset)
     kept = all(
         bool((g.role("min") <= g.role("base")).all() and (g.role("base") <= g.role("max")).all())
         for g in members
     )
     cases = sum(len(g.keys) for g in members)
-    return Answer(
+    return page.Answer(
         span_sentence(summary, members, "box"),
         f"Min ≤ Base ≤ Max {'holds' if kept else 'does not hold'} in all {cases} cases, each "
         "object with each model.",

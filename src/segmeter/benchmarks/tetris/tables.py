@@ -7,15 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.declared import Numbers
-from segmeter.benchmarks.report_parts import (
-    DATA,
-    By,
-    column_of,
-    matrix_table,
-    published_rows,
-    summary_table,
-)
 from segmeter.benchmarks.tetris import Attacked
 from segmeter.benchmarks.tetris.statistics import AREAS, CARDS, AttackedSessions
 from segmeter.core.benchmarks import Difference, Results
@@ -116,15 +109,17 @@ class Summary:
         note: str = "",
         *,
         plot: str = "",
-        by: By | None = None,
+        by: parts.By | None = None,
     ) -> Table | None:
         """A table of some statistics of some groups; None where they have none of them."""
         keys = {group.key for group in members}
         rows = [row for (key, _), row in self.rows.items() if key in keys]
-        columns = {n: column_of(CARDS[n], plot=n == plot) for n in names}
-        where: By = {**(DATA if self.several else {}), **(by or {})}
+        columns = {n: parts.column_of(CARDS[n], plot=n == plot) for n in names}
+        where: parts.By = {**(parts.DATA if self.several else {}), **(by or {})}
         best = self.best if set(names) <= set(AREAS) else None
-        table = summary_table(name, rows, columns, by=where, best=best, caption=caption, note=note)
+        table = parts.summary_table(
+            name, rows, columns, by=where, best=best, caption=caption, note=note
+        )
         return table if table.rows else None
 
 
@@ -154,7 +149,7 @@ def as_in_the_paper(group: AttackedSessions) -> bool:
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
     """The paper's min, max and d for a model on a data set."""
     wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
-    for row in published_rows("tetris", "paper.csv"):
+    for row in parts.published_rows("tetris", "paper.csv"):
         key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
         if key == wanted:
             return {role: float(row[role]) for role in ("min", "max", "d")}
@@ -201,7 +196,7 @@ def first_click_tables(summary: Summary, lead: str) -> list[Table | None]:
     first = ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max")
     kinds = ("all", "gap", "found", "search-gap", "search-found")
     extremes = [f"{kind}-{role}" for role in ("min", "max") for kind in kinds]
-    objects: By = {Column("objects", "", 0): lambda row: row.targets}
+    objects: parts.By = {Column("objects", "", 0): lambda row: row.targets}
     people = ("people-min", "people-max", "people-spread", "first-spread", "coverage")
     clicked = [group for group in corrected if "coverage" in group.values]
     return [
@@ -239,7 +234,7 @@ def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None
     if len(members) < 3:
         return None
     table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
-    return matrix_table(
+    return parts.matrix_table(
         f"spearman-metrics-{dataset}",
         [m.replace("biou", "BIoU").replace("iou", "IoU") for m in AREAS],
         spearman(table),
@@ -257,7 +252,7 @@ def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | Non
         [[float(held[m, d].each(measure).mean()) for d in summary.datasets] for m in models]
     )
     said = measure.replace("biou", "BIoU").replace("iou", "IoU")
-    return matrix_table(
+    return parts.matrix_table(
         f"spearman-datasets-{measure}",
         summary.datasets,
         spearman(table),

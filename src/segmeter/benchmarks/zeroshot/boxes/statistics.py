@@ -16,13 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import (
-    DATA,
-    By,
-    best_answer,
-    difference_section,
-    summary_table,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.benchmarks.zeroshot.boxes import Boxes
 from segmeter.core.benchmarks import Group, Results, SummaryRow
@@ -410,7 +404,7 @@ def sections(run: Results) -> list[Section]:
     leading = [row for row in rows if row.protocol == run.plan.leading_protocol]
     cards = cards_by_name(benchmark.statistics(run))
     blocks = [
-        *best_answer(leading, ("ap", "box-ap"), cards),
+        *parts.best_answer(leading, ("ap", "box-ap"), cards),
         _table("boxes", leading, _BOTH, "Masks and boxes"),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
@@ -419,12 +413,12 @@ def sections(run: Results) -> list[Section]:
     return [
         Section("Results", blocks=blocks),
         Section("Average precision by size and class", _PRECISION, [by_size]),
-        *difference_section(benchmark.differences(run), cards, shown=told),
+        *parts.difference_section(benchmark.differences(run), cards, shown=told),
     ]
 
 
 def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], caption: str) -> Table:
     measures = {m: Column(title, "%", 1, better="higher") for m, title in titles.items()}
-    by: By = {**DATA, Column("boxes"): lambda row: row.user}
+    by: parts.By = {**parts.DATA, Column("boxes"): lambda row: row.user}
     note = "95 % intervals from resampling images."
-    return summary_table(name, rows, measures, by=by, caption=caption, note=note)
+    return parts.summary_table(name, rows, measures, by=by, caption=caption, note=note)

@@ -14,14 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import (
-    best_answer,
-    column_of,
-    difference_section,
-    printed_table,
-    published_rows,
-    summary_table,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
@@ -186,12 +179,12 @@ def sections(run: Results) -> list[Section]:
         mine = [row for row in rows if row.dataset == dataset]
         made.append(_overview(dataset, here, mine))
     cards = cards_by_name(STATISTICS)
-    return [*made, *difference_section(benchmark.differences(run), cards, folded=True)]
+    return [*made, *parts.difference_section(benchmark.differences(run), cards, folded=True)]
 
 
 def paper_rows() -> list[dict[str, str]]:
     """Table 5 of the paper's supplement, and a reproduction's numbers."""
-    return published_rows("zeroshot.edges", "table5.csv")
+    return parts.published_rows("zeroshot.edges", "table5.csv")
 
 
 def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRow]) -> Section:
@@ -206,17 +199,17 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
     return Section(
         f"Results: {dataset}",
         blocks=[
-            *best_answer(rows, ("ods",), cards, "One threshold for all images."),
+            *parts.best_answer(rows, ("ods",), cards, "One threshold for all images."),
             Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
-            summary_table(
+            parts.summary_table(
                 f"{dataset}-edges",
                 rows,
-                {name: column_of(cards[name]) for name in MEASURES},
+                {name: parts.column_of(cards[name]) for name in MEASURES},
                 who="method",
                 ranked=True,
                 caption=f"Edges against people's boundaries, {images} images, 95 % intervals",
             ),
-            printed_table(
+            parts.printed_table(
                 f"{dataset}-table5",
                 paper_rows(),
                 {"method": "method", "year": "year", "zero_shot": "zero-shot"},

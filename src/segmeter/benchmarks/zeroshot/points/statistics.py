@@ -12,33 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import (
-    DATA,
-    By,
-    best_answer,
-    difference_section,
-    line_of,
-    summary_table,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.score_matrices import load_tables
-from segmeter.core.sections import (
-    Axis,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Line,
-    Multiples,
-    Note,
-    Points,
-    Section,
-    Table,
-    Value,
-)
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import (
@@ -132,10 +112,10 @@ STATISTICS = [
 _MOST_DOTS = 8
 _CARDS = cards_by_name(STATISTICS)
 _MEASURES = {
-    name: Column(_CARDS[name].title, _CARDS[name].unit, 1, better="higher")
+    name: page.Column(_CARDS[name].title, _CARDS[name].unit, 1, better="higher")
     for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 }
-_WHERE: By = {**DATA, Column("user"): lambda row: row.user}
+_WHERE: parts.By = {**parts.DATA, page.Column("user"): lambda row: row.user}
 _PROTOCOLS = (
     "**published** and **corrected** differ where a prediction is perfect (published clicks the "
     "corner as background, corrected is content and carries its mask on) and where the false "
@@ -144,7 +124,7 @@ _PROTOCOLS = (
 )
 
 
-def sections(run: Results) -> list[Section]:
+def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     benchmark, lead = Benchmark(), run.plan.leading_protocol
     groups = [
@@ -157,7 +137,7 @@ def sections(run: Results) -> list[Section]:
         replace(d, first=told(d.first), second=told(d.second)) for d in benchmark.differences(run)
     ]
     chosen = told(baseline_of(run))
-    apart = difference_section(found, _CARDS, folded=True)
+    apart = parts.difference_section(found, _CARDS, folded=True)
     return [
         _overview(rows, lead, followed_notes(run, benchmark)),
         *_side_by_side(groups, found, lead, chosen),
@@ -174,29 +154,31 @@ def baseline_of(run: Results) -> str:
     return str(named(asked, run.plan.segmenters) or run.plan.segmenters[0])
 
 
-def _overview(rows: Sequence[SummaryRow], lead: str, followed: Sequence[Block]) -> Section:
+def _overview(
+    rows: Sequence[SummaryRow], lead: str, followed: Sequence[page.Block]
+) -> page.Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
     leading = [r for r in top if r.protocol == lead]
     rule = "The oracle takes the best of the masks that a model offers after one point."
-    blocks: list[Block] = [
-        *best_answer(leading, ("iou@1", "oracle@1"), _CARDS, f"{rule} Protocol {lead}."),
+    blocks: list[page.Block] = [
+        *parts.best_answer(leading, ("iou@1", "oracle@1"), _CARDS, f"{rule} Protocol {lead}."),
         *followed,
         _table("points", top, "mIoU after N points and the oracle's after one"),
-        Note(f"{_PROTOCOLS} {OWN_RULES}"),
-        Note(NOT_REPRODUCIBLE, "warning"),
+        page.Note(f"{_PROTOCOLS} {OWN_RULES}"),
+        page.Note(NOT_REPRODUCIBLE, "warning"),
     ]
-    return Section("Results", blocks=blocks)
+    return page.Section("Results", blocks=blocks)
 
 
-def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
+def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> page.Table:
     varied = {c: tell for c, tell in _WHERE.items() if len(set(map(tell, rows))) > 1}
     note = "95 % intervals from resampling images."
-    return summary_table(name, rows, _MEASURES, by=varied, caption=caption, note=note)
+    return parts.summary_table(name, rows, _MEASURES, by=varied, caption=caption, note=note)
 
 
 def _side_by_side(
     groups: Sequence[PointSessions], found: Sequence[Difference], lead: str, baseline: str
-) -> list[Section]:
+) -> list[page.Section]:
     """Each model minus the baseline on every data set, sorted; dots for its oracle."""
     turned = (side for d in found for side in (d, d.turned) if d.protocol == lead)
     asked = [d for d in turned if (d.measure, d.second) == ("iou@1", baseline)]
@@ -212,68 +194,76 @@ def _side_by_side(
     by_model: dict[str, list[Difference]] = {}
     for d in gaps:
         by_model.setdefault(f"{d.first}, {d.user}", []).append(d)
-    named: dict[Column, Callable[[Difference], Cell]] = {
-        Column("model"): lambda d: d.first,
-        Column("user"): lambda d: d.user,
+    named: dict[page.Column, Callable[[Difference], page.Cell]] = {
+        page.Column("model"): lambda d: d.first,
+        page.Column("user"): lambda d: d.user,
     }
-    columns: dict[Column, Callable[[Difference], Cell]] = {
-        Column("data"): lambda d: d.dataset,
+    columns: dict[page.Column, Callable[[Difference], page.Cell]] = {
+        page.Column("data"): lambda d: d.dataset,
         **(named if len(by_model) > 1 else {}),
-        Column("one point minus baseline", "% points", 1, plot=True): Value.of,
-        Column("oracle minus baseline", "% points", 1): oracle,
+        page.Column("one point minus baseline", "% points", 1, plot=True): page.Value.of,
+        page.Column("oracle minus baseline", "% points", 1): oracle,
     }
     who = "Models" if len(by_model) > 1 else gaps[0].first
     caption = f"{who} minus {baseline}, data set by data set"
-    blocks: list[Block] = [Table.of("points-baseline", gaps, columns, caption)]
+    blocks: list[page.Block] = [page.Table.of("points-baseline", gaps, columns, caption)]
     if max(map(len, by_model.values())) <= _MOST_DOTS:  # dots with many labels cannot be read
         charts = [_dots(title, own, oracle) for title, own in by_model.items()]
-        blocks.insert(0, Multiples(charts))
+        blocks.insert(0, page.Multiples(charts))
     text = (
         f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
         "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
         "masks that the model offers."
     )
-    return [Section("Side by side with the baseline", text, blocks)]
+    return [page.Section("Side by side with the baseline", text, blocks)]
 
 
-def _dots(title: str, gaps: Sequence[Difference], oracle: Callable[[Difference], float]) -> Chart:
+def _dots(
+    title: str, gaps: Sequence[Difference], oracle: Callable[[Difference], float]
+) -> page.Chart:
     many = len(gaps)
     places = np.arange(1, many + 1)
     values, low, high = np.array([(d.value, d.low, d.high) for d in gaps]).T
     names = [d.dataset for d in gaps]
-    return Chart(
+    return page.Chart(
         title,
-        Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
-        Axis("mIoU, % points"),
+        page.Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
+        page.Axis("mIoU, % points"),
         [
-            Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
-            Points("one point", places, values, names, low, high),
-            Points("oracle", places, [*map(oracle, gaps)], ["oracle", *[""] * (many - 1)]),
+            page.Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
+            page.Points("one point", places, values, names, low, high),
+            page.Points("oracle", places, [*map(oracle, gaps)], ["oracle", *[""] * (many - 1)]),
         ],
     )
 
 
-def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
+def _growth(rows: Sequence[SummaryRow], lead: str) -> page.Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
     held = {(r.key, r.measure): r for r in top if r.protocol == lead}
     charts = []
     for dataset, user in dict.fromkeys(key[1:3] for key, _ in held):
         lines = [
-            line_of(key[0], {n: held[key, f"iou@{n}"] for n in POINTS if (key, f"iou@{n}") in held})
+            parts.line_of(
+                key[0], {n: held[key, f"iou@{n}"] for n in POINTS if (key, f"iou@{n}") in held}
+            )
             for key in dict.fromkeys(key for key, _ in held)
             if key[1:3] == (dataset, user)
         ]
         title = f"mIoU after N points: {dataset}, {user}"
-        charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
+        charts.append(
+            page.Chart(
+                title, page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %"), lines
+            )
+        )
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
-    return Section("Quality by number of points", text, [Multiples(charts)])
+    return page.Section("Quality by number of points", text, [page.Multiples(charts)])
 
 
-def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
-    blocks: list[Block] = []
+def _by_dataset(rows: Sequence[SummaryRow]) -> page.Section:
+    blocks: list[page.Block] = []
     for dataset in dict.fromkeys(r.dataset for r in rows if r.dataset != ALL):
         mine = [r for r in rows if r.dataset == dataset]
         caption = f"{dataset}: {max(r.targets for r in mine)} masks"
         blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
     text = "The numbers of the first table for each data set by itself."
-    return Section("Data set by data set", text, blocks)
+    return page.Section("Data set by data set", text, blocks)

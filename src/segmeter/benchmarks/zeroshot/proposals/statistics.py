@@ -7,15 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import (
-    best_answer,
-    column_of,
-    difference_section,
-    line_of,
-    printed_table,
-    published_rows,
-    summary_table,
-)
+from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
 from segmeter.core.benchmarks import Group, Results, SummaryRow
@@ -167,12 +159,12 @@ def sections(run: Results) -> list[Section]:
         here = [group for group in everything if group.dataset == dataset]
         mine = [row for row in rows if row.dataset == dataset]
         made.append(_overview(dataset, here, mine, cards))
-    return [*made, *difference_section(benchmark.differences(run), cards)]
+    return [*made, *parts.difference_section(benchmark.differences(run), cards)]
 
 
 def paper_rows() -> list[dict[str, str]]:
     """Table 6 of the paper's supplement, and a public attempt."""
-    return published_rows("zeroshot.proposals", "table6.csv")
+    return parts.published_rows("zeroshot.proposals", "table6.csv")
 
 
 def _overview(
@@ -186,15 +178,17 @@ def _overview(
         recall_at(most, kind).name: Column(kind, digits=1, percent=True, better="higher")
         for kind in KINDS
     }
-    columns["masks"] = column_of(cards["masks"])
+    columns["masks"] = parts.column_of(cards["masks"])
     caption = f"AR@{most} in percent, {images} images, 95 % intervals"
     printed = "As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)"
     kinds = {kind: kind for kind in KINDS}
     blocks: list[Block] = [
-        *best_answer(rows, [recall_at(most).name], cards),
-        summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
+        *parts.best_answer(rows, [recall_at(most).name], cards),
+        parts.summary_table(f"{dataset}-proposals", rows, columns, caption=caption),
         _chart(here, rows),
-        printed_table(f"{dataset}-table6", paper_rows(), {"method": "method"}, kinds, 1, printed),
+        parts.printed_table(
+            f"{dataset}-table6", paper_rows(), {"method": "method"}, kinds, 1, printed
+        ),
     ]
     notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
     return Section(f"Results: {dataset}", blocks=[*blocks, *notes])
@@ -203,7 +197,7 @@ def _overview(
 def _chart(here: Sequence[Proposed], rows: Sequence[SummaryRow]) -> Chart:
     held = {(row.key, row.measure): row for row in rows}
     marks = [
-        line_of(
+        parts.line_of(
             f"{g.model}, {g.protocol}",
             {n: row for n in sorted(g.numbers) if (row := held.get((g.key, recall_at(n).name)))},
         )
