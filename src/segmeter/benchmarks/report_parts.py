@@ -102,7 +102,9 @@ def difference_table(
     differences that were corrected together, where that is more than those shown.
     """
     columns: dict[Column, Callable[[Difference], Cell]] = {
-        Column("first"): lambda d: Label(shown(d.first), protocol=d.protocol if protocols else ""),
+        Column("first"): lambda d: (
+            Label(shown(d.first), protocol=d.protocol) if protocols else shown(d.first)
+        ),
         Column("second"): lambda d: shown(d.second),
     }
     protocols = len({d.protocol for d in found}) > 1
@@ -110,7 +112,7 @@ def difference_table(
         columns[Column("data set")] = lambda d: d.dataset
     if len({d.user for d in found}) > 1:
         columns[Column("user")] = lambda d: users(d.user)
-    digits = max(cards[d.measure].digits for d in found)
+    digits = max((cards[d.measure].digits for d in found), default=2)
     columns[Column("statistic")] = lambda d: titled(cards[d.measure])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
     columns[P_VALUE] = lambda d: d.p_holm

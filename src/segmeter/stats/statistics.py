@@ -28,6 +28,7 @@ __all__ = [
     "count_interval",
     "differences_of",
     "mean_of_known",
+    "paired_by_draws",
     "percentile_interval",
     "percentiles",
     "resampling",
@@ -121,6 +122,23 @@ def percentiles(value: float, draws: Floats) -> Interval:
     known = draws[~np.isnan(draws)]
     low, high = np.quantile(known, (0.025, 0.975)) if known.size else (np.nan, np.nan)
     return Interval(value, float(low), float(high))
+
+
+def paired_by_draws(value: float, gaps: Floats, targets: int, scenes: int) -> Paired | None:
+    """A difference from its values in resampled sets of images; None without any.
+
+    p is two-sided: the share of resamples on the other side of no difference; what was seen
+    counts as one.
+
+    >>> paired_by_draws(2.0, np.array([1.0, 2.0, 3.0]), 9, 3).p
+    0.5
+    """
+    known = gaps[~np.isnan(gaps)]
+    if not known.size:
+        return None
+    tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    p = min(1.0, 2 * (1 + tail) / (1 + known.size))
+    return Paired(percentiles(value, gaps), p, targets, scenes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import (
     Statistic,
     mean_of_known,
+    paired_by_draws,
     percentiles,
     resampling,
     share_of_known,
@@ -247,16 +248,9 @@ def _compared(first: _Numbers | None, second: _Numbers | None, name: str) -> Pai
     """The difference on the same resampled images."""
     if first is None or second is None or first.group.keys != second.group.keys:
         return None
-    if not len(first.draws[name]):
-        return None
     gaps = first.draws[name] - second.draws[name]
-    known = gaps[~np.isnan(gaps)]
-    if not known.size:
-        return None
-    interval = percentiles(float(first.values[name] - second.values[name]), gaps)
-    tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
-    p = min(1.0, 2 * (1 + tail) / (1 + known.size))
-    return Paired(interval, p, first.group.size, len(set(first.group.clusters)))
+    value = float(first.values[name] - second.values[name])
+    return paired_by_draws(value, gaps, first.group.size, len(set(first.group.clusters)))
 
 
 def _shares(hit: Callable[[Floats], Any]) -> Callable[[ConceptPairs], Floats]:

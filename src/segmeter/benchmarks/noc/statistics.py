@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from segmeter.core.score_matrices import Tables, columns_in, load_tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic, count_interval
+from segmeter.stats.statistics import Better, Statistic, count_interval
 
 ROUNDS = (1, 2, 3, 5, 10, 20)
 
@@ -220,51 +221,43 @@ def paper_layout(run: Results) -> PaperLayout:
     )
 
 
+_statistic = partial(Statistic, of=ClickSessions, better="lower")
+
+
+def _told(lead: bool) -> Literal["yes", "on request"]:
+    return "yes" if lead else "on request"
+
+
 def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
     """NoC@q: rounds until the goal is first reached; all rounds where it never is."""
-    return Statistic(
-        f"noc@{goal.tag}",
-        f"NoC@{goal.tag}",
-        "clicks",
-        better="lower",
-        values=lambda g: g.unless_met(goal, rounds_to(*g.towards(goal))),
-        of=ClickSessions,
-        tested="yes" if lead else "on request",
+
+    def values(g: ClickSessions) -> Floats:
+        return g.unless_met(goal, rounds_to(*g.towards(goal)))
+
+    return _statistic(
+        f"noc@{goal.tag}", f"NoC@{goal.tag}", "clicks", values=values, tested=_told(lead),
         effort="clicks" if lead else "",
-    )
+    )  # fmt: skip
 
 
 def failures_at(goal: Goal) -> Statistic:
     """NoF@q: objects that fail to reach the goal, as the protocol counts them."""
 
     def values(g: ClickSessions) -> Floats:
-        curves, limit = g.towards(goal)
-        return g.unless_met(goal, failed(curves, limit, g.protocol).astype(float))
+        return g.unless_met(goal, failed(*g.towards(goal), g.protocol).astype(float))
 
-    return Statistic(
-        f"nof@{goal.tag}",
-        f"NoF@{goal.tag}",
-        "objects",
-        digits=0,
-        better="lower",
-        values=values,
-        interval=count_interval,
-        of=ClickSessions,
-    )
+    name, title = f"nof@{goal.tag}", f"NoF@{goal.tag}"
+    return _statistic(name, title, "objects", 0, values=values, interval=count_interval)
 
 
 def never_reached(goal: Goal) -> Statistic:
     """Objects that never reach the goal, in either protocol."""
-    return Statistic(
-        f"never@{goal.tag}",
-        f"never reach {goal.text}",
-        "objects",
-        digits=0,
-        better="lower",
-        values=lambda g: g.unless_met(goal, (~reached(*g.towards(goal))).astype(float)),
-        interval=count_interval,
-        of=ClickSessions,
-    )
+
+    def values(g: ClickSessions) -> Floats:
+        return g.unless_met(goal, (~reached(*g.towards(goal))).astype(float))
+
+    name, title = f"never@{goal.tag}", f"never reach {goal.text}"
+    return _statistic(name, title, "objects", 0, values=values, interval=count_interval)
 
 
 def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
@@ -272,18 +265,11 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
 
     Where `redrawn-path` was measured, masks are corrected by hand as soon as that is cheaper.
     """
-
-    return Statistic(
-        f"seconds-to-{goal.tag}",
-        f"a person's time to {goal.text}",
-        "s per object",
-        digits=1,
-        better="lower",
-        values=lambda g: with_touch_up(g, goal)[0],
-        of=ClickSessions,
-        tested="yes" if lead else "on request",
-        effort="seconds" if lead else "",
-    )
+    name, title = f"seconds-to-{goal.tag}", f"a person's time to {goal.text}"
+    return _statistic(
+        name, title, "s per object", 1, values=lambda g: with_touch_up(g, goal)[0],
+        tested=_told(lead), effort="seconds" if lead else "",
+    )  # fmt: skip
 
 
 def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
@@ -305,26 +291,14 @@ def _by_clicks(group: ClickSessions, goal: Goal) -> Floats:
 
 def by_clicks_until(goal: Goal) -> Statistic:
     """A person's seconds until the goal if masks are never corrected by hand."""
-    return Statistic(
-        f"seconds-by-clicks-to-{goal.tag}",
-        f"time to {goal.text} by clicks alone",
-        "s per object",
-        1,
-        "lower",
-        values=lambda g: _by_clicks(g, goal),
-        of=ClickSessions,
-    )
+    name, title = f"seconds-by-clicks-to-{goal.tag}", f"time to {goal.text} by clicks alone"
+    return _statistic(name, title, "s per object", 1, values=lambda g: _by_clicks(g, goal))
 
 
 def clicks_that_pay(goal: Goal) -> Statistic:
     """Clicks after which correcting by hand, or the goal itself, is cheapest."""
-    return Statistic(
-        f"clicks-before-touch-up-to-{goal.tag}",
-        "clicks that pay before the brush",
-        "clicks",
-        values=lambda g: with_touch_up(g, goal)[1],
-        of=ClickSessions,
-    )
+    name, title = f"clicks-before-touch-up-to-{goal.tag}", "clicks that pay before the brush"
+    return _statistic(name, title, "clicks", better="", values=lambda g: with_touch_up(g, goal)[1])
 
 
 def waiting_until(goal: Goal) -> Statistic:
@@ -334,57 +308,43 @@ def waiting_until(goal: Goal) -> Statistic:
         curves, limit = g.towards(goal)
         return g.unless_met(goal, waiting_to(curves, g.answer, g.encode, limit))
 
-    title = f"waiting to {goal.text}"
-    return Statistic(
-        f"waiting-to-{goal.tag}", title, "s per object", 2, "lower",
-        values=values, of=ClickSessions, tested="no",
-    )  # fmt: skip
+    name, title = f"waiting-to-{goal.tag}", f"waiting to {goal.text}"
+    return _statistic(name, title, "s per object", values=values, tested="no")
 
 
 def area(measure: str) -> Statistic:
     """AuC: the mean of a measure over the rounds, by trapezoids."""
     named = {"iou": ("auc", "IoU AuC"), "boundary-iou": ("boundary-auc", "Boundary IoU AuC")}
     name, title = named.get(measure, (f"{measure}-auc", f"{measure} AuC"))
-    card = _card(measure)
-    return Statistic(
-        name,
-        title,
-        "%" if _is_share(card) else "",
-        better="" if card is None else card.better,
-        percent=_is_share(card),
+    unit, better, percent = _shown(measure)
+    tested = _told(measure not in ("boundary-iou", "added-path", "redrawn-path"))
+    return _statistic(
+        name, title, unit, better=better, percent=percent, tested=tested,
         values=lambda g: area_under(g.curves(measure)),
-        of=ClickSessions,
-        tested="on request" if measure in ("boundary-iou", "added-path", "redrawn-path") else "yes",
-    )
+    )  # fmt: skip
 
 
 def quality_after(measure: str, k: int) -> Statistic:
     """A measure after k rounds."""
-    card = _card(measure)
     titles = {"iou": "IoU", "boundary-iou": "Boundary IoU"}
-    return Statistic(
-        f"{measure}@{k}",
-        f"{titles.get(measure, measure)}@{k}",
-        "%" if _is_share(card) else "",
-        digits=1 if _is_share(card) else 2,
-        better="" if card is None else card.better,
-        percent=_is_share(card),
-        values=lambda g: at_round(g.curves(measure), k),
-        of=ClickSessions,
-        tested="yes" if (measure, k) == ("iou", 1) else "on request",
-    )
+    title, (unit, better, percent) = titles.get(measure, measure), _shown(measure)
+    return _statistic(
+        f"{measure}@{k}", f"{title}@{k}", unit, 1 if percent else 2, better=better,
+        percent=percent, values=lambda g: at_round(g.curves(measure), k),
+        tested=_told((measure, k) == ("iou", 1)),
+    )  # fmt: skip
 
 
-def _card(measure: str) -> Measure[Any] | None:
-    """The card of a measure that is installed; one of a file of the user's own is not loaded."""
-    if measure not in catalogue.measures.names():
-        return None
-    found = catalogue.measures.make(measure)
-    return found if isinstance(found, Measure) else None
+def _shown(measure: str) -> tuple[str, Better, bool]:
+    """Unit and direction of a measure, and whether it is a share that is shown in percent.
 
-
-def _is_share(card: Measure[Any] | None) -> bool:
-    return card is not None and card.range == (0, 1)
+    A measure in a file of the user's own is not loaded.
+    """
+    known = measure in catalogue.measures.names()
+    card = catalogue.measures.make(measure) if known else None
+    if not isinstance(card, Measure):
+        return "", "", False
+    return "%" if card.range == (0, 1) else "", card.better, card.range == (0, 1)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -403,9 +363,7 @@ def _per_prompt(seconds: Floats, spoken: Floats) -> Floats:
 
 
 _MACHINE = [
-    Statistic(
-        name, title, unit, digits, "lower", values=values, of=ClickSessions, tested="no"
-    )
+    _statistic(name, title, unit, digits, values=values, tested="no")
     for name, title, unit, digits, values in (
         ("seconds-predict", "answer", "s per round", 3, lambda g: _per_prompt(g.answer, g.spoken)),
         ("seconds-user", "simulated user", "s per round", 4,

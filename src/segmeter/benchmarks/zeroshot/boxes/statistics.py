@@ -40,7 +40,7 @@ from segmeter.measures.detections import (
 from segmeter.measures.objects import boundary_iou, iou
 from segmeter.stats.comparisons import Paired
 from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import Statistic, cards_by_name
+from segmeter.stats.statistics import Statistic, cards_by_name, paired_by_draws, percentiles
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -95,6 +95,19 @@ class Detections:
             found = resampled_scores(self.cells(kind), self.rules(kind), self.weights, protocol)
             self._drawn[kind, protocol] = found
         return self._drawn[kind, protocol]
+
+    @cached_property
+    def taken(self) -> list[dict[int, tuple[float, float]]]:
+        """For each image the objects whose box is found: mask IoU and boundary IoU."""
+        made = []
+        for truth in self.ground_truths:
+            mine = [d for d in self.found if d["image_id"] == truth.image]
+            scores = {}
+            for thing, place in _pairs(truth, mine):
+                masks = truth.objects[thing].mask, Mask.from_coco(mine[place]["segmentation"])
+                scores[thing] = iou(*masks, None), boundary_iou(*masks, None)
+            made.append(scores)
+        return made
 
     @cached_property
     def _cells(self) -> dict[Kind, list[Cell]]:
@@ -245,7 +258,7 @@ def _precision(found: Detections, protocol: ProtocolName) -> dict[str, Interval]
         # One image says nothing about others: no interval.
         draws = found.resampled(kind, protocol) if len(found.ground_truths) > 1 else {}
         for name, value in _values(found, kind, protocol).items():
-            made[f"{prefix}{name}"] = Interval(value, *_limits(draws.get(name)))
+            made[f"{prefix}{name}"] = percentiles(value, draws.get(name, np.empty(0)))
     return {name: number for name, number in made.items() if not np.isnan(number.value)}
 
 
@@ -255,34 +268,21 @@ def _values(group: Detections, kind: Kind, protocol: ProtocolName) -> dict[str, 
     if kind != "boundary":
         return evaluator_scores(made, rules, group.ground_truth, protocol)
     found = matched_scores(made, rules, protocol)
-    return {name: value for name, value in found.items() if name.startswith("ap")}
-
-
-def _limits(drawn: Floats | None) -> tuple[float, float]:
-    known = np.zeros(0) if drawn is None else drawn[~np.isnan(drawn)]
-    if not known.size:
-        return np.nan, np.nan
-    low, high = np.quantile(known, [0.025, 0.975])
-    return float(low), float(high)
+    return {name: value for name, value in found.items() if name in _AP}
 
 
 def _quality(found: Detections) -> dict[str, Interval]:
     """Mean mask IoU and boundary IoU of objects whose box is found, and the share of these."""
-    ious, boundaries, images = [], [], []
-    for ground_truth in found.ground_truths:
-        mine = [d for d in found.found if d["image_id"] == ground_truth.image]
-        for thing, place in _pairs(ground_truth, mine):
-            mask = Mask.from_coco(mine[place]["segmentation"])
-            ious.append(iou(ground_truth.objects[thing].mask, mask, None))
-            boundaries.append(boundary_iou(ground_truth.objects[thing].mask, mask, None))
-            images.append(ground_truth.image)
-    if not ious:
+    images = [t.image for t, taken in zip(found.ground_truths, found.taken, strict=True)
+              for _ in taken]  # fmt: skip
+    if not images:
         return {}
+    scores = np.array([score for taken in found.taken for score in taken.values()])
     drawn = Resampling(images, seed=found.dataset)
     return {
-        "boxes-found": Interval(len(ious) / found.objects, np.nan, np.nan),
-        "mask-iou": drawn.interval(np.array(ious)),
-        "mask-boundary-iou": drawn.interval(np.array(boundaries)),
+        "boxes-found": Interval(len(images) / found.objects, np.nan, np.nan),
+        "mask-iou": drawn.interval(scores[:, 0]),
+        "mask-boundary-iou": drawn.interval(scores[:, 1]),
     }
 
 
@@ -291,32 +291,18 @@ def _objects(
 ) -> FoundObjects:
     values: dict[tuple[str, str], float] = {}
     known: dict[tuple[str, str], dict[str, str]] = {}
-    for scene, ground_truth in zip(scenes, found.ground_truths, strict=True):
-        names = {category.id: category.name for category in ground_truth.categories}
-        taken = _overlaps(
-            ground_truth, [d for d in found.found if d["image_id"] == ground_truth.image]
-        )
-        for number, thing in enumerate(ground_truth.objects, start=1):
+    for scene, truth, taken in zip(scenes, found.ground_truths, found.taken, strict=True):
+        names = {category.id: category.name for category in truth.categories}
+        for number, thing in enumerate(truth.objects):
             if not thing.crowd:
-                key = (scene, str(number))
-                values[key] = taken.get(number - 1, 0.0)
+                key = (scene, str(number + 1))
+                values[key] = taken.get(number, (0.0, 0.0))[0]
                 known[key] = {
                     "class": names.get(thing.category, ""),
                     "size": _extent(thing.area),
                 }
     images = tuple(scene for scene, _ in values)
     return FoundObjects(*who, tuple(values), images, np.array(list(values.values())), known)
-
-
-def _overlaps(
-    ground_truth: DetectionGroundTruth, found: Sequence[Mapping[str, Any]]
-) -> dict[int, float]:
-    return {
-        thing: iou(
-            ground_truth.objects[thing].mask, Mask.from_coco(found[place]["segmentation"]), None
-        )
-        for thing, place in _pairs(ground_truth, found)
-    }
 
 
 def _extent(area: float) -> str:
@@ -358,20 +344,10 @@ def _box_iou(one: Sequence[float], other: Sequence[float]) -> float:
     return both / whole if whole > 0 else 0.0
 
 
-def _compared(first: Scored, second: Scored, kind: Kind) -> Paired:
+def _compared(first: Scored, second: Scored, kind: Kind) -> Paired | None:
     """AP on the same resampled images."""
     (one, mine), (other, theirs) = first.ap(kind), second.ap(kind)
-    gaps = mine - theirs
-    low, high = np.nanquantile(gaps, [0.025, 0.975])
-    interval = Interval(one - other, float(low), float(high))
-    return Paired(interval, _p(gaps), first.size, len(first.keys))
-
-
-def _p(gaps: Floats) -> float:
-    """Two-sided p of no difference by resampled images; what was seen counts as one."""
-    known = gaps[~np.isnan(gaps)]
-    tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
-    return min(1.0, 2 * (1 + tail) / (1 + known.size))
+    return paired_by_draws(one - other, mine - theirs, first.size, len(first.keys))
 
 
 _AP = {
