@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 from segmeter.core import catalogue
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "segmeter"
@@ -90,6 +92,25 @@ def test_nobody_learns_anything_from_the_name_of_a_statistic() -> None:
                     about = re.search(r"(^|\.)(measure|statistic)$|statistic\.name$", source)
                     if node.func.attr in CUTS and about:
                         wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert wrong == []
+
+
+def test_no_text_is_compared_with_a_part_of_the_name_of_a_statistic() -> None:
+    """Whatever the variable is called: parts are those of the names in the kept runs."""
+    kept = Path(__file__).parent / "benchmarks" / "kept_runs" / "numbers.parquet"
+    named = {*pq.read_table(kept)["measure"].to_pylist(), *(s.name for s in RESPONSES)}
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr not in CUTS | {"match", "fullmatch", "search", "compile"}:
+                continue
+            words = [w for arg in node.args for w in ast.walk(arg) if isinstance(w, ast.Constant)]
+            for word in (w.value for w in words if isinstance(w.value, str)):
+                part = len(word) > 2 and any(mark in word for mark in "-@:")
+                if part and any(n.startswith(word) or n.endswith(word) for n in named):
+                    wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: {word}")
     assert wrong == []
 
 

@@ -21,6 +21,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, SummaryRow
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
+from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.store import Run
 from segmeter.store.job_files import arrow_type
@@ -55,6 +56,10 @@ class KeptRun:
         self._table = table
 
     headline = Run.headline
+
+    @property
+    def schema(self) -> Schema:
+        return self.benchmark.schema
 
     def parts(self) -> list[tuple[KeptRun, dict[str, str]]]:
         return [(self, {})]

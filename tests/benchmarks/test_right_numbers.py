@@ -16,14 +16,15 @@ from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Note, Table
 from segmeter.report.leaderboard import sections_of
-from segmeter.report.paper_tables import paper_table
+from segmeter.report.paper_tables import paper_table, table_text
 from segmeter.stats.comparisons import holm
 from segmeter.stats.cost_fitting import fit_costs
 from segmeter.stats.goals import Goals
 from segmeter.stats.intervals import Resampling
 from segmeter.stats.statistics import cards_by_name
+from segmeter.store import Run
 
-from .kept_results import KeptRun
+from .kept_results import RUNS, KeptRun
 
 
 def cards(name: str) -> dict[str, Any]:
@@ -41,18 +42,37 @@ def test_distances_effort_and_noise_are_better_when_lower() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "first"), [("volumes", "hd95"), ("volumes", "effort-to-80"), ("noc", "noc@90")]
+    ("run", "first"),
+    [
+        ("volumes", "hd95"),
+        ("volumes", "effort-to-80"),
+        ("noc", "noc@90"),
+        ("rclicks", "nsr@1"),
+        ("rclicks", "std@1"),
+        ("tetris", "first-spread"),
+    ],
 )
 def test_a_leaderboard_puts_the_lowest_first_where_lower_is_better(
     run: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: Any = KeptRun(run)
     monkeypatch.setattr(type(kept.benchmark), "headline", (first,))
-    for section in sections_of(kept):
-        for table in section.blocks:
-            assert isinstance(table, Table)
-            values = [row[1].value for row in table.rows]  # type: ignore[union-attr]
-            assert values == sorted(values)
+    title = cards(run)[first].title
+    tables = [b for s in sections_of(kept) for b in s.blocks if isinstance(b, Table)]
+    ranked = [table for table in tables if table.columns[1].title == title]
+    assert ranked
+    for table in ranked:
+        values = [row[1].value for row in table.rows]  # type: ignore[union-attr]
+        assert values == sorted(values)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_benchmark_has_sessions_a_table_a_leaderboard_and_differences(name: str) -> None:
+    kept: Any = KeptRun(name)
+    assert Run.sessions(kept)
+    assert "|" in table_text(kept, "markdown", kept.plan.leading_protocol)
+    assert any(section.blocks for section in sections_of(kept))
+    assert len(kept.plan.segmenters) == 1 or kept.benchmark.differences(kept)
 
 
 def test_sessions_that_ended_at_a_goal_tell_nothing_beyond_it() -> None:

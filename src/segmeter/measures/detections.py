@@ -43,6 +43,7 @@ Kind = Literal["bbox", "segm", "boundary"]
 _SMALL, _LARGE, _ENDLESS = 32.0**2, 96.0**2, 1e10
 _AT = {"ap50": 0, "ap75": 5}
 _FREQUENCIES = {"rare": "r", "common": "c", "frequent": "f"}
+_RECALLS_BY_SIZE = ("ar-small", "ar-medium", "ar-large")
 _PRECISIONS = ("ap", "ap50", "ap75", "ap-small", "ap-medium", "ap-large")
 
 
@@ -187,7 +188,7 @@ def evaluator_scores(
     named = {name: scores[name] for name in _PRECISIONS}
     if not rules.federated:
         few = {f"ar@{n}": _recall(found, replace(rules, most=n)) for n in (1, 10)}
-        sizes = {name: value for name, value in scores.items() if name.startswith("ar-")}
+        sizes = {name: scores[name] for name in _RECALLS_BY_SIZE}
         return named | few | {f"ar@{rules.most}": scores["ar"]} | sizes
     letters = {c["id"]: c.get("frequency") for c in ground_truth["categories"]}
     curves = _curves(found, (0.0, _ENDLESS), rules)
