@@ -24,6 +24,9 @@ from segmeter.store import Run
 __all__ = ["TableChoice", "table_text"]
 
 
+_FEW = 6
+
+
 @dataclass(frozen=True, slots=True)
 class TableChoice:
     """Choices of a paper's author; empty fields leave the usual table.
@@ -155,11 +158,11 @@ def _shown(
 
 
 def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
-    """The columns of a benchmark without a table of its own."""
-    known = {name: cards[name].title for name in run.headline()}
-    if not known:
-        raise BadInput(f"benchmark '{run.plan.benchmark}' declares no columns for a table")
-    return PaperLayout(known, f"Results of {run.plan.benchmark}")
+    """The columns of a benchmark without a table of its own: its headline, or what it has."""
+    known = [row.measure for row in run.summary() if row.measure in cards]
+    names = run.headline() or list(dict.fromkeys(known))[:_FEW]
+    shown = {name: cards[name].title for name in names}
+    return PaperLayout(shown, f"Results of {run.plan.benchmark}")
 
 
 def _counts(rows: Sequence[SummaryRow], place: tuple[str, str]) -> set[int]:
