@@ -96,7 +96,7 @@ def _overview(
                 [row for row in rows if row.protocol == "published"],
                 ("fb-ods", "fop-ods"),
                 _CARDS,
-                "; ".join(f"People have {_NAMES[m]}, of {p.f:.3f}" for m, p in people.items()),
+                "; ".join(f"People: {_NAMES[m]} {p.f:.3f}" for m, p in people.items()),
             ),
             page.Multiples(drawn, caption),
             _table(dataset, rows, people),
