@@ -4,8 +4,8 @@
 
 Decoder: eager calls, captured CUDA graphs, shared projections for single clicks (`SingleClicks`),
 and the same compiled by torch. A grid of clicks: candidates, counts and boxes by either, with the
-seconds of the first call, which compiles, and the largest difference of the maps. Encoders: ours
-eager and captured, and that of `transformers`.
+seconds of the first call, which compiles, and the largest difference of the maps. Encoder of
+MobileSAM: eager and captured.
 Each ratio is against the first line of the same work; a path below 2 is not worth its code. On a
 processor take `--side 128 --clicks 8 --repeats 2 --device cpu`.
 """
@@ -30,7 +30,6 @@ from segmeter.models.sam._loading import SamNetwork
 from segmeter.models.sam._point_grid import _counts_and_boxes, _table
 from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam._resizing import Padded
-from segmeter.models.sam._sam2 import HieraSizes, Sam2Network
 from segmeter.models.sam._single_clicks import SingleClicks
 from segmeter.models.sam._vit import TinyVit
 
@@ -117,27 +116,17 @@ def grids(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str
 
 
 def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:
-    """An image through MobileSAM and SAM 2 tiny: ours captured and eager, and `transformers`."""
+    """An image through MobileSAM: captured and eager."""
     pixels = torch.rand(1, 3, side, side, device=device)
     mobile = SamNetwork(TinyVit(), side, device=str(device))
     mobile.parts.to(device)
-    ours = Sam2Network(HieraSizes(), side).to(device, torch.float32)
 
-    def eager(network: Any) -> None:
+    def eager() -> None:
         with eagerly():
-            network.encode(pixels)
+            mobile.encode(pixels)
 
-    for name, network in (("MobileSAM", mobile), ("SAM 2 tiny", ours)):
-        yield f"{name}'s encoder, captured graphs", partial(network.encode, pixels)
-        yield f"{name}'s encoder, eager", partial(eager, network)
-    try:
-        from transformers import Sam2Config, Sam2Model
-    except ImportError:
-        return
-    theirs: Any = Sam2Model(Sam2Config())
-    theirs.eval().to(device)
-    if side == 1024:
-        yield "SAM 2 tiny's encoder, transformers", lambda: theirs.get_image_embeddings(pixels)
+    yield "MobileSAM's encoder, captured graphs", partial(mobile.encode, pixels)
+    yield "MobileSAM's encoder, eager", eager
 
 
 def measure(paths: Iterator[tuple[str, Any]], device: torch.device, repeats: int) -> None:

@@ -3,21 +3,18 @@
     python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 1]
 
 The published loop encodes the image again at every click, clicks and scores on the whole
-image, runs users one after the other and launches its network kernel by kernel; the encoder
-is that of `transformers` where it is installed, and its libraries take as many threads as they
-like. Ours encodes once, runs users together and replays captured graphs where the device has
-them; kernels have the threads that a run's worker gives them. Both use the same weights, device
-and precision (--dtype); decoding the image is counted for both. All variants run an object one
-after the other before the next object comes, so that whatever slows the machine down for a
-while slows them all. This is the time of a lone session; perf/throughput.py has the rate of a
-whole run, whose workers overlap theirs.
+image, runs users one after the other and launches its network kernel by kernel; its libraries
+take as many threads as they like. Ours encodes once, runs users together and replays captured
+graphs where the device has them; kernels have the threads that a run's worker gives them. Both
+use the same weights, device and precision (--dtype); decoding the image is counted for both.
+All variants run an object one after the other before the next object comes, so that whatever
+slows the machine down for a while slows them all. This is the time of a lone session;
+perf/throughput.py has the rate of a whole run, whose workers overlap theirs.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
-import importlib.util
 import os
 import statistics
 import time
@@ -39,8 +36,6 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.users import User
 from segmeter.kernels import set_threads
 from segmeter.models.sam._cuda_graphs import eagerly
-from segmeter.models.sam._loading import HubNetwork
-from segmeter.models.sam.model import Sam
 from segmeter.runtime.processes import usable_cores
 from segmeter.users.clicking_group import ClickingGroup
 from segmeter.users.error_prompts import CentreClick, RandomFirstClick
@@ -56,18 +51,6 @@ PLAN = Plan(
     protocols=("published",),
     measures=("iou", "boundary-iou"),
 )
-
-
-def as_published(model: Model) -> Model:
-    """The same SAM with the hub's own encoder, where its library is installed."""
-    if not isinstance(model, Sam) or importlib.util.find_spec("transformers") is None:
-        return model
-    other = copy.copy(model)
-    if model.kind.family != "mobile-sam":
-        other.network = HubNetwork.load(
-            model.weights_path, model.kind.family, str(model.network.device), model.dtype
-        )
-    return other
 
 
 def published_session(model: Model, scene: Scene) -> None:
@@ -125,7 +108,6 @@ def main() -> None:
     plan = PLAN
     torch.backends.cudnn.allow_tf32 = False  # as in a run
     set_threads(chosen.threads)
-    hub = as_published(model)
     people: list[User] = [CentreClick(), *(ClickingGroup(group) for group in range(1, USERS))]
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
@@ -135,8 +117,7 @@ def main() -> None:
     print(f"{chosen.model} ({chosen.dtype}) on {getattr(model, 'device', 'cpu')}, {chosen.dataset}")
     spent = seconds_an_object(
         {
-            "published loop, one user": lambda scene: published_session(hub, scene),
-            "published loop with our encoder": lambda scene: published_session(model, scene),
+            "published loop, one user": lambda scene: published_session(model, scene),
             "one centre click per round": together(CentreClick()),
             "eleven random first clicks together": together(*crowd),
             "one clicking group": together(ClickingGroup(5)),
@@ -147,7 +128,7 @@ def main() -> None:
     )
     for name, seconds in spent.items():
         print(f"{name:<44} {seconds:8.3f} s per object")
-    published, _, one, many, group, groups = spent.values()
+    published, one, many, group, groups = spent.values()
     print(f"one user: {published / one:.1f} x faster than the published loop")
     print(f"{USERS} users: {USERS * published / many:.1f} x faster; {many / one:.2f} x one user")
     print(f"ten clicking groups and the centre click: {groups / group:.2f} x one group")

@@ -29,7 +29,6 @@ from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.core.trust import received  # noqa: E402
 from segmeter.models import checkpoints, conformance, weights  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
-from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
 from segmeter.models.sam.tensor_names import is_unused, source_name  # noqa: E402
 
 FILE = Path("a file")
@@ -74,10 +73,7 @@ def empty(shapes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def own_names(checkpoint: checkpoints.Checkpoint) -> dict[str, tuple[int, ...]]:
     with weights.unfilled():
-        if checkpoint.second:
-            parts = Sam2Network.sized(checkpoint).parts
-        else:
-            parts = SamNetwork.sized(checkpoint, "cpu", "float32").parts
+        parts = SamNetwork.sized(checkpoint, "cpu", "float32").parts
         return {name: tuple(tensor.shape) for name, tensor in parts.state_dict().items()}
 
 

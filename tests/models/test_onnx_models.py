@@ -26,7 +26,6 @@ from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 from segmeter.models.sam._onnx import kind_of  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
-from segmeter.models.sam._sam2 import HieraSizes, Sam2Network  # noqa: E402
 from segmeter.models.sam._vit import TinyVit  # noqa: E402
 
 from .sam.onnx_export import Stem, export_pair, export_variant  # noqa: E402
@@ -170,7 +169,7 @@ VARIANTS: dict[str, tuple[Any, ...]] = {
 @pytest.fixture(scope="module")
 def networks() -> dict[bool, Any]:
     torch.manual_seed(7)
-    return {False: SamNetwork(TinyVit(), 256), True: Sam2Network(HieraSizes(), 256)}
+    return {False: SamNetwork(TinyVit(), 256), True: SamNetwork(None, 256, second=True)}
 
 
 @pytest.mark.parametrize("name", VARIANTS)

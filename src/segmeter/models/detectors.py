@@ -17,6 +17,7 @@ from segmeter.core.models import ModelCard
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels
 from segmeter.models import weights as weight_files
+from segmeter.models.automatic.regions import plain_suppress_boxes
 from segmeter.models.fetching.sources import ByHand, Page, offer
 from segmeter.models.onnx_models import open_graph, run_graph
 
@@ -115,21 +116,16 @@ _MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 _DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
 
-_DETECTS = frozenset({"detect"})
+def _card(name: str, what: str, citation: str, family: str) -> ModelCard:
+    about, takes = f"{what}, COCO's 80 classes", frozenset({"detect"})
+    return ModelCard(name, about, takes, "Apache-2.0", citation, family=family)
 
 
 @catalogue.detectors.add("picodet", summary="PicoDet 416, COCO's 80 classes")
 class PicoDet(OnnxDetector):
     """PicoDet with its own NMS inside."""
 
-    about = ModelCard(
-        "picodet",
-        "PicoDet 416, COCO's 80 classes",
-        _DETECTS,
-        "Apache-2.0",
-        "yu2021",
-        family="picodet",
-    )
+    about = _card("picodet", "PicoDet 416", "yu2021", "picodet")
     inputs = frozenset({"image", "scale_factor"})
 
     def detect(self, pixels: Pixels) -> list[Detection]:
@@ -155,6 +151,7 @@ offer("picodet", ByHand("https://github.com/PaddlePaddle/PaddleDetection", "pico
 
 _STRIDES = (8, 16, 32)
 _GREY = 114
+_FAR = 1e5  # pixels
 
 
 @catalogue.detectors.add("yolox-nano", summary="YOLOX-nano 416, COCO's 80 classes")
@@ -167,14 +164,7 @@ class YoloxNano(OnnxDetector):
         A box goes when a better one of its class has a greater IoU with it.
     """
 
-    about = ModelCard(
-        "yolox-nano",
-        "YOLOX-nano 416, COCO's 80 classes",
-        _DETECTS,
-        "Apache-2.0",
-        "ge2021",
-        family="yolox",
-    )
+    about = _card("yolox-nano", "YOLOX-nano 416", "ge2021", "yolox")
     inputs = frozenset({"images"})
 
     def __init__(
@@ -233,17 +223,8 @@ def suppressed(
     >>> suppressed(boxes, np.array([0, 0, 1]), 0.5)
     [0, 2]
     """
-    areas = np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1)
-    gone = np.zeros(len(boxes), dtype=bool)
-    for k in range(len(boxes)):
-        if gone[k]:
-            continue
-        low = np.maximum(boxes[k, :2], boxes[k + 1 :, :2])
-        high = np.minimum(boxes[k, 2:], boxes[k + 1 :, 2:])
-        both = np.prod(np.maximum(high - low, 0), axis=1)
-        near = both > overlap * (areas[k] + areas[k + 1 :] - both)
-        gone[k + 1 :] |= near & (classes[k + 1 :] == classes[k])
-    return np.flatnonzero(~gone).tolist()
+    apart = boxes + _FAR * classes[:, None]  # boxes of different classes never overlap
+    return [int(k) for k in plain_suppress_boxes(apart, np.arange(len(boxes)), overlap)]
 
 
 _COMMIT = "3d4f1119d0694200671c08069ecb847aa0d8495a"

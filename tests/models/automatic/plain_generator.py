@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
+from blobs import Blobs, position_image
 from scipy import ndimage
 
 from segmeter.core.scenes import Image
-from segmeter.models.synthetic import Blobs, position_image
 
 ONE = np.float32(1)
 EVERY_NEIGHBOUR = np.ones((3, 3), dtype=bool)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from blobs import Blob, Blobs, position_image
+from plain_generator import plain_generate
 
 from segmeter.core.scenes import Image
 from segmeter.models.automatic.generator import generate
 from segmeter.models.automatic.options import Options
-from segmeter.models.synthetic import Blob, Blobs, position_image
-
-sys.path.insert(0, str(Path(__file__).parent))
-from plain_generator import plain_generate
 
 
 def drawn_blobs(rng: np.random.Generator, height: int, width: int) -> Blobs:

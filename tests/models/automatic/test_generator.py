@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blobs import position_image
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
@@ -20,7 +21,6 @@ from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.candidates import Logits, PredictsGrids, crop_candidates
 from segmeter.models.automatic.generator import Automatic, generate, generate_each
 from segmeter.models.automatic.options import Crop, Options
-from segmeter.models.synthetic import position_image
 
 SHAPE = (120, 160)
 OPEN = Options(points=6, score=0.0, stability=0.0, box_nms=1.0)

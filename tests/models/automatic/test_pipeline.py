@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blobs import position_image
 
 from segmeter.core import catalogue
 from segmeter.core.scenes import Image
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.options import Options
-from segmeter.models.synthetic import position_image
 
 NAMES = {
     "points_per_side": "points",

@@ -16,7 +16,7 @@ from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork, mobile_sam  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
-from segmeter.models.sam._sam2 import HieraSizes, Sam2Network  # noqa: E402
+from segmeter.models.sam._sam2 import Sam2Encoder  # noqa: E402
 
 
 def encoded_scenes(
@@ -72,8 +72,17 @@ def test_an_answer_stands_when_the_next_is_given() -> None:
 def test_sam2_by_graphs_is_sam2_eagerly_from_pixels_to_masks() -> None:
     """Encoder, decoder, choice and masks of three images in turn."""
     torch.manual_seed(0)
-    small = HieraSizes((1, 1, 2, 1), (32, 64, 128, 256), (1, 2, 4, 8), (8, 4, 6, 3), (3,))
-    network = Sam2Network(small, 256).to(torch.device("cuda"), torch.float32)
+    backbone = {
+        "model_type": "sam2_hiera_det_model",
+        "hidden_size": 32,
+        "blocks_per_stage": [1, 1, 2, 1],
+        "embed_dim_per_stage": [32, 64, 128, 256],
+        "window_size_per_stage": [8, 4, 6, 3],
+        "global_attention_blocks": [3],
+    }
+    vision = {"backbone_config": backbone, "backbone_channel_list": [256, 128, 64, 32]}
+    network = SamNetwork(Sam2Encoder(vision), 256, device="cuda", second=True)
+    network.parts.to(network.device)
     draws = np.random.default_rng(2)
     images = [draws.integers(0, 256, (90, 120, 3), dtype=np.uint8) for _ in range(3)]
     frame = network.frame((90, 120))

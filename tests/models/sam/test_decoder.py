@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
 from segmeter.models.sam._decoder import from_cells, to_cells  # noqa: E402
-from segmeter.models.sam._loading import HubNetwork  # noqa: E402
+from segmeter.models.sam._loading import HubNetwork, SamNetwork  # noqa: E402
 
 POINTS = torch.tensor([[[20.0, 31.0], [50.5, 7.25]], [[3.0, 60.0], [40.0, 40.0]]])
 LABELS = torch.tensor([[1, 0], [1, 1]])
@@ -26,10 +28,10 @@ def test_cells_and_maps_are_two_layouts_of_one_thing(levels: int) -> None:
     assert torch.equal(from_cells(cells, 8 >> levels, levels), grid)
 
 
-def test_the_first_sam_agrees_with_transformers_at_the_originals_epsilon() -> None:
+def test_the_first_sam_agrees_with_transformers_at_the_originals_epsilon(tmp_path: Path) -> None:
     """`transformers` takes 1e-6 for the blocks' layer norms, the original 1e-5."""
     hub = small_sam(layer_norm_eps=1e-5)
-    network = HubNetwork(hub, "sam", "cpu", "float32")
+    network = opened(hub, tmp_path, "sam-vit-b")
     state = torch.randn(1, 1, 16, 16, generator=torch.Generator().manual_seed(2))
     pixels = noise(1, 3, 64, 64)
     image = hub.get_image_embeddings(pixels)
@@ -48,9 +50,9 @@ def test_the_first_sam_agrees_with_transformers_at_the_originals_epsilon() -> No
             assert_equal(scores[:, tokens], expected.iou_scores[0])
 
 
-def test_an_epsilon_of_another_size_would_be_noticed() -> None:
+def test_an_epsilon_of_another_size_would_be_noticed(tmp_path: Path) -> None:
     hub = small_sam(layer_norm_eps=1e-2)
-    network = HubNetwork(hub, "sam", "cpu", "float32")
+    network = opened(hub, tmp_path, "sam-vit-b")
     pixels = noise(1, 3, 64, 64)
     expected = hub(
         pixel_values=pixels, input_points=POINTS[None], input_labels=LABELS[None]
@@ -60,9 +62,13 @@ def test_an_epsilon_of_another_size_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("family", ["sam2", "sam3"])
-def test_the_second_sam_agrees_with_transformers(family: str) -> None:
-    hub = small_sam2() if family == "sam2" else small_sam3()
-    network = HubNetwork(hub, family, "cpu", "float32")
+def test_the_second_sam_agrees_with_transformers(family: str, tmp_path: Path) -> None:
+    if family == "sam2":
+        hub = small_sam2()
+        network = opened(hub, tmp_path, "sam2-hiera-tiny")
+    else:
+        hub = small_sam3()
+        network = HubNetwork(hub, "sam3", "cpu", "float32")
     side = network.side
     pixels = noise(1, 3, side, side)
     expected = hub(pixel_values=pixels, input_points=POINTS[None], input_labels=LABELS[None])
@@ -73,13 +79,13 @@ def test_the_second_sam_agrees_with_transformers(family: str) -> None:
     assert float((masks[0] - masks[1]).abs().max()) > 1e-3 * float(masks.abs().max())
 
 
-def test_sam_hq_adds_its_own_mask_to_each() -> None:
+def test_sam_hq_adds_its_own_mask_to_each(tmp_path: Path) -> None:
     """The parts of `transformers` put together as the paper has them.
 
     Its own forward enlarges the embedding from before the prompts were looked at.
     """
     hub = small_sam_hq()
-    network = HubNetwork(hub, "sam-hq", "cpu", "float32")
+    network = opened(hub, tmp_path, "sam-hq-vit-b")
     pixels = noise(1, 3, 64, 64)
     masks, scores = ours(network, pixels, None)
     expected_masks, expected_scores = by_parts(hub, pixels)
@@ -87,8 +93,8 @@ def test_sam_hq_adds_its_own_mask_to_each() -> None:
     assert_equal(scores, expected_scores)
 
 
-def test_tokens_carry_gradients_back_to_the_points() -> None:
-    network = HubNetwork(small_sam2(), "sam2", "cpu", "float32")
+def test_tokens_carry_gradients_back_to_the_points(tmp_path: Path) -> None:
+    network = opened(small_sam2(), tmp_path, "sam2-hiera-tiny")
     points = POINTS.clone().requires_grad_(True)
     embedding = network.encode(noise(1, 3, network.side, network.side))
     sparse = network.prompts.points(points, LABELS)
@@ -110,7 +116,12 @@ def test_tokens_carry_gradients_back_to_the_points() -> None:
     assert float(slope[1].abs().max()) == 0.0
 
 
-def ours(network: HubNetwork, pixels: Any, mask: Any) -> tuple[Any, Any]:
+def opened(hub: Any, folder: Path, name: str) -> SamNetwork:
+    hub.save_pretrained(folder)
+    return SamNetwork.load(read_checkpoint(folder, name), "cpu", "float32")
+
+
+def ours(network: Any, pixels: Any, mask: Any) -> tuple[Any, Any]:
     prompts = network.prompts
     points = torch.cat([POINTS, PAD[0]], dim=1)
     labels = torch.cat([LABELS, PAD[1]], dim=1)
@@ -159,7 +170,7 @@ def sizes() -> dict[str, Any]:
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
         "image_size": 64,
-        "mlp_dim": 64,
+        "mlp_dim": 128,
         "global_attn_indexes": [0],
         "num_pos_feats": 128,
         "window_size": 2,

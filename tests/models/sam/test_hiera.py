@@ -1,8 +1,7 @@
-"""Our encoder of SAM 2 against that of `transformers`: equal bit for bit."""
+"""SAM 2 from a folder or a checkpoint: the maps of `transformers`, bit for bit."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,7 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
 from segmeter.models.checkpoints import read_checkpoint  # noqa: E402
-from segmeter.models.sam._sam2 import (  # noqa: E402
-    HieraSizes,
-    Sam2Encoder,
-    Sam2Network,
-)
-from segmeter.models.sam.tensor_names import source_name  # noqa: E402
+from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 
 BACKBONE = {
     "model_type": "sam2_hiera_det_model",
@@ -51,20 +45,7 @@ def hub() -> Any:
     return made
 
 
-def test_maps_are_those_of_transformers_bit_for_bit(hub: Any) -> None:
-    encoder = Sam2Encoder(HieraSizes.of(BACKBONE)).eval().requires_grad_(False)
-    state = hub.state_dict()
-    sources = {
-        name: source_name(f"vision_encoder.{name}", "hub", True) for name in encoder.state_dict()
-    }
-    encoder.load_state_dict({name: state[source] for name, (source, _) in sources.items()})
-    pixels = torch.randn(2, 3, 128, 128, generator=torch.Generator().manual_seed(2))
-    ours, theirs = encoder(pixels), hub.get_image_embeddings(pixels)
-    assert [m.shape for m in ours] == [m.shape for m in theirs]
-    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
-
-
-def test_a_folder_of_the_hub_loads_without_its_library(hub: Any, tmp_path: Path) -> None:
+def test_a_folder_of_the_hub_loads_with_nothing_lost(hub: Any, tmp_path: Path) -> None:
     """Parts for videos are passed over; anything else that is strange or missing is refused."""
     from safetensors.torch import load_file, save_file
 
@@ -72,34 +53,23 @@ def test_a_folder_of_the_hub_loads_without_its_library(hub: Any, tmp_path: Path)
     file = tmp_path / "model.safetensors"
     whole = load_file(file)
     save_file({**whole, "memory_attention.layers.0.bias": torch.zeros(3)}, file)
-    network = Sam2Network.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
+    network = SamNetwork.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
     pixels = torch.randn(1, 3, 128, 128, generator=torch.Generator().manual_seed(3))
     coarse = hub.get_image_embeddings(pixels)[-1]
     assert torch.equal(network.encode(pixels).cells, coarse.flatten(2).transpose(1, 2))
     for other in ({**whole, "odd": torch.zeros(1)}, dict(list(whole.items())[1:])):
         save_file(other, file)
         with pytest.raises(BadWeights, match=r"unknown tensor 'odd'|lacks '"):
-            Sam2Network.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
-
-
-def test_an_activation_that_sam2_has_not_is_refused(hub: Any, tmp_path: Path) -> None:
-    hub.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["vision_config"]["backbone_config"]["hidden_act"] = "relu"
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(BadWeights, match="'relu', and SAM 2 has gelu"):
-        Sam2Network.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
+            SamNetwork.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
 
 
 def test_real_weights_give_the_hubs_maps(real_weights: Path) -> None:
     transformers = pytest.importorskip("transformers")
     folder = real_weights / "sam2-hiera-tiny"
-    backbone = Sam2Network.load(
-        read_checkpoint(folder, "sam2-hiera-tiny"), "cpu", "float32"
-    ).encoder.backbone
+    network = SamNetwork.load(read_checkpoint(folder, "sam2-hiera-tiny"), "cpu", "float32")
     model = transformers.Sam2Model.from_pretrained(folder, dtype=torch.float32).eval()
-    pixels = torch.randn(1, 3, 256, 256, generator=torch.Generator().manual_seed(4))
+    pixels = torch.randn(1, 3, 1024, 1024, generator=torch.Generator().manual_seed(4))
     with torch.no_grad():
-        ours = backbone(pixels)
-        theirs = model.vision_encoder.backbone(pixels).intermediate_hidden_states
-    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+        cells = network.encode(pixels).cells
+        coarse = model.get_image_embeddings(pixels)[-1]
+    assert torch.equal(cells, coarse.flatten(2).transpose(1, 2))

@@ -9,32 +9,17 @@ torch = pytest.importorskip("torch")
 
 from PIL import Image  # noqa: E402
 
-from segmeter.models.sam._resizing import (  # noqa: E402
-    Padded,
-    channels,
-    enlarged,
-)
+from segmeter.models.sam._resizing import Padded, channels  # noqa: E402
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_device_enlarges_to_the_bytes_of_pillow(seed):
-    rng = np.random.default_rng(seed)
-    height, width = rng.integers(1, 90, 2)
-    size = int(height + rng.integers(0, 200)), int(width + rng.integers(0, 200))
-    pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    if seed % 3 == 0:
-        pixels = np.where(pixels > 127, 255, 0).astype(np.uint8)  # steps as steep as they come
-    whole = Image.fromarray(pixels).resize(size[::-1], Image.Resampling.BILINEAR)
-    assert np.array_equal(enlarged(torch.from_numpy(pixels), size).numpy(), np.asarray(whole))
-
-
-def test_a_common_image_is_enlarged_to_the_bytes_of_pillow():
+def test_a_padded_image_has_the_bytes_of_pillow():
     pixels = np.random.default_rng(1).integers(0, 256, (427, 640, 3), dtype=np.uint8)
-    size = Padded((427, 640)).inside
-    whole = Image.fromarray(pixels).resize(size[::-1], Image.Resampling.BILINEAR)
-    assert np.array_equal(enlarged(torch.from_numpy(pixels), size).numpy(), np.asarray(whole))
+    frame = Padded((427, 640), mean=(0, 0, 0), deviation=(1, 1, 1), pillow=True)
+    whole = Image.fromarray(pixels).resize(frame.inside[::-1], Image.Resampling.BILINEAR)
+    entered = frame.enter(pixels, CPU)[0, :, : frame.inside[0]].permute(1, 2, 0)
+    assert np.array_equal(entered.numpy(), np.asarray(whole))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])

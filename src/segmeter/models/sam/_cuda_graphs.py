@@ -78,7 +78,8 @@ class _Captured:
 class EncoderGraph:
     """An encoder that is captured at the second image of a size.
 
-    On an H200 2.9 times as fast for MobileSAM, 1.04 for SAM 2 tiny (perf/decoder_paths.py).
+    On an H200 2.9 times as fast for MobileSAM (perf/decoder_paths.py); SAM 2's, 1.04 times as
+    fast, is not captured.
     """
 
     def __init__(self) -> None:
@@ -95,14 +96,9 @@ class EncoderGraph:
             return encode(pixels)
         if self._captured is None or self._pixels is None:
             own = self._pixels = pixels.clone()
-            self._captured = _Captured(lambda: _tensors(encode(own)), None)
+            self._captured = _Captured(lambda: (encode(own).cells,), None)
         self._pixels.copy_(pixels)
-        cells, *fine = self._captured.replayed()
-        return Embedding(cells, (fine[0], fine[1]) if fine else None)
-
-
-def _tensors(embedding: Embedding) -> tuple[Tensor, ...]:
-    return (embedding.cells, *(embedding.fine or ()))
+        return Embedding(self._captured.replayed()[0])
 
 
 @dataclass(frozen=True, slots=True)

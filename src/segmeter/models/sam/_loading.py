@@ -1,15 +1,16 @@
-"""Loading SAM networks: SAM, SAM-HQ and MobileSAM from checkpoints, others from Hugging Face.
+"""Loading SAM networks from checkpoints and Hugging Face folders.
 
 The decoder is our own for all of them: it returns all four masks in one pass, batches requests
 that have mask prompts, and agrees with the authors' code where `transformers` does not (its SAM
 decoder normalises with an epsilon of 1e-6 instead of 1e-5, its SAM-HQ decoder uses the image
-embedding from before the transformer). SAM 2 is in `_sam2`.
+embedding from before the transformer).
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,30 +31,23 @@ if TYPE_CHECKING:
 
 __all__ = ["pick_device"]
 
-_CLASSES = {
-    "sam": "SamModel",
-    "sam-hq": "SamHQModel",
-    "sam2": "Sam2Model",
-    "sam3": "Sam3TrackerModel",
-    "edgetam": "EdgeTamModel",
-}
+_CLASSES = {"sam3": "Sam3TrackerModel", "edgetam": "EdgeTamModel"}
+_SAM3 = (0.5, 0.5, 0.5)
 
 
 class HubNetwork:
-    """A SAM in the layout of the hub: `config.json` and safetensors in a folder."""
+    """The image part of SAM 3's tracker or EdgeTAM, whose encoder `transformers` builds."""
+
+    second = True
 
     def __init__(self, hub_model: Any, family: Family, device: str, dtype: str) -> None:
         self.family = family
-        self.second = family in ("sam2", "sam3", "edgetam")
-        self.device = pick_device(device)
-        self.dtype = pick_dtype(dtype)
-        config = hub_model.config
-        self.side, grid = _sizes(config.prompt_encoder_config)
+        self.device, self.dtype = pick_device(device), pick_dtype(dtype)
+        self.side, grid = _sizes(hub_model.config.prompt_encoder_config)
         self.prompts = PromptEncoder(self.side, grid)
-        quality = config.mask_decoder_config.vit_dim if family == "sam-hq" else 0
-        self.decoder = MaskDecoder(fine=self.second, quality=quality)
+        self.decoder = MaskDecoder(fine=True)
         parts = torch.nn.ModuleDict({"prompt_encoder": self.prompts, "mask_decoder": self.decoder})
-        parts.load_state_dict(decoder_tensors(hub_model.state_dict(), parts, self.second))
+        parts.load_state_dict(decoder_tensors(hub_model.state_dict(), parts))
         for part in (hub_model, parts):
             part.eval().requires_grad_(False).to(self.device, self.dtype)
         self._hub_model = hub_model
@@ -93,61 +87,64 @@ class HubNetwork:
 
     def frame(self, shape: tuple[int, int]) -> Frame:
         if self.family == "sam3":
-            half = (0.5, 0.5, 0.5)
-            return Squeezed(shape, self.side, half, half)
-        return Squeezed(shape, self.side) if self.second else Padded(shape, self.side)
+            return Squeezed(shape, self.side, _SAM3, _SAM3)
+        return Squeezed(shape, self.side)
 
     def encode(self, pixels: Tensor) -> Embedding:
-        model, pixels = self._hub_model, pixels.to(self.dtype)
-        if self.second:
-            fine, middle, coarse = model.get_image_embeddings(pixels)
-            return Embedding(_flat(coarse), (to_cells(middle, 1), to_cells(fine, 2)))
-        if self.family == "sam":
-            return Embedding(_flat(model.get_image_embeddings(pixels)))
-        coarse, early = model.get_image_embeddings(pixels)
-        quality = self.decoder.fuse(coarse, early[0].permute(0, 3, 1, 2))
-        return Embedding(_flat(coarse), quality=quality)
+        return _pyramid(*self._hub_model.get_image_embeddings(pixels.to(self.dtype)))
 
 
 class SamNetwork:
-    """The first SAM in its authors' design: an encoder, a prompt encoder and a mask decoder."""
+    """A SAM in its authors' design: an encoder, a prompt encoder and a mask decoder.
 
-    second = False
+    `second` is for SAM 2, whose encoder is that of `transformers`; without an encoder (None) the
+    network has the names and shapes of the other parts only.
+    """
 
     def __init__(
         self,
-        encoder: SamVit | TinyVit,
+        encoder: Any,
         side: int = 1024,
         quality: int = 0,
         device: str = "cpu",
         dtype: str = "float32",
+        *,
+        second: bool = False,
     ) -> None:
         """With random weights; `load` fills them. `quality` is SAM-HQ's encoder width, or 0."""
         self.device, self.dtype, self.side = pick_device(device), pick_dtype(dtype), side
-        self.encoder = encoder
+        self.encoder, self.second, self._quality = encoder, second, bool(quality)
         self.prompts = PromptEncoder(side, side // 16)
-        self.decoder = MaskDecoder(quality=quality)
-        self.parts = torch.nn.ModuleDict(
-            {
-                "image_encoder": self.encoder,
-                "prompt_encoder": self.prompts,
-                "mask_decoder": self.decoder,
-            }
-        )
+        width, token = (0, bool(quality)) if second else (quality, False)
+        self.decoder = MaskDecoder(fine=second, quality=width, quality_token=token)
+        named = {"prompt_encoder": self.prompts, "mask_decoder": self.decoder}
+        if second:
+            self._finer = FinerMaps()
+            named["finer_maps"] = self._finer
+        if encoder is not None:
+            named["vision_encoder" if second else "image_encoder"] = encoder
+        self.parts = torch.nn.ModuleDict(named)
         self.parts.eval().requires_grad_(False)
-        self._quality = bool(quality)
         self._graph = EncoderGraph()
 
     @classmethod
-    def sized(cls, checkpoint: Checkpoint, device: str, dtype: str) -> SamNetwork:
-        """The network that a checkpoint is for, not filled yet."""
-        if checkpoint.model in ("mobile-sam", "sam-hq-vit-tiny"):
-            quality = 160 if checkpoint.model == "sam-hq-vit-tiny" else 0
+    def sized(
+        cls, checkpoint: Checkpoint, device: str, dtype: str, *, whole: bool = True
+    ) -> SamNetwork:
+        """The network that a checkpoint is for, not filled yet; SAM 2's encoder where `whole`."""
+        model = checkpoint.model
+        if checkpoint.second:
+            from segmeter.models.sam import _sam2
+
+            side = _sam2.image_side(checkpoint)
+            encoder = _sam2.encoder_of(checkpoint) if whole else None
+            return cls(encoder, side, int("-hq-" in model), device, dtype, second=True)
+        if model in ("mobile-sam", "sam-hq-vit-tiny"):
+            quality = 160 if model == "sam-hq-vit-tiny" else 0
             return cls(TinyVit(), quality=quality, device=device, dtype=dtype)
-        encoder = SamVit.sized(_encoder_sizes(checkpoint))
-        side, width = 16 * encoder.pos_embed.shape[1], encoder.pos_embed.shape[-1]
-        quality = width if checkpoint.model.startswith("sam-hq") else 0
-        return cls(encoder, side, quality, device, dtype)
+        vit = SamVit.sized(_encoder_sizes(checkpoint))
+        side, width = 16 * vit.pos_embed.shape[1], vit.pos_embed.shape[-1]
+        return cls(vit, side, width if model.startswith("sam-hq") else 0, device, dtype)
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, device: str, dtype: str) -> SamNetwork:
@@ -159,19 +156,37 @@ class SamNetwork:
         return network
 
     def frame(self, shape: tuple[int, int]) -> Frame:
-        return Padded(shape, self.side)
+        return Squeezed(shape, self.side) if self.second else Padded(shape, self.side)
 
     def encode(self, pixels: Tensor) -> Embedding:
-        if self._quality:
-            return self._with_quality(pixels.to(self.dtype))
+        """By a captured graph where that is worth it: not for SAM 2 (perf/decoder_paths.py)."""
+        if self.second or self._quality:
+            return self._embedding(pixels)
         return self._graph(self._embedding, pixels)
 
     def _embedding(self, pixels: Tensor) -> Embedding:
-        return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
+        if self.second:
+            made = _pyramid(*self._finer(*self.encoder(pixels.to(self.dtype))))
+            return replace(made, quality=made.cells.new_zeros(())) if self._quality else made
+        coarse, early = self.encoder.features(pixels.to(self.dtype))
+        quality = self.decoder.fuse(coarse, early) if self._quality else None
+        return Embedding(_flat(coarse), quality=quality)
 
-    def _with_quality(self, pixels: Tensor) -> Embedding:
-        coarse, early = self.encoder.features(pixels)
-        return Embedding(_flat(coarse), quality=self.decoder.fuse(coarse, early))
+
+class FinerMaps(torch.nn.Module):
+    """SAM 2's maps as its decoder takes them: the finer ones narrower, the coarse one marked."""
+
+    def __init__(self, width: int = 256) -> None:
+        super().__init__()
+        self.conv_s0 = torch.nn.Conv2d(width, width // 8, 1)
+        self.conv_s1 = torch.nn.Conv2d(width, width // 4, 1)
+        self.no_memory_embedding = torch.nn.Parameter(torch.zeros(1, 1, width))
+
+    def forward(
+        self, fine: Tensor, middle: Tensor, coarse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        marked = coarse + self.no_memory_embedding.reshape(1, -1, 1, 1)
+        return self.conv_s0(fine), self.conv_s1(middle), marked
 
 
 def mobile_sam(device: str = "cpu", dtype: str = "float32") -> SamNetwork:
@@ -194,13 +209,11 @@ def _encoder_sizes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def decoder_tensors(
-    state: Mapping[str, Tensor], parts: torch.nn.Module, second: bool
-) -> dict[str, Tensor]:
-    """Prompt encoder and mask decoder of a `transformers` model under our names."""
+def decoder_tensors(state: Mapping[str, Tensor], parts: torch.nn.Module) -> dict[str, Tensor]:
+    """Prompt encoder and mask decoder of a later SAM of `transformers` under our names."""
     tensors = {}
     for name in parts.state_dict():
-        source, row = source_name(name, "hub", second)
+        source, row = source_name(name, "hub", True)
         tensors[name] = state[source] if row is None else state[source][row : row + 1]
     return tensors
 
@@ -232,6 +245,10 @@ def pick_dtype(name: str) -> torch.dtype:
 
 def _flat(grid: Tensor) -> Tensor:
     return grid.flatten(2).transpose(1, 2).contiguous()
+
+
+def _pyramid(fine: Tensor, middle: Tensor, coarse: Tensor) -> Embedding:
+    return Embedding(_flat(coarse), (to_cells(middle, 1), to_cells(fine, 2)))
 
 
 def _sizes(config: Any) -> tuple[int, int]:

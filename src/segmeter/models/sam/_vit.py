@@ -61,7 +61,7 @@ class SamVit(nn.Module):
         cells, width = sizes["pos_embed"][1], sizes["pos_embed"][-1]
         codes = {k.split(".")[1]: v for k, v in sizes.items() if k.endswith(".rel_pos_h")}
         whole = sorted(int(n) for n, shape in codes.items() if shape[0] == 2 * cells - 1)
-        heads = width // codes["0"][1]
+        heads = width // codes.get("0", (0, 64))[1]
         return cls(cells * _PATCH, width, len(codes), heads, tuple(whole))
 
     def forward(self, pixels: Tensor) -> Tensor:

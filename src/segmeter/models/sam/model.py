@@ -110,15 +110,11 @@ class Sam:
     def network(self) -> Network:
         """Loaded at first use."""
         from segmeter.models.sam._loading import HubNetwork, SamNetwork
-        from segmeter.models.sam._sam2 import Sam2Network
 
-        path, device, dtype = self.weights_path, self._device, self.dtype
-        if self._by_transformers:
-            return HubNetwork.load(path, self.kind.family, device, dtype)
-        checkpoint = self._checkpoint()
-        if self.kind.family == "sam2":
-            return Sam2Network.load(checkpoint, device, dtype)
-        return SamNetwork.load(checkpoint, device, dtype)
+        family, device, dtype = self.kind.family, self._device, self.dtype
+        if family in _HUB_ONLY:
+            return HubNetwork.load(self.weights_path, family, device, dtype)
+        return SamNetwork.load(self._checkpoint(), device, dtype)
 
     @property
     def device(self) -> str:
@@ -165,34 +161,28 @@ class Sam:
         first = self.kind.family in ("sam", "sam-hq", "mobile-sam")
         return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
 
-    @property
-    def _by_transformers(self) -> bool:
-        """Whether `transformers` builds the encoder: folders of SAM, SAM-HQ, SAM 3, EdgeTAM."""
-        if self.kind.family in ("sam3", "edgetam"):
-            return True
-        found = weight_files.files(self.weights_path)
-        in_folder = self.weights_path.is_dir() and (self.weights_path / "config.json").is_file()
-        plain = self.kind.family in ("sam", "sam-hq") and found[0].suffix == ".safetensors"
-        return in_folder and plain
-
     def _check(self) -> None:
         """Refuse other weights by names and shapes alone."""
-        if self._by_transformers:
+        if self.kind.family in _HUB_ONLY:
             _check_transformers(self.kind)
             _check_config(self.weights_path, self.kind)
             _check_names(self.weights_path, weight_files.sizes(self.weights_path))
             return
-        if (self.weights_path / "config.json").is_file() and self.kind.family == "sam2":
+        if self._configured:
             _check_config(self.weights_path, self.kind)
         if importlib.util.find_spec("torch") is not None:
             self._checkpoint(check=True)
+
+    @property
+    def _configured(self) -> bool:
+        """Whether the weights are a folder of Hugging Face."""
+        return self.kind.family in _CONFIGS and (self.weights_path / "config.json").is_file()
 
     def _checkpoint(self, *, check: bool = False) -> Checkpoint:
         """The weights, recognised; with `check` also compared with the network's parameters."""
         from segmeter.models.checkpoints import account, read_checkpoint
 
-        configured = self.kind.family == "sam2" and (self.weights_path / "config.json").is_file()
-        named = self.kind.name if configured else ""
+        named = self.kind.name if self._configured and self.kind.family == "sam2" else ""
         found = read_checkpoint(self.weights_path, named, headers_only=check)
         if found.model != self.kind.name and not _same_for_images(found, self.kind.name):
             raise BadWeights(
@@ -201,14 +191,13 @@ class Sam:
             )
         if check:
             from segmeter.models.sam._loading import SamNetwork
-            from segmeter.models.sam._sam2 import Sam2Network
 
             with weight_files.unfilled():
-                if self.kind.family == "sam2":
-                    parts = Sam2Network.sized(found).parts
-                else:
-                    parts = SamNetwork.sized(found, "cpu", "float32").parts
+                parts = SamNetwork.sized(found, "cpu", "float32", whole=False).parts
                 own = {name: tuple(t.shape) for name, t in parts.state_dict().items()}
+            if found.second:  # its encoder is compared when it is loaded: transformers is slow
+                rest = {k: v for k, v in found.tensors.items() if not k.startswith(_ENCODERS)}
+                found = replace(found, tensors=rest)
             account(found, own)
         return found
 
@@ -219,17 +208,13 @@ def _same_for_images(found: Checkpoint, name: str) -> bool:
     return not video and found.model.replace("sam2-", "sam2.1-") == name
 
 
+_HUB_ONLY = ("sam3", "edgetam")
+_ENCODERS = ("image_encoder.", "vision_encoder.")
 _CREDITS = {
     "sam": ("Apache-2.0", "kirillov2023"),
     "sam-hq": ("Apache-2.0", "ke2023"),
-    "mobile-sam": (
-        "Apache-2.0",
-        "zhang2023",
-    ),
-    "sam2": (
-        "Apache-2.0",
-        "ravi2024",
-    ),
+    "mobile-sam": ("Apache-2.0", "zhang2023"),
+    "sam2": ("Apache-2.0", "ravi2024"),
     "sam3": ("SAM License", "carion2025"),
     "edgetam": ("Apache-2.0", "zhou2025"),
 }

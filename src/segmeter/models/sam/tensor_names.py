@@ -3,7 +3,7 @@
 `source_name` maps the name of a parameter of our networks to its name in a file, so every
 tensor of a file is either the source of a parameter, known to be unnecessary for images, or
 an error. Our prompt encoder, mask decoder and the encoders of the first SAM and of MobileSAM
-use the names of the authors' code; our SAM 2 encoder uses those of Hugging Face.
+use the names of the authors' code; SAM 2's encoder has those of Hugging Face.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ _HUB_SECOND: _Rules = (
     (r"^(mask_decoder\.transformer\..*)\.out_proj\.", r"\1.o_proj."),
     (r"^(mask_decoder\.transformer\..*\.mlp)\.lin1\.", r"\1.proj_in."),
     (r"^(mask_decoder\.transformer\..*\.mlp)\.lin2\.", r"\1.proj_out."),
-    (r"^vision_encoder\.conv_s", "mask_decoder.conv_s"),
-    (r"^vision_encoder\.no_memory_embedding$", "no_memory_embedding"),
+    (r"^finer_maps\.conv_s", "mask_decoder.conv_s"),
+    (r"^finer_maps\.no_memory_embedding$", "no_memory_embedding"),
 )
 _ORIGINAL_SECOND: _Rules = (
     (r"^(mask_decoder\.transformer\..*\.mlp)\.lin1\.", r"\1.layers.0."),
     (r"^(mask_decoder\.transformer\..*\.mlp)\.lin2\.", r"\1.layers.1."),
     (r"^(prompt_encoder|mask_decoder)\.", r"sam_\1."),
-    (r"^vision_encoder\.conv_s", "sam_mask_decoder.conv_s"),
-    (r"^vision_encoder\.no_memory_embedding$", "no_mem_embed"),
+    (r"^finer_maps\.conv_s", "sam_mask_decoder.conv_s"),
+    (r"^finer_maps\.no_memory_embedding$", "no_mem_embed"),
     (r"^vision_encoder\.neck\.convs\.(\d)\.", r"image_encoder.neck.convs.\1.conv."),
     (r"^vision_encoder\.backbone\.", "image_encoder.trunk."),
     (r"^(image_encoder\.trunk\..*)\.layer_norm(\d)\.", r"\1.norm\2."),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blobs import Blob, Blobs, position_image
 
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
@@ -26,7 +27,6 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.engine import run_plan
 from segmeter.measures.sweeps import THRESHOLDS
-from segmeter.models.synthetic import Blob, Blobs, position_image
 from segmeter.store import Run
 
 SHAPE = (100, 130)

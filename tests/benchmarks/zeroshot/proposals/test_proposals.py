@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blobs import Blob, Blobs, position_image
 
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals
@@ -23,7 +24,6 @@ from segmeter.core.scenes import DatasetCard, Image
 from segmeter.engine import run_plan
 from segmeter.models.automatic.candidates import crop_candidates
 from segmeter.models.automatic.options import Crop, Options
-from segmeter.models.synthetic import Blob, Blobs, position_image
 from segmeter.store import Run
 
 SHAPE = (100, 130)
