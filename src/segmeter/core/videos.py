@@ -22,19 +22,8 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Lazy, Pixels, Scene, SceneHeader, Target, size_in_words
 
-__all__ = [
-    "MOST_FRAMES",
-    "FrameMasks",
-    "Track",
-    "TracksObjects",
-    "Video",
-    "at_frame",
-    "by_frame",
-    "label_map",
-]
+__all__ = ["FrameMasks", "Track", "TracksObjects", "Video", "at_frame", "by_frame", "label_map"]
 
-MOST_FRAMES = 200_000
-"""Frames of one video: two hours at 25 per second."""
 _KEPT_BYTES = 128 << 20
 _MOST_DENSE = 1 << 31
 

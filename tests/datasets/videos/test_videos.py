@@ -14,9 +14,9 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import SceneHeader
-from segmeter.core.videos import MOST_FRAMES, FrameMasks, Video
+from segmeter.core.videos import FrameMasks, Video
 from segmeter.datasets.folder import Folder
-from segmeter.datasets.videos.video_folder import VideoFile, VideoFolder
+from segmeter.datasets.videos.video_folder import MOST_FRAMES, VideoFile, VideoFolder
 
 SIZE = (24, 32)
 

@@ -114,7 +114,8 @@ def their_session(encoded: MemoryVideo) -> Any:
     name = type(encoded.network).__name__.replace("Model", "InferenceSession")
     module = importlib.import_module(type(encoded.network).__module__)
     length, height, width = encoded.video.shape
-    frames = torch.stack([encoded.pixels(t) for t in range(length)])
+    enter, read = encoded.frame.enter, encoded.video.frame
+    frames = torch.cat([enter(read(t), encoded.device) for t in range(length)])
     session = getattr(module, name)(frames, height, width, dtype=torch.float32)
     session.obj_id_to_idx(1)
     return session

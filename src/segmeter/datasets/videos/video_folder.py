@@ -23,7 +23,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Pixels, SceneHeader, Target, size_in_words
-from segmeter.core.videos import MOST_FRAMES, FrameMasks, Video
+from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import digest, images_in, known
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, read_values
@@ -34,6 +34,7 @@ _SIZES = ("480p", "1080p", "Full-Resolution")
 _SPARSE = 0.5
 _FILMS = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
 _BLOCK = 16
+MOST_FRAMES = 200_000  # two hours at 25 per second
 _ADVICE = (
     "videos are JPEGImages/SEQ/00000.jpg with Annotations/SEQ/00000.png, frames/ with masks/, or"
     " clip.mp4 with the folder clip"

@@ -100,6 +100,7 @@ class EncodedVideo:
         return FrameMasks.of_frames(dict(track.segment()), self.video.shape)
 
 
+@catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
 @capable(OnDevice)
 class HandOver:
     """A tracker made from an image model, which segments prompted frames.
@@ -110,8 +111,13 @@ class HandOver:
     """
 
     def __init__(
-        self, inner: Model, by: str = "box", flow: bool = False, memory_mb: int = MEMORY_MB
-    ) -> None:
+        self, model: str | Model, by: str = "box", flow: bool = False, weights: Text = None,
+        device: Text = None, memory_mb: int = MEMORY_MB,
+    ) -> None:  # fmt: skip
+        inner = model
+        if isinstance(inner, str):
+            given = {} if device is None else {"device": device}
+            inner = catalogue.models.make(inner, weights=weights, **given)
         for part in by.split("+") if by else ():
             check_choice("by", part, ["mask", "box", "centre"])
             kind = "click" if part == "centre" else part
@@ -283,25 +289,11 @@ class HandOverTrack:
             yield from self.propagate(t, final + 1)
 
 
-def _made(model: str, weights: Text, device: Text) -> Model:
-    given = {} if device is None else {"device": device}
-    made: Model = catalogue.models.make(model, weights=weights, **given)
-    return made
-
-
-@catalogue.models.add("hand-over", summary="tracker: an image model, each mask prompts the next")
-def _hand_over(
-    model: str, by: str = "box", flow: bool = False, weights: Text = None, device: Text = None,
-    memory_mb: int = MEMORY_MB,
-) -> HandOver:  # fmt: skip
-    return HandOver(_made(model, weights, device), by, flow, memory_mb)
-
-
 @catalogue.models.add("flow", summary="tracker: optical flow carries the mask to the next frame")
 def _flow(
     model: str = "grabcut", weights: Text = None, device: Text = None, memory_mb: int = MEMORY_MB
 ) -> HandOver:
-    return HandOver(_made(model, weights, device), "", True, memory_mb)
+    return HandOver(model, "", True, weights, device, memory_mb)
 
 
 def on_videos(model: Model) -> Model:

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     import torch
 
 _STROKE_CLICKS = 8
-_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-_SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+_SAM3 = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))  # mean and deviation of colours; others have ImageNet's
 _KINDS = {
     "sam2-video": ("Sam2VideoModel", "SAM 2 and 2.1", "ravi2024"),
     "edgetam-video": ("EdgeTamVideoModel", "EdgeTAM", "zhou2025"),
@@ -94,30 +93,18 @@ class MemoryVideo(shared.EncodedVideo):
     """A video and the embeddings of its frames."""
 
     def __init__(self, tracker: MemoryTracker, video: Video) -> None:
+        from segmeter.models.sam._resizing import Squeezed
+
         super().__init__(video)
         self.tracker, self.network = tracker, tracker.network
         self.frames = shared.FrameStore(tracker.memory_mb << 20)
         self.device = next(self.network.parameters()).device
         self.side = int(self.network.image_size)
+        shape = (video.shape[1], video.shape[2])
+        self.frame = Squeezed(shape, self.side, *(_SAM3 if "sam3" in tracker.name else ()))
 
     def begin(self) -> MemoryTrack:
         return MemoryTrack(self)
-
-    def pixels(self, t: int) -> torch.Tensor:
-        """A frame as the network sees it, `(3, side, side)`."""
-        import torch
-
-        sam3 = self.tracker.name.startswith("sam3")
-        numbers = torch.tensor(_SAM3 if sam3 else _IMAGENET, device=self.device)
-        raw = torch.from_numpy(np.ascontiguousarray(self.video.frame(t))).to(self.device)
-        small = self.resized(raw.permute(2, 0, 1)[None].float() / 255)[0]
-        return (small - numbers[0, :, None, None]) / numbers[1, :, None, None]
-
-    def resized(self, values: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        size = (self.side, self.side)
-        return torch.nn.functional.interpolate(values, size, mode="bilinear", antialias=True)
 
     def features(self, t: int) -> Any:
         """The embedding of a frame, as transformers caches it."""
@@ -125,7 +112,8 @@ class MemoryVideo(shared.EncodedVideo):
 
         def encoded() -> SimpleNamespace:
             with torch.inference_mode():
-                found = self.network.get_image_features(self.pixels(t)[None], return_dict=True)
+                pixels = self.frame.enter(self.video.frame(t), self.device)
+                found = self.network.get_image_features(pixels, return_dict=True)
             maps, places = list(found.fpn_hidden_states), list(found.fpn_position_encoding)
             size = sum(tensor.nbytes for tensor in (*maps, *places))
             return SimpleNamespace(vision_feats=maps, vision_pos_embeds=places, nbytes=size)
@@ -232,7 +220,8 @@ class MemoryTrack:
         import torch
 
         dense = torch.from_numpy(mask.dense().astype(np.float32))[None, None]
-        return (self.encoded.resized(dense) >= 0.5).float().to(self.encoded.device)
+        small = self.encoded.frame.shrink(dense, self.encoded.side)
+        return (small >= 0.5).float().to(self.encoded.device)
 
     def _points(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Points `(x, y)` on the network's square with their labels, a box as two corners."""
@@ -250,9 +239,7 @@ class MemoryTrack:
                 labels.append(int(prompt.positive))
         if not points:
             raise BadInput(f"{self.encoded.tracker.name} takes clicks, boxes, strokes and masks")
-        _, height, width = self.encoded.video.shape
-        scale = self.encoded.side / np.array([height, width])
-        places = ((np.array(points, dtype=float) + 0.5) * scale)[:, ::-1].copy()
+        places = ((np.array(points, float) + 0.5) * self.encoded.frame.scale)[:, ::-1].copy()
         return {
             "point_coords": torch.tensor(places, dtype=torch.float32)[None, None],
             "point_labels": torch.tensor(labels, dtype=torch.int32)[None, None],
