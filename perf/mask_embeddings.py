@@ -14,10 +14,22 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 import segmeter
-from segmeter.models.mask_embeddings import shape_vector
+from segmeter.core.masks import Mask
 from segmeter.stats.retrieval import cosines, knn_accuracy, pair_auroc, retrieval
+
+
+def shape_vector(mask: Mask) -> npt.NDArray[np.float64]:
+    """A control: log area, log aspect, share of the box, and the centre, relative to the image."""
+    height, width = (b - a for a, b in zip(mask.low, mask.high, strict=True))
+    y, x = np.argwhere(mask.bits).mean(axis=0) + mask.low
+    rows, columns = mask.shape
+    area = mask.area
+    return np.array(
+        [np.log(area), np.log(height / width), area / (height * width), y / rows, x / columns]
+    )
 
 
 def main() -> None:

@@ -99,17 +99,6 @@ def colour_histogram(scene: Scene, mask: Mask, bins: int = 8) -> Floats:
     return np.asarray(np.sqrt(counts / counts.sum()))
 
 
-def shape_vector(mask: Mask) -> Floats:
-    """A control: log area, log aspect, share of the box, and the centre, relative to the image."""
-    height, width = (b - a for a, b in zip(mask.low, mask.high, strict=True))
-    y, x = np.argwhere(mask.bits).mean(axis=0) + mask.low
-    rows, columns = mask.shape
-    area = mask.area
-    return np.array(
-        [np.log(area), np.log(height / width), area / (height * width), y / rows, x / columns]
-    )
-
-
 def _shares(count: int, new: int, patch: int) -> Floats:
     """Share of each cell that each pixel of one axis fills, `(cells, count)`."""
     edges = np.minimum(np.arange(0, new + patch, patch), new) * (count / new)

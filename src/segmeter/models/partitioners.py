@@ -39,11 +39,7 @@ class Felzenszwalb:
     """Efficient graph-based segmentation; `scale` is its k, `smallest` in pixels."""
 
     scales = (50, 100, 200, 300, 400, 500, 600, 800, 1000, 1500, 2000, 4000, 8000)
-    card = _card(
-        "felzenszwalb",
-        "graph-based segmentation, coarser with scale",
-        "felzenszwalb2004",
-    )
+    card = _card("felzenszwalb", "graph-based segmentation, coarser with scale", "felzenszwalb2004")
 
     def __init__(self, scale: float = 500, sigma: float = 0.8, smallest: int = 50) -> None:
         self.scale, self.sigma, self.smallest = scale, sigma, smallest
@@ -75,9 +71,7 @@ class MeanShift:
     # The time grows with the square of the reach; beyond twelve pixels only colour matters.
     settings = ((4, 6), (5, 8), (6, 10), (7, 12), (8, 16), (8, 20), (10, 25), (10, 32), (12, 40))
     card = _card(
-        "mean-shift",
-        "mean shift in position and colour, small regions merged",
-        "comaniciu2002",
+        "mean-shift", "mean shift in position and colour, small regions merged", "comaniciu2002"
     )
 
     def __init__(self, reach: int = 10, colour: int = 12, smallest: int = 200) -> None:
@@ -107,11 +101,7 @@ class MeanShift:
 class SlicHierarchy:
     """SLIC superpixels, joined where the spread of colours grows least."""
 
-    card = _card(
-        "slic-hierarchy",
-        "SLIC superpixels merged by colour, a hierarchy",
-        "achanta2012",
-    )
+    card = _card("slic-hierarchy", "SLIC superpixels merged by colour, a hierarchy", "achanta2012")
 
     def __init__(self, superpixels: int = 400, compactness: float = 10) -> None:
         self.superpixels, self.compactness = superpixels, compactness
@@ -129,11 +119,7 @@ class SlicHierarchy:
 class Watershed:
     """Catchment basins of the colour gradient, joined over their weakest shared ridge."""
 
-    card = _card(
-        "watershed",
-        "watershed of the colour gradient, a hierarchy",
-        "vincent1991",
-    )
+    card = _card("watershed", "watershed of the colour gradient, a hierarchy", "vincent1991")
 
     def __init__(self, sigma: float = 2.0, apart: int = 7) -> None:
         self.sigma, self.apart = sigma, apart

@@ -43,23 +43,19 @@ class _Kind:
 
 _KINDS = {
     "sam3": _Kind(
-        "Sam3Model", "", "facebook/sam3", "SAM License",
-        "carion2025",
+        "Sam3Model", "", "facebook/sam3", "SAM License", "carion2025",
     ),
     "grounding-dino": _Kind(
         "GroundingDinoForObjectDetection", "model.backbone", "IDEA-Research/grounding-dino-tiny",
-        "Apache-2.0",
-        "liu2024grounding",
+        "Apache-2.0", "liu2024grounding",
     ),
     "owlv2": _Kind(
         "Owlv2ForObjectDetection", "owlv2.vision_model", "google/owlv2-base-patch16-ensemble",
-        "Apache-2.0",
-        "minderer2023",
+        "Apache-2.0", "minderer2023",
     ),
     "clipseg": _Kind(
         "CLIPSegForImageSegmentation", "clip.vision_model", "CIDAS/clipseg-rd64-refined",
-        "Apache-2.0",
-        "luddecke2022",
+        "Apache-2.0", "luddecke2022",
     ),
 }  # fmt: skip
 

@@ -203,23 +203,15 @@ def named_tensors(path: Path, *under: str) -> dict[str, Any]:
     return found
 
 
-def load_into(
-    network: Any,
-    tensors: dict[str, Tensor],
-    what: str,
-    spare: tuple[str, ...],
-    *,
-    assign: bool = False,
-) -> None:
+def load_into(network: Any, tensors: dict[str, Tensor], what: str, spare: tuple[str, ...]) -> None:
     """Fill a network; refuse tensors that are missing, left over or of another shape.
 
     `spare` are endings and beginnings of names that the network may leave unfilled or ignore.
-    With `assign` the network takes the tensors themselves, as one made without numbers must.
     """
     own = network.state_dict()
     fits(_sizes_of(own), _sizes_of(tensors), what, spare)
     filled = {k: tensors[k] for k in own if not _spare(k, spare)}
-    network.load_state_dict(filled, strict=False, assign=assign)
+    network.load_state_dict(filled, strict=False)
 
 
 @contextmanager

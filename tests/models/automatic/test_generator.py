@@ -19,7 +19,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Image, Scene
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.candidates import Logits, PredictsGrids, crop_candidates
-from segmeter.models.automatic.generator import Automatic, generate, generate_each
+from segmeter.models.automatic.generator import Automatic, generate
 from segmeter.models.automatic.options import Crop, Options
 
 SHAPE = (120, 160)
@@ -184,41 +184,6 @@ def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
         part.values()
     with pytest.raises(BadInput, match="no logits"):
         part.cleaned(1, 0.0)
-
-
-def test_several_filters_share_one_look() -> None:
-    class Counted:
-        card = ModelCard("counted", "counts its looks", frozenset({"click"}))
-        looks = 0
-
-        def encode(self, scene: Scene) -> Any:
-            self.looks += 1
-            return catalogue.models.make("synthetic-blobs").encode(scene)
-
-    settings = [
-        replace(OPEN, protocol=protocol, crops=1, score=score, stability=stable, box_nms=nms,
-                smallest=small, covers=covers)
-        for protocol in ("published",)
-        for score, stable, nms, small, covers in (
-            (0.0, 0.0, 1.0, 0, None), (0.9, 0.9, 0.7, 0, None), (0.88, 0.0, 0.5, 60, 0.95)
-        )
-    ]  # fmt: skip
-    for protocol in ("published", "corrected"):
-        mine = [replace(one, protocol=protocol) for one in settings]
-        model = Counted()
-        together = generate_each(model, scene(), mine)
-        assert model.looks == 5
-        alone = [blobs(one) for one in mine]
-        assert repr([[m.record() for m in found] for found in together]) == repr(
-            [[m.record() for m in found] for found in alone]
-        )
-
-
-def test_settings_that_ask_the_model_otherwise_do_not_share_a_look() -> None:
-    model = catalogue.models.make("synthetic-blobs")
-    for other in (replace(OPEN, points=3), replace(OPEN, protocol="corrected")):
-        with pytest.raises(BadInput, match="share a look differ in"):
-            generate_each(model, scene(), [OPEN, other])
 
 
 @pytest.mark.parametrize("protocol", ["published", "corrected"])

@@ -9,12 +9,7 @@ from typing import ClassVar
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
-from segmeter.core.capabilities import (
-    ChoosesUsers,
-    RunsUsersIndependently,
-    ShowsSessions,
-    capable,
-)
+from segmeter.core.capabilities import ChoosesUsers, RunsUsersIndependently, ShowsSessions, capable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Mask

@@ -25,7 +25,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
-from segmeter.models.automatic.candidates import Kept, Places, crop_candidates, passes
+from segmeter.models.automatic.candidates import Kept, Places, crop_candidates
 from segmeter.models.automatic.options import Clean, Crop, Edge, Nms, Options, Output, checked_crops
 from segmeter.models.automatic.regions import (
     clean_mask,
@@ -35,10 +35,6 @@ from segmeter.models.automatic.regions import (
 )
 
 __all__ = ["AutomaticMask", "clicked_model"]
-
-
-_NEVER = 2.0
-"""A share of the image that no mask covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,86 +89,24 @@ class AutomaticMask:
 
 def generate(model: Model, scene: Scene, options: Options | None = None) -> list[AutomaticMask]:
     """Masks of everything in an image, in the order of the last suppression."""
-    return generate_each(model, scene, [Options() if options is None else options])[0]
-
-
-def generate_each(
-    model: Model, scene: Scene, several: Sequence[Options]
-) -> list[list[AutomaticMask]]:
-    """The same for several filters and suppressions; the model is asked once for all of them.
-
-    What is asked of the model must be the same in all: grid, crops, threshold, protocol.
-    """
     if len(scene.shape) != 2:
         raise BadInput(f"{scene.name} is a volume; automatic masks are made of images")
-    height, width = scene.shape
-    loosest = _loosest(several)
-    crops = checked_crops((height, width), loosest.crops, loosest.overlap)
-    if len(several) == 1:  # what a crop's suppression drops need not be kept
-        kept = [
-            _left(crop_candidates(model, scene, crop, loosest), (height, width), several[0])
-            for crop in crops
-        ]
-        return [_finished(kept, (height, width), several[0])]
-    every = [crop_candidates(model, scene, crop, loosest) for crop in crops]
-    return [
-        _finished([_left(k, (height, width), o) for k in every], (height, width), o)
-        for o in several
-    ]
-
-
-_ASKED = (
-    "points",
-    "crops",
-    "fewer",
-    "overlap",
-    "threshold",
-    "offset",
-    "clean",
-    "refine",
-    "edge",
-    "output",
-    "protocol",
-)
-
-
-def _loosest(several: Sequence[Options]) -> Options:
-    """Options under which nothing is dropped that one of several would keep."""
-    first = several[0]
-    for name in _ASKED:
-        if any(getattr(one, name) != getattr(first, name) for one in several):
-            raise BadInput(f"automatic masks: settings that share a look differ in '{name}'")
-    if any(one.grids is not first.grids for one in several):
-        raise BadInput("automatic masks: settings that share a look have grids of their own")
-    if first.clean == "logits" and len({one.smallest for one in several}) > 1:
-        raise BadInput("automatic masks: settings that share a look differ in 'smallest'")
-    lowest = {name: min(getattr(one, name) for one in several) for name in ("score", "stability")}
-    covers = max(one.cover_limit for one in several)
-    smallest = first.smallest if first.clean == "logits" else 0
-    return replace(first, **lowest, covers=min(covers, _NEVER), smallest=smallest)
-
-
-def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
-    """Candidates that pass the filters and the suppression within a crop."""
-    passed = np.flatnonzero(passes(kept.scores, kept.stability, kept.areas, shape, options))
-    left = kept.take(passed)
-    if options.protocol == "corrected" and options.smallest and options.clean == "masks":
-        masks = left.masks(shape, options.threshold)
-        large = [largest_region(m.bits) >= options.smallest for m in masks]
-        left = left.take(np.flatnonzero(large))
-    return _without_overlaps(left, shape, options)
-
-
-def _finished(
-    kept: Sequence[Kept], shape: tuple[int, int], options: Options
-) -> list[AutomaticMask]:
+    options = Options() if options is None else options
+    shape = (scene.shape[0], scene.shape[1])
+    crops = checked_crops(shape, options.crops, options.overlap)
+    kept = [_left(crop_candidates(model, scene, crop, options), shape, options) for crop in crops]
     found = _between_crops(kept, shape, options)
     if options.smallest and options.clean == "masks":
         return _cleaned(found, options)
     return found
 
 
-def _without_overlaps(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
+def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
+    """Candidates that pass the suppression within a crop."""
+    if options.protocol == "corrected" and options.smallest and options.clean == "masks":
+        masks = kept.masks(shape, options.threshold)
+        large = [largest_region(m.bits) >= options.smallest for m in masks]
+        kept = kept.take(np.flatnonzero(large))
     if options.nms == "masks":
         masks = kept.masks(shape, options.threshold)
         return kept.take(suppress_masks(masks, kept.scores, options.box_nms))
@@ -334,16 +268,9 @@ class Automatic:
 
     @cached_property
     def card(self) -> ModelCard:
-        under = self.model.card
-        return ModelCard(
-            name=f"automatic {under.name}",
-            summary=f"automatic masks of {under.name}",
-            abilities=frozenset({"automatic"}),
-            licence=under.licence,
-            citation=under.citation,
-            family=under.family,
-            fingerprint=under.fingerprint,
-        )
+        name, takes = self.model.card.name, frozenset({"automatic"})
+        about = f"automatic masks of {name}"
+        return replace(self.model.card, name=f"automatic {name}", summary=about, abilities=takes)
 
     def masks(self, scene: Scene) -> list[AutomaticMask]:
         """All masks with what is known of them, in the order of the last suppression."""

@@ -30,7 +30,7 @@ from segmeter.models.automatic.candidates import (
     RefinesCandidates,
 )
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
-from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._prompt_batches import (
     Policy,
     chosen_of,
@@ -213,6 +213,12 @@ class SamEncodedScene:
         scale = constant(self.frame.scale, device)
         places = (points.to(device) + offset) * scale - offset
         return self.network.prompts.points(places.flip(-1), labels.to(device))
+
+    def encode_clicks(self, points: Tensor) -> Tensor:
+        """Tokens `(B, 2, 256)` of lone positive clicks `(B, 2)`, `(y, x)`, with their padding."""
+        both = torch.stack([points, torch.zeros_like(points)], dim=1)
+        labels = torch.tensor([1, NOT_A_POINT], device=points.device).expand(len(points), 2)
+        return self.encode_points(both, labels)
 
     def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:
         """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when no request has a mask."""

@@ -7,7 +7,7 @@ there and are enlarged there, and only counts, boxes and finished bits leave it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from segmeter.core.masks import Mask
 from segmeter.models._enlarging import Measured
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
-from segmeter.models.sam._decoder import NOT_A_POINT
 from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, compiles
 from segmeter.models.sam._prompt_batches import MOST_FEEDBACK, STABLE, stability
 from segmeter.models.sam._resizing import fetched
@@ -68,8 +67,7 @@ class DeviceLogits:
 
     def cleaned(self, smallest: int, threshold: float) -> DeviceLogits:
         maps = clean_logits(self.maps.cpu().numpy(), smallest, threshold)
-        there = torch.from_numpy(maps).to(self.maps.device)
-        return DeviceLogits(self.scores, self.places, there, self.encoded)
+        return replace(self, maps=torch.from_numpy(maps).to(self.maps.device))
 
     def _enlarged(self) -> Iterator[Tensor]:
         height, width = self.encoded.frame.shape
@@ -118,17 +116,14 @@ def refined(encoded: SamEncodedScene, points: Points, candidates: Candidates) ->
     step = min(together(device), 128)  # with images of their own from the start
     for start in range(0, len(maps), step):
         dense = encoded.network.prompts.masks(maps[start : start + step, None])
-        logits, scores = encoded.decode(_tokens(encoded, clicks[start : start + step]), dense)
+        logits, scores = encoded.decode(encoded.encode_clicks(clicks[start : start + step]), dense)
         shown = torch.zeros(len(logits), dtype=torch.long, device=device)
         if encoded.network.second:
             shown = (1 + scores[:, 1:].argmax(dim=1)).where(stability(logits[:, 0]) < STABLE, 0)
         rows = torch.arange(len(logits), device=device)
         parts.append((logits[rows, shown], scores[rows, shown], rows + start))
     again = _gathered(encoded, parts)
-    chosen = candidates.places[again.places]
-    if isinstance(again, Logits):
-        return Logits(again.scores, chosen, again.maps, again.to, again.threads)
-    return DeviceLogits(again.scores, chosen, again.maps, again.encoded)
+    return replace(again, places=candidates.places[again.places])
 
 
 def _decoded(
@@ -137,16 +132,12 @@ def _decoded(
     clicks = encoded.grid_clicks
     if clicks is not None:
         return clicks.candidates(clicks.tokens(points), above, tokens)
-    logits, scores = encoded.decode(_tokens(encoded, points), encoded.network.prompts.no_mask())
+    logits, scores = encoded.decode(
+        encoded.encode_clicks(points), encoded.network.prompts.no_mask()
+    )
     own = scores[:, list(tokens)]
     passed = own > above if above > 0 else torch.ones_like(own, dtype=torch.bool)
     return logits[:, list(tokens)][passed], own[passed], passed.nonzero()[:, 0]
-
-
-def _tokens(encoded: SamEncodedScene, points: Tensor) -> Tensor:
-    both = torch.stack([points, torch.zeros_like(points)], dim=1)
-    labels = torch.tensor([1, NOT_A_POINT], device=points.device).expand(len(points), 2)
-    return encoded.encode_points(both, labels)
 
 
 def _gathered(encoded: SamEncodedScene, parts: list[Parts]) -> Logits | DeviceLogits:

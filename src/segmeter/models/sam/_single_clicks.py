@@ -27,7 +27,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
-from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, from_cells
+from segmeter.models.sam._decoder import Embedding, from_cells
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import STABLE, stability
 from segmeter.models.sam._resizing import Padded
@@ -43,10 +43,7 @@ class SingleClicks:
     """
 
     def __init__(
-        self,
-        encoded: SamEncodedScene,
-        dtype: torch.dtype = torch.float32,
-        compiled: bool = False,
+        self, encoded: SamEncodedScene, dtype: torch.dtype = torch.float32, compiled: bool = False
     ) -> None:
         self.encoded, self.dtype = encoded, dtype
         if compiled:
@@ -67,20 +64,14 @@ class SingleClicks:
 
     def tokens(self, points: Tensor) -> Tensor:
         """Prompt tokens `(B, 2, width)` of scene points `(B, 2)`, `(y, x)`."""
-        both = torch.stack([points, torch.zeros_like(points)], dim=1)
-        labels = torch.tensor([1, NOT_A_POINT], device=points.device).expand(len(points), 2)
-        return self.encoded.encode_points(both, labels).to(self.dtype)
+        return self.encoded.encode_clicks(points).to(self.dtype)
 
     def logits(self, sparse: Tensor) -> Tensor:
         """Low-resolution logits `(B, low, low)` of the mask that is shown for each click."""
-        tokens, cells = self._transform(
-            torch.cat([self._own.expand(len(sparse), -1, -1), sparse], 1)
-        )
-        skip = 1 if self._decoder.fine else 0
-        scores = self._decoder.iou_prediction_head(tokens[:, skip])
+        tokens, cells, scores = self._scored(sparse)
         best = 1 + scores[:, 1:].argmax(dim=1)
         mlps = self._decoder.output_hypernetworks_mlps
-        heads = torch.stack([mlp(tokens[:, skip + 1 + i]) for i, mlp in enumerate(mlps)], dim=2)
+        heads = torch.stack([mlp(tokens[:, i]) for i, mlp in enumerate(mlps)], dim=2)
         chosen = heads.take_along_dim(best[:, None, None], dim=2)
         if not (self.encoded.network.second and self.encoded.policy.masks == "published"):
             return self._masks(cells, chosen)[:, 0]
@@ -97,22 +88,26 @@ class SingleClicks:
 
         The score is known before any map is made: clicks without a mask above are left there.
         """
-        tokens, cells = self._transform(
-            torch.cat([self._own.expand(len(sparse), -1, -1), sparse], 1)
-        )
-        skip = 1 if self._decoder.fine else 0
-        scores = self._decoder.iou_prediction_head(tokens[:, skip])[:, list(numbers)]
+        tokens, cells, scores = self._scored(sparse)
+        scores = scores[:, list(numbers)]
         scores = (scores.sigmoid() if self._decoder.fine else scores).float()
         passed = scores > above if above > 0 else torch.ones_like(scores, dtype=torch.bool)
         click, which = passed.nonzero().unbind(1)
-        some, row = click.unique_consecutive(return_inverse=True)
+        some, row = click.unique_consecutive(return_inverse=True)  # type: ignore[no-untyped-call]
         if not len(some):
             low = 4 * self.encoded.network.prompts.grid_side
             return cells.new_zeros(0, low, low).float(), scores[click, which], click
         mlps = self._decoder.output_hypernetworks_mlps
-        heads = torch.stack([mlps[i](tokens[some, skip + 1 + i]) for i in numbers], dim=2)
+        heads = torch.stack([mlps[i](tokens[some, i]) for i in numbers], dim=2)
         maps = self._masks(cells if len(some) == len(cells) else cells[some], heads)
         return maps[row, which].float(), scores[click, which], click
+
+    def _scored(self, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens of the masks, cells, and the scores as the head gives them."""
+        own = self._own.expand(len(sparse), -1, -1)
+        tokens, cells = self._transform(torch.cat([own, sparse], 1))
+        tokens = tokens[:, 1:] if self._decoder.fine else tokens
+        return tokens[:, 1:], cells, self._decoder.iou_prediction_head(tokens[:, 0])
 
     def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
