@@ -30,7 +30,7 @@ from segmeter.engine.validation import complete
 from segmeter.store import RunFolder
 from segmeter.store.compacted_files import JobRows, compacted_bytes, compacted_name
 from segmeter.store.compaction import LOOSE, compact
-from segmeter.store.job_files import arrow_type
+from segmeter.store.job_files import ARROW_TYPES
 
 ROUNDS, PROTOCOLS, LEFT = 5, ("published", "corrected"), 3
 
@@ -74,7 +74,7 @@ def batched(jobs: list[Job], size: int) -> Iterator[list[Job]]:
 def table_of(job: Job, rng: np.random.Generator, provenance: dict[str, str], schema: Any) -> Any:
     """The rows of a job as the store would read them back."""
     rows = list(rows_of(job, rng))
-    types = {c.name: arrow_type(c.kind) for c in schema.columns if c.name in rows[0]}
+    types = {c.name: ARROW_TYPES[c.kind] for c in schema.columns if c.name in rows[0]}
     arrays = {n: [_plain(row[n]) for row in rows] for n in types}
     fields = list(types.items())
     return pa.table(arrays, schema=pa.schema(fields, metadata=provenance))

@@ -24,7 +24,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.store import Run
-from segmeter.store.job_files import arrow_type
+from segmeter.store.job_files import ARROW_TYPES
 from segmeter.store.scanning import has_sessions, sessions_query
 
 KEPT = Path(__file__).parent / "kept_runs"
@@ -51,7 +51,7 @@ class KeptRun:
         known = set(table.column_names)
         for column in self.benchmark.schema.columns:
             if column.name not in known:
-                nulls = pa.nulls(len(table), arrow_type(column.kind))
+                nulls = pa.nulls(len(table), ARROW_TYPES[column.kind])
                 table = table.append_column(column.name, nulls)
         self._table = table
 

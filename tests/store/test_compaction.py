@@ -71,7 +71,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows(folder: RunFolder) -> list[Any]:
     """All rows with all their columns, as they are kept, bit for bit."""
-    tables = [folder.rows(job) for job in jobs(folder)]
+    tables = [folder.rows(job.id) for job in jobs(folder)]
     return [(t.schema.remove_metadata(), repr(t.to_pylist()), t.schema.metadata) for t in tables]
 
 
@@ -208,6 +208,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(
         assert Run(fresh).sql("from rows").num_rows == count, step
     assert not here.layout().loose
     assert not here.layout().superseded
+    assert not here.layout().stale
     chosen = {job.id for job in jobs(here)[1:4]}
     for step in killed_steps(monkeypatch, lambda: extract(here, chosen)):
         fresh = RunFolder(here.place)

@@ -120,7 +120,7 @@ def change(run: Path, column: str, value: object) -> str:
     """Put something else into a column of a job file; the scene it is about."""
     part = max((run / "jobs").iterdir())
     folder = RunFolder(run)
-    table = folder.rows_of(part.stem)
+    table = folder.rows(part.stem)
     place = table.column_names.index(column)
     values = pa.array([value] * table.num_rows, table.schema.field(column).type)
     field = table.schema.field(column)
@@ -174,7 +174,7 @@ def test_other_scores_of_a_job_are_refused_and_named(
     for run in (one, two):
         assert score_run(run, "dice", Roots()) == 6
     file = min((two / "scores" / "dice").iterdir())
-    table = RunFolder(two).rows_of(file.stem, "scores/dice")
+    table = RunFolder(two).rows(file.stem, "scores/dice")
     wrong = table.set_column(
         table.column_names.index("value"), "value", pa.array([0.5] * len(table))
     )

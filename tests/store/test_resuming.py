@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, run_plan
 from segmeter.models.synthetic import Disc
 from segmeter.store import Run, RunFolder
-from segmeter.store.storage import RunGone
+from segmeter.store.local import RunGone
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=2)
@@ -158,7 +159,8 @@ def test_a_doubled_interrupt_ends_like_a_single_one(tmp_path: Path) -> None:
     while not (tmp_path / "run" / "provenance.json").exists() and process.poll() is None:
         pause.wait(0.01)
     for _ in range(3):
-        os.killpg(process.pid, signal.SIGINT)
+        with suppress(ProcessLookupError):  # it has ended
+            os.killpg(process.pid, signal.SIGINT)
         pause.wait(0.02)
     _, said = process.communicate()
     assert process.returncode == 130

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from typing import Any
 import pytest
 
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.store import local, write_lock
-from segmeter.store.local import LocalPlace, write_file
-from segmeter.store.storage import DiskFull, Place, RemotePlace, place_of
+from segmeter.store import write_lock
+from segmeter.store.local import DiskFull, LocalPlace, write_file
+from segmeter.store.storage import Place, RemotePlace, place_of
 from segmeter.store.write_lock import LEASE, file_lease
 
 fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
@@ -30,6 +31,11 @@ Typed = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def place(storage: str) -> Place:
     return place_of(storage)
+
+
+@pytest.fixture
+def remote(address: str) -> RemotePlace:
+    return RemotePlace(address)
 
 
 def test_what_is_put_is_listed_and_read(place: Place) -> None:
@@ -89,12 +95,12 @@ def test_only_one_holds_the_lease(place: Place) -> None:
         pass
 
 
-def test_a_file_is_created_once(place: Place) -> None:
-    place.begin()
-    assert place.create("lease.json", b"mine")
-    assert not place.create("lease.json", b"yours")
-    assert place.read("lease.json") == b"mine"
-    assert place.others() in ([], ["lease.json"])  # nothing beside it
+def test_a_file_is_created_once(remote: RemotePlace) -> None:
+    remote.begin()
+    assert remote.create("lease.json", b"mine")
+    assert not remote.create("lease.json", b"yours")
+    assert remote.read("lease.json") == b"mine"
+    assert remote.others() in ([], ["lease.json"])  # nothing beside it
 
 
 def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
@@ -113,53 +119,55 @@ def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
         {"until": "never"},
     ],
 )
-def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, place: Place) -> None:
-    place.begin()
-    place.put(LEASE, json.dumps(lease).encode())
-    with file_lease(place):
-        assert place.exists(LEASE)
-    assert not place.exists(LEASE)
+def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, remote: RemotePlace) -> None:
+    remote.begin()
+    remote.put(LEASE, json.dumps(lease).encode())
+    with file_lease(remote):
+        assert remote.exists(LEASE)
+    assert not remote.exists(LEASE)
 
 
-def test_a_lease_that_runs_is_respected(place: Place) -> None:
-    place.begin()
+def test_a_lease_that_runs_is_respected(remote: RemotePlace) -> None:
+    remote.begin()
     held = {"holder": "x", "until": time.time() + 100, "machine": "elsewhere", "process": 1}
-    place.put(LEASE, json.dumps(held).encode())
-    with pytest.raises(RunConflict, match="its lease runs to"), file_lease(place):
+    remote.put(LEASE, json.dumps(held).encode())
+    with pytest.raises(RunConflict, match="its lease runs to"), file_lease(remote):
         pass
 
 
-def test_the_lease_of_a_dead_process_of_this_machine_is_over(place: Place) -> None:
-    place.begin()
+def test_the_lease_of_a_dead_process_of_this_machine_is_over(remote: RemotePlace) -> None:
+    remote.begin()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     held = {"holder": "x", "until": time.time() + 100, "machine": socket.gethostname()}
-    place.put(LEASE, json.dumps(held | {"process": dead.pid}).encode())
-    with file_lease(place):
-        assert json.loads(place.read(LEASE))["process"] == os.getpid()
+    remote.put(LEASE, json.dumps(held | {"process": dead.pid}).encode())
+    with file_lease(remote):
+        assert json.loads(remote.read(LEASE))["process"] == os.getpid()
 
 
 def test_a_lease_that_somebody_else_has_taken_is_lost(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    remote: RemotePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_lock, "_SECONDS", 0.02)
-    place.begin()
-    with file_lease(place) as lease:
+    remote.begin()
+    with file_lease(remote) as lease:
         lease.check()
         (renewing,) = (t for t in threading.enumerate() if t.name == f"lease of {lease.holder}")
         while renewing.is_alive():  # it may be writing its own just now
-            place.put(LEASE, json.dumps({"holder": "x", "until": time.time() + 100}).encode())
+            remote.put(LEASE, json.dumps({"holder": "x", "until": time.time() + 100}).encode())
             renewing.join(0.05)
         with pytest.raises(RunConflict, match="another command has taken over"):
             lease.check()
-    assert json.loads(place.read(LEASE))["holder"] == "x"  # not ours to give back
+    assert json.loads(remote.read(LEASE))["holder"] == "x"  # not ours to give back
 
 
-def test_a_storage_that_fails_for_a_while_costs_no_lease(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_storage_that_fails_for_a_while_costs_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_lock, "_SECONDS", 0.02)
-    place, tried, again = LocalPlace(tmp_path), iter(range(3)), threading.Event()
+    place, tried, again = (
+        RemotePlace(f"memory://{uuid.uuid4().hex}"),
+        iter(range(3)),
+        threading.Event(),
+    )
     put = place.put
 
     def failing(name: str, data: bytes) -> None:
@@ -205,15 +213,6 @@ def test_a_storage_that_cannot_be_reached_is_a_sentence(
 
 
 NO_RETRY = {"retries": {"max_attempts": 0}, "connect_timeout": 1}
-
-
-def test_without_the_system_lock_a_lease_file_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "fcntl", None)
-    place = LocalPlace(tmp_path)
-    with place.lease(), pytest.raises(RunConflict), LocalPlace(tmp_path).lease():
-        pass
 
 
 def test_links_to_folders_are_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Benchmark, Row
 from segmeter.core.capabilities import OnDevice, WithWeights
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError, raised_at
@@ -25,8 +25,8 @@ from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import provenance_of
-from segmeter.store.run import declared_rows
-from segmeter.store.storage import Address, DiskFull, Place, RunGone
+from segmeter.store.local import DiskFull, RunGone
+from segmeter.store.storage import Address, Place
 
 __all__ = ["Objects", "Outcome"]
 
@@ -129,9 +129,8 @@ class Worker:
         """Write the rows with their identity, in the columns that the benchmark declares."""
         labels = job.identity()
         whole = kept + [labels | row for row in rows]
-        if self.schema is not None:
-            for row in whole:
-                self.schema.check(row)
+        for row in whole:
+            self.schema.check(row)
         made_by = {"plan": self.plan.id, "users": users_text(self.plan)}
         self.folder.finish(job, whole, provenance | made_by, self.schema)
 
@@ -170,13 +169,10 @@ def source_of(spec: Spec, own: Any = None) -> str:
     return source_fingerprint(Path(spec.name.rpartition(":")[0]), spec.options)
 
 
-def rows_schema(benchmark: Any, plan: Plan) -> Schema | None:
-    """The declared columns with one for each measure; None if the benchmark declares nothing."""
-    schema = declared_rows(benchmark)
-    if schema is None:
-        return None
+def rows_schema(benchmark: Benchmark, plan: Plan) -> Schema:
+    """The declared columns with one for each measure."""
     ids = [catalogue.measures.make(name).id for name in plan.measures]
-    return schema.plus(columns_of_measures(ids))
+    return benchmark.schema.plus(columns_of_measures(ids))
 
 
 def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
@@ -208,25 +204,14 @@ def users_text(plan: Plan) -> str:
     return json.dumps([str(spec) for spec in plan.users])
 
 
-def lacking_users(table: Any, plan: Plan) -> tuple[Spec, ...]:
-    """The users of a plan that a job file, as it was read, does not hold."""
-    told = users_left(provenance_of(table.schema), table.column_names, plan)
-    if told is not None:
-        return told
-    # Older job files note no users; their rows tell.
-    there = set(table["user"].to_pylist())
-    return tuple(s for s in plan.users if catalogue.users.make(s).name not in there)
-
-
-def users_left(
+def lacking_users(
     provenance: Mapping[str, str], columns: Collection[str], plan: Plan
-) -> tuple[Spec, ...] | None:
-    """The users missing from rows, by their provenance; None if that is unknown."""
+) -> tuple[Spec, ...]:
+    """The users of a plan that rows do not hold, by their provenance."""
     if provenance.get("plan") == plan.id or "user" not in columns:
         return ()
-    if "users" in provenance:
-        return tuple(spec for spec in plan.users if str(spec) not in _noted(provenance["users"]))
-    return None
+    noted = _noted(provenance.get("users", ""))
+    return tuple(spec for spec in plan.users if str(spec) not in noted)
 
 
 def rows_to_widen(
@@ -238,10 +223,11 @@ def rows_to_widen(
     """
     if not folder.alone(job):  # what lay in a compacted file has been unpacked before
         return [], plan
-    table = folder.rows(job)
+    table = folder.rows(job.id)
     then = provenance_of(table.schema)
-    lacking = lacking_users(table, plan)
-    if not lacking or any(then.get(what, provenance[what]) != provenance[what] for what in _SAME):
+    lacking = lacking_users(then, table.column_names, plan)
+    changed = any(then.get(what, provenance[what]) != provenance[what] for what in _SAME)
+    if changed or len(lacking) in (0, len(plan.users)):
         return [], plan
     rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
     return rows, replace(plan, users=lacking)

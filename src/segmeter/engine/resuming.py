@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.jobs import Built, lacking_users, rows_schema, source_of, users_left
+from segmeter.engine.jobs import Built, lacking_users, rows_schema, source_of
 from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.processes import usable_cores
 from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
-from segmeter.store.job_files import provenance_of, wrong_types
-from segmeter.store.job_index import Layout
-from segmeter.store.scanning import CHECKED, JOB_ROWS, faults_of
+from segmeter.store.job_files import provenance_of
+from segmeter.store.scanning import verified_files
 
 Prints = Mapping[str, Callable[[], dict[str, str]]]
 """By subject: what its weights and source are now, asked for only where something is compared."""
@@ -64,82 +62,36 @@ def finished_before(
     With `named`, a model that is not among them and has no jobs left is not opened or compared.
     """
     said = _salvaged(folder)
-    layout, good_jobs = folder.layout(), []
-    loose = set(layout.loose)
-    alone = [job for job in jobs if job.id in loose]
-    for job, found in zip(alone, _loose(folder, alone, plan), strict=True):
-        if isinstance(found, str):
-            folder.quarantine(f"{job.id}.parquet")
-            said.append(_damaged(folder, job, found))
-        else:
-            good_jobs.append((job, found))
+    schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan)
+    alone = {job.id for job in jobs}.intersection(folder.layout().loose)
+    found, lost = verified_files(folder, schema, only=alone)
+    for job in jobs:
+        name = f"{job.id}.parquet"
+        if why := found.damaged.get(f"jobs/{name}"):
+            folder.quarantine(name)
+            said.append(_damaged(folder, job, why))
+    made_by: dict[str, tuple[Mapping[str, str], list[str]]] = {
+        file.jobs[0]: (provenance_of(types), types.names)
+        for file, types in zip(found.files, found.schemas, strict=True)
+        if file.path not in lost
+    }
     layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
-    good_jobs += _compacted(folder, layout, jobs, plan)
-    done = {job.id for job, t in good_jobs if not t.lacks}
+    for file in layout.compacted_files:
+        columns = file.schema.names
+        made_by |= {job: (file.provenances[job], columns) for job in layout.jobs_of(file)}
+    lacks = {
+        key: bool(lacking_users(provenance, columns, plan))
+        for key, (provenance, columns) in {id(made[0]): made for made in made_by.values()}.items()
+    }
+    good = [(job, made_by[job.id][0]) for job in jobs if job.id in made_by]
+    done = {job.id for job, provenance in good if not lacks[id(provenance)]}
     compared = {*(named or ()), *(str(job.segmenter) for job in jobs if job.id not in done)}
     stale = _stale(
-        [(j, t.provenance) for j, t in good_jobs if named is None or str(j.segmenter) in compared],
-        prints,
+        [(job, p) for job, p in good if named is None or str(job.segmenter) in compared], prints
     )
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    spoilt = {job.id for job, _ in stale}.union(job.id for job, t in good_jobs if t.lacks)
-    return FinishedBefore(frozenset(j.id for j, _ in good_jobs if j.id not in spoilt), tuple(said))
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """The provenance of a job, and whether it lacks users of the plan."""
-
-    provenance: Mapping[str, str]
-    lacks: bool
-
-
-def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Checked | str]:
-    """Of each job with a file of its own, its provenance or what is wrong with its rows."""
-    schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan) or JOB_ROWS
-    checked = {*schema.key, *CHECKED}
-
-    def checked_rows(job: Job) -> tuple[_Checked | str, Any]:
-        try:
-            table = folder.rows(job)
-        except BadInput as error:
-            return str(error), None
-        wrong = wrong_types(table.schema, schema)
-        if wrong:
-            return wrong, None
-        light = table.select([name for name in table.column_names if name in checked])
-        return _Checked(provenance_of(table.schema), bool(lacking_users(table, plan))), light
-
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        found = list(pool.map(checked_rows, jobs))
-    tables = [(job.id, t) for job, (_, t) in zip(jobs, found, strict=True) if t is not None]
-    wrong = dict(zip((job for job, _ in tables), faults_of(tables, schema), strict=True))
-    return [wrong.get(j.id) or state for j, (state, _) in zip(jobs, found, strict=True)]
-
-
-def _compacted(
-    folder: RunFolder, layout: Layout, jobs: Sequence[Job], plan: Plan
-) -> list[tuple[Job, _Checked]]:
-    """The same for jobs in compacted files, by their footers."""
-    provenances, columns = dict[str, Mapping[str, str]](), dict[int, list[str]]()
-    for compacted in layout.compacted_files:
-        provenances |= {job: compacted.provenances[job] for job in layout.jobs_of(compacted)}
-        columns |= dict.fromkeys(map(id, compacted.provenances.values()), compacted.schema.names)
-    told: dict[int, _Checked | None] = {}
-    found = []
-    for job in jobs:
-        if job.id not in provenances:
-            continue
-        provenance = provenances[job.id]
-        if id(provenance) not in told:
-            left = users_left(provenance, columns[id(provenance)], plan)
-            told[id(provenance)] = None if left is None else _Checked(provenance, bool(left))
-        said = told[id(provenance)] or _Checked(
-            provenance, bool(lacking_users(folder.rows(job), plan))
-        )
-        found.append((job, said))
-    return found
+    return FinishedBefore(frozenset(done.difference(job.id for job, _ in stale)), tuple(said))
 
 
 def _salvaged(folder: RunFolder) -> list[str]:

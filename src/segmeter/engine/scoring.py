@@ -62,7 +62,7 @@ def score_run(
             targets = {target.id: target for target in scene.targets}
             try:
                 judge = benchmark.judge(plan, scene, [measure])
-                rows = _scored_rows(folder.rows(job), targets, judge)
+                rows = _scored_rows(folder.rows(job.id), targets, judge)
             except BadInput as error:
                 raise BadInput(f"'{address}', {job}: {error}") from error
             folder.check_lease()

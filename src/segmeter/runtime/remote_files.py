@@ -91,7 +91,7 @@ def local_folder(address: str) -> Path:
 @cache
 def _copied(address: str) -> Path:
     """Copied once for a process; several processes of a machine wait for each other."""
-    files, root = _opened(address)
+    files, root = open_storage(address)
     folder = copy_folder(address)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
@@ -106,11 +106,13 @@ def _copied(address: str) -> Path:
     return folder
 
 
-def _opened(address: str) -> tuple[Any, str]:
+def open_storage(address: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
+    """The file system of an address and the path in it; `options` go to its library."""
     try:
         import fsspec
 
-        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
+        # Another process may have put something there since: nothing listed is remembered.
+        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False, **(options or {}))
     except (ValueError, ImportError) as error:
         raise NotFound(
             f"'{redacted(address)}' cannot be opened: {redacted(str(error))}; install "
@@ -133,10 +135,11 @@ def _listed(files: Any, root: str, address: str) -> dict[str, str]:
             raise BadInput(f"'{redacted(address)}' holds a file {name!r}, which leads elsewhere")
     if not names:
         raise NotFound(f"there is nothing at '{redacted(address)}'")
-    return {name: _version(entry) for name, entry in sorted(names.items())}
+    return {name: version_of(entry) for name, entry in sorted(names.items())}
 
 
-def _version(entry: Mapping[str, Any]) -> str:
+def version_of(entry: Mapping[str, Any]) -> str:
+    """The version of a file, as far as the storage reports one."""
     said = [entry.get(key) for key in ("size", "ETag", "etag", "LastModified", "mtime", "created")]
     return fingerprint(*(part for part in said if part is not None), size=8)
 

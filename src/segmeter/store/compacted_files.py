@@ -61,8 +61,9 @@ class CompactedFile:
 
 def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
     """A compacted file of jobs with the same columns, made one row group at a time."""
-    file, index, provenances = io.BytesIO(), [], _Provenances()
+    file, index = io.BytesIO(), []
     writer: Any = None
+    provenances: dict[str, int] = {}  # each once: thousands of jobs share weights and libraries
     for group in _groups(jobs):
         if writer is None:
             options = {"compression": "zstd", "write_page_checksum": True}
@@ -70,9 +71,10 @@ def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
         table = pa.concat_tables([job.table.replace_schema_metadata() for job in group])
         writer.write_table(table, row_group_size=max(1, table.num_rows))
         for job in group:
-            number, at = provenances.number(job.table), written_at(job.table.schema)
-            index.append([job.id, job.table.num_rows, number, at])
-    said = {"jobs": index, "provenances": provenances.known}
+            text = json.dumps(provenance_of(job.table.schema), sort_keys=True)
+            number = provenances.setdefault(text, len(provenances))
+            index.append([job.id, job.table.num_rows, number, written_at(job.table.schema)])
+    said = {"jobs": index, "provenances": list(map(json.loads, provenances))}
     writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
     writer.close()
     return file.getvalue()
@@ -106,12 +108,19 @@ def jobs_in(name: str, file: Any) -> CompactedFile:
     held = (file.metadata.metadata or {}).get(_INDEX, b"")
     try:
         said = json.loads(held[:_MOST_INDEX])
-        if not all(_is_provenance(provenance) for provenance in said["provenances"]):
+        if any(type(v) is not str for held in said["provenances"] for v in held.values()):
             raise TypeError
         jobs = tuple((str(job), rows) for job, rows, _, _ in said["jobs"])
         provenances = {str(job): said["provenances"][number] for job, _, number, _ in said["jobs"]}
         written = {str(job): int(at) for job, _, _, at in said["jobs"]}
-    except (ValueError, RecursionError, LookupError, TypeError, OverflowError) as error:
+    except (
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise BadInput("it has no index of its jobs") from error
     wrong = _wrong_index(jobs, file.metadata)
     if wrong:
@@ -131,8 +140,14 @@ def readable_jobs(compacted: CompactedFile, file: Any) -> Iterator[JobRows]:
 def groups_of(compacted: CompactedFile, file: Any) -> list[list[tuple[str, int]]]:
     """Which jobs lie in each row group, with their numbers of rows."""
     waiting = iter(compacted.jobs)
-    sizes = (file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups))
-    return [_next_jobs(waiting, rows) for rows in sizes]
+    groups: list[list[tuple[str, int]]] = []
+    for number in range(file.metadata.num_row_groups):
+        rows = file.metadata.row_group(number).num_rows
+        groups.append([])
+        while rows > 0:
+            groups[-1].append(next(waiting))
+            rows -= groups[-1][-1][1]
+    return groups
 
 
 def group_rows(
@@ -161,22 +176,6 @@ def job_of(table: Any) -> tuple[str, str, str] | None:
     return (texts[0], texts[1], texts[2]) if len(texts) == len(JOB_KEY) else None
 
 
-class _Provenances:
-    """Provenance, each once: thousands of jobs share weights and libraries."""
-
-    def __init__(self) -> None:
-        self.known: list[dict[str, str]] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, table: Any) -> int:
-        provenance = provenance_of(table.schema)
-        text = json.dumps(provenance, sort_keys=True)
-        if text not in self._numbers:
-            self._numbers[text] = len(self.known)
-            self.known.append(provenance)
-        return self._numbers[text]
-
-
 def _groups(jobs: Iterable[JobRows]) -> Iterator[list[JobRows]]:
     """Whole jobs, so many that they make up a row group."""
     waiting: list[JobRows] = []
@@ -191,16 +190,6 @@ def _groups(jobs: Iterable[JobRows]) -> Iterator[list[JobRows]]:
         yield waiting
 
 
-def _next_jobs(jobs: Iterator[tuple[str, int]], rows: int) -> list[tuple[str, int]]:
-    """The jobs that lie in a row group of so many rows."""
-    found: list[tuple[str, int]] = []
-    while rows > 0:
-        job, count = next(jobs)
-        found.append((job, count))
-        rows -= count
-    return found
-
-
 def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
     job_ids = {job for job, _ in jobs}
     if any(type(rows) is not int or rows < 1 for _, rows in jobs):
@@ -212,7 +201,3 @@ def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
     if ends[-1:] != [metadata.num_rows] or not set(accumulate(sizes)) <= set(ends):
         return "row counts do not match"
     return ""
-
-
-def _is_provenance(provenance: Any) -> bool:
-    return isinstance(provenance, Mapping) and all(isinstance(v, str) for v in provenance.values())

@@ -8,7 +8,7 @@ is ever missing or counted twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from segmeter.core.errors import BadInput
@@ -25,7 +25,7 @@ from segmeter.store.compacted_files import (
     whole,
 )
 from segmeter.store.folder import RunFolder
-from segmeter.store.job_files import decode, encode_table
+from segmeter.store.job_files import JOB_FILE_NAME, decode, encode_table
 
 __all__ = ["LOOSE", "compact", "drop", "drop_copies", "extract", "salvage"]
 
@@ -50,12 +50,10 @@ def compact(
     Jobs in `leave` are running and stay as they are. `closing` joins all small files.
     """
     drop_copies(folder, where)
-    layout = folder.layout(where)
-    ready = [job for job in layout.loose if job not in leave]
+    ready = [job for job in folder.layout(where).loose if job not in leave]
     if len(ready) >= max(1, LOOSE if loose is None else loose):
-        for jobs in _batches(folder, where, ready):
-            put_jobs(folder, where, jobs, [f"{job.id}.parquet" for job in jobs])
-    _join_small(folder, where, 2 if closing else _FEW)
+        _join(folder, where, [f"{job}.parquet" for job in ready])
+    _join(folder, where, _small(folder, where, 2 if closing else _FEW))
 
 
 def drop_copies(folder: RunFolder, where: str = "jobs") -> None:
@@ -91,7 +89,7 @@ def extract(folder: RunFolder, jobs: Collection[str], where: str = "jobs") -> No
 def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
     """Remove jobs from all compacted files, such as scores of rows that are computed again."""
     layout, wanted = folder.layout(where), set(jobs)
-    for compacted in (*layout.compacted_files, *layout.unread):
+    for compacted in layout.compacted_files:
         if not wanted.isdisjoint(compacted.provenances):
             rest = (job for job in _jobs_of(folder, where, compacted) if job.id not in wanted)
             put_jobs(folder, where, rest, [compacted.name])
@@ -133,30 +131,41 @@ def put_jobs(
         folder.place.remove(f"{where}/{name}")
 
 
-def _batches(folder: RunFolder, where: str, jobs: Sequence[str]) -> Iterator[list[JobRows]]:
-    """Jobs of one model and data set and with the same columns, some thousand at a time."""
-    waiting: defaultdict[tuple[str, ...], list[JobRows]] = defaultdict(list)
-    read = count = 0
-    for name in jobs:
-        content = folder.place.read(f"{where}/{name}.parquet")
-        job = _readable(name, content)
-        if job is None:
+def _join(folder: RunFolder, where: str, names: Iterable[str]) -> None:
+    """Put jobs of one model, data set and set of columns into files as large as they may be."""
+    waiting: defaultdict[tuple[str, ...], dict[str, list[JobRows]]] = defaultdict(dict)
+    size = count = 0
+    for name in names:
+        content = folder.place.read(f"{where}/{name}")
+        jobs = _intact(name, content)
+        if not jobs:
             continue  # left for the command that resumes the run
-        waiting[_kind(job)].append(job)
-        read, count = read + len(content), count + 1
-        if read >= _MOST_BYTES or count >= _MOST_JOBS:
-            yield from waiting.values()
+        if size + len(content) > _MOST_BYTES or count + len(jobs) > _MOST_JOBS:
+            _put_all(folder, where, waiting.values())
             waiting.clear()
-            read = count = 0
-    yield from waiting.values()
+            size = count = 0
+        found = job_of(jobs[0].table) or ()
+        waiting[*found[:2], str(jobs[0].layout)][name] = jobs
+        size, count = size + len(content), count + len(jobs)
+    _put_all(folder, where, waiting.values())
 
 
-def _readable(name: str, content: bytes) -> JobRows | None:
+def _put_all(folder: RunFolder, where: str, batches: Iterable[dict[str, list[JobRows]]]) -> None:
+    for jobs in batches:
+        if len(jobs) > 1 or JOB_FILE_NAME.fullmatch(next(iter(jobs))):
+            put_jobs(folder, where, chain.from_iterable(jobs.values()), jobs)
+
+
+def _intact(name: str, content: bytes) -> list[JobRows]:
+    """The jobs of a file; none if it is damaged."""
     try:
-        job = JobRows(name, decode(content))
+        if JOB_FILE_NAME.fullmatch(name):
+            job = JobRows(name.removesuffix(".parquet"), decode(content))
+            return [job] if _true(job) else []
+        file = open_bytes(content)
+        return list(readable_jobs(jobs_in(name, file), file)) if whole(name, content) else []
     except BadInput:
-        return None
-    return job if _true(job) else None
+        return []
 
 
 def _true(job: JobRows) -> bool:
@@ -165,48 +174,14 @@ def _true(job: JobRows) -> bool:
     return found is not None and fingerprint(*found, size=10) == job.id
 
 
-def _kind(job: JobRows) -> tuple[str, ...]:
-    found = job_of(job.table)
-    return (*(found or ())[:2], str(job.layout))
-
-
-def _join_small(folder: RunFolder, where: str, few: int) -> None:
-    """Join compacted files of one model and data set, and of the same columns, that are small."""
+def _small(folder: RunFolder, where: str, few: int) -> list[str]:
+    """Small compacted files that may be joined, if there are `few` of a kind or more."""
     sizes = {held.name: held.bytes for held in folder.place.files(where)}
-    kinds: defaultdict[tuple[str, str], list[CompactedFile]] = defaultdict(list)
+    kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     layout = folder.layout(where)
-    for compacted in layout.compacted_files:
-        small = len(compacted.jobs) < _MOST_JOBS and sizes.get(compacted.name, 0) < _MOST_BYTES // 2
-        if small and compacted.name not in layout.stale:
-            kind = compacted.name.rpartition("-")[0], str(compacted.schema.remove_metadata())
-            kinds[kind].append(compacted)
-    for compacted_files in kinds.values():
-        if len(compacted_files) >= few:
-            for some in _fitting(compacted_files, sizes):
-                _join(folder, where, some)
-
-
-def _fitting(
-    compacted_files: Sequence[CompactedFile], sizes: dict[str, int]
-) -> Iterator[list[CompactedFile]]:
-    """Compacted files that together are no larger than one may be, two of them at least."""
-    some: list[CompactedFile] = []
-    size = jobs = 0
-    for compacted in compacted_files:
-        size, jobs = size + sizes[compacted.name], jobs + len(compacted.jobs)
-        if size > _MOST_BYTES or jobs > _MOST_JOBS:
-            if len(some) > 1:
-                yield some
-            some, size, jobs = [], sizes[compacted.name], len(compacted.jobs)
-        some.append(compacted)
-    if len(some) > 1:
-        yield some
-
-
-def _join(folder: RunFolder, where: str, files: Sequence[CompactedFile]) -> None:
-    contents = {file.name: folder.place.read(f"{where}/{file.name}") for file in files}
-    intact = [file for file in files if whole(file.name, contents[file.name])]
-    if len(intact) < 2:
-        return  # resuming the run moves damaged ones to quarantine
-    jobs = (readable_jobs(file, open_bytes(contents[file.name])) for file in intact)
-    put_jobs(folder, where, chain.from_iterable(jobs), [file.name for file in intact])
+    for file in layout.compacted_files:
+        small = len(file.jobs) < _MOST_JOBS and sizes.get(file.name, 0) < _MOST_BYTES // 2
+        if small and file.name not in layout.stale:
+            kind = file.name.rpartition("-")[0], str(file.schema.remove_metadata())
+            kinds[kind].append(file.name)
+    return [name for names in kinds.values() if len(names) >= few for name in names]

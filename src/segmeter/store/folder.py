@@ -7,7 +7,6 @@ RUN/jobs/compacted-MODEL+DATA-CONTENT.parquet  the rows of many, once there are 
 RUN/errors/JOB.parquet the error row of a job that failed, compacted in the same way
 RUN/scores/MEASURE/JOB.parquet  values added later, compacted in the same way
 RUN/quarantine/JOB.parquet  damaged files
-RUN/kept/              summaries, computed once
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["RunFacts", "RunFolder", "list_runs", "measure_folder"]
 
 _MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
-_OURS = {"jobs", "errors", "scores", "quarantine", "kept", "provenance.json"}
+_OURS = {"jobs", "errors", "scores", "quarantine", "provenance.json"}
 
 
 class RunFolder:
@@ -107,7 +106,11 @@ class RunFolder:
             entries = json.loads(self._text("provenance.json"))
         except (ValueError, RecursionError) as error:
             raise BadInput(f"'{self.address}/provenance.json' is damaged: {error}") from error
-        return [_entry(entry, self.address) for entry in _listed(entries, self.address)]
+        if not isinstance(entries, list):
+            raise BadInput(
+                f"'{self.address}/provenance.json' is damaged: it is no list of commands"
+            )
+        return [_entry(entry, self.address) for entry in entries]
 
     def sign(self, entry: Mapping[str, Any]) -> None:
         """Add a command to the provenance; one that is damaged is moved to quarantine first."""
@@ -123,12 +126,9 @@ class RunFolder:
         """Replace the plan by a wider one; the caller holds the lock."""
         self.place.put("plan.json", plan.to_json().encode())
 
-    def done(self, job: Job) -> bool:
-        return self.alone(job) or job.id in self.finished()
-
     def alone(self, job: Job) -> bool:
         """Whether a job's rows have a file of their own, as those of a running job do."""
-        return self.place.exists(_rows_path(job))
+        return self.place.exists(f"jobs/{job.id}.parquet")
 
     def finished(self) -> set[str]:
         """Ids of all jobs whose rows lie here."""
@@ -151,20 +151,19 @@ class RunFolder:
         """
         for measure in self.measures():
             self.place.remove(f"scores/{measure}/{job.id}.parquet")
-        self.place.put(_rows_path(job), encode(rows, provenance, schema))
-        self.place.remove(_error_path(job))
+        self.place.put(f"jobs/{job.id}.parquet", encode(rows, provenance, schema))
+        self.place.remove(f"errors/{job.id}.parquet")
 
     def fail(self, job: Job, message: str, detail: str) -> None:
         """Keep an error row without credentials, so that what is missing has a name."""
         row = job.identity() | {"error": redacted(message), "detail": redacted(detail)}
-        self.place.put(_error_path(job), encode([row], schema=ERROR_ROWS))
+        self.place.put(f"errors/{job.id}.parquet", encode([row], schema=ERROR_ROWS))
 
-    def rows(self, job: Job) -> Any:
-        """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
-        return self.rows_of(job.id)
+    def rows(self, job_id: str, where: str = "jobs") -> Any:
+        """The rows of a finished job as an Arrow table; BadInput if they cannot be read.
 
-    def rows_of(self, job_id: str, where: str = "jobs") -> Any:
-        """The same by the id of the job; `where` may be the folder of a measure."""
+        `where` may be the folder of a measure.
+        """
         try:
             return decode(self.place.read(f"{where}/{job_id}.parquet"))
         except FileNotFoundError:
@@ -209,9 +208,8 @@ class RunFolder:
 
     def _keep_plan(self, plan: Plan) -> None:
         if not self.begun:
-            layout = self.layout()  # of a run whose folder was removed under it
-            for file in (*(f.name for f in layout.files()), *layout.superseded, *layout.damaged):
-                self.quarantine(file)
+            for file in self.place.files("jobs"):  # of a run whose folder was removed under it
+                self.quarantine(file.name)
             self.place.put("plan.json", plan.to_json().encode())
             return
         held = self.plan
@@ -274,20 +272,6 @@ def measure_folder(measure: str) -> str:
     return f"scores/{measure}"
 
 
-def _rows_path(job: Job) -> str:
-    return f"jobs/{job.id}.parquet"
-
-
-def _error_path(job: Job) -> str:
-    return f"errors/{job.id}.parquet"
-
-
-def _listed(entries: Any, address: str) -> list[Any]:
-    if not isinstance(entries, list):
-        raise BadInput(f"'{address}/provenance.json' is damaged: it is no list of commands")
-    return entries
-
-
 def _entry(entry: Any, address: str) -> dict[str, Any]:
     """A command as it should be: texts, and maps from text to plain values."""
     if not isinstance(entry, dict):
@@ -296,17 +280,17 @@ def _entry(entry: Any, address: str) -> dict[str, Any]:
     maps = {key: entry.get(key, {}) for key in ("machine", "libraries")}
     if any(not isinstance(held, dict) for held in maps.values()):
         raise BadInput(f"'{address}/provenance.json' is damaged: a machine is no object")
-    plain = {key: {str(k): _plain(v) for k, v in held.items()} for key, held in maps.items()}
+    simple = str | int | float | None
+    plain = {
+        key: {str(k): v if isinstance(v, simple) else str(v) for k, v in held.items()}
+        for key, held in maps.items()
+    }
     jobs = {"jobs": entry["jobs"]} if type(entry.get("jobs")) is int else {}
     return {**texts, **plain, **jobs}
 
 
-def _plain(value: Any) -> str | int | float | None:
-    return value if isinstance(value, str | int | float | None) else str(value)
-
-
 _DEEP = 3  # folders below the one that is named
-_INSIDE = ("jobs", "errors", "quarantine", "kept", "tables")
+_INSIDE = ("jobs", "errors", "quarantine", "tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,15 +346,13 @@ def _found(top: Place, folder: str, deep: int) -> Iterator[str]:
 
 def _facts(address: str) -> RunFacts:
     try:
-        return _read(RunFolder.existing(address))
+        folder = RunFolder.existing(address)
+        plan, commands = folder.plan, folder.provenance
+        inside = ("", *_INSIDE, *(f"scores/{m}" for m in folder.measures()))
+        files = [held for where in inside for held in folder.place.files(where)]
+        done, errors = len(folder.finished()), len(folder.layout("errors").jobs)
     except (SegmeterError, OSError) as error:
         return RunFacts(place_of(address).address, problem=str(error))
-
-
-def _read(folder: RunFolder) -> RunFacts:
-    plan, commands = folder.plan, folder.provenance
-    inside = ("", *_INSIDE, *(f"scores/{m}" for m in folder.measures()))
-    files = [held for where in inside for held in folder.place.files(where)]
     noted = [entry["jobs"] for entry in commands if "jobs" in entry]
     return RunFacts(
         folder.address,
@@ -378,9 +360,9 @@ def _read(folder: RunFolder) -> RunFacts:
         tuple(map(str, plan.segmenters)),
         tuple(map(str, plan.datasets)),
         plan.id,
-        len(folder.finished()),
+        done,
         noted[-1] if noted else None,
-        len(folder.layout("errors").jobs),
+        errors,
         commands[-1]["at"] if commands else "",
         sum(held.bytes for held in files),
         len(files),

@@ -6,14 +6,13 @@ import io
 import re
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from segmeter.core.errors import BadInput
-from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Kind, Schema
+from segmeter.core.rows import SESSION_ROWS, Kind, Schema
 
 __all__ = ["encode", "provenance_of", "wrong_types"]
 
@@ -28,19 +27,16 @@ BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, Overflo
 """Errors that reading a damaged file can raise."""
 
 
-@cache
-def arrow_type(kind: Kind) -> Any:
-    """How a kind of column is kept."""
-    types = {
-        "text": pa.string(),
-        "integer": pa.int64(),
-        "number": pa.float64(),
-        "flag": pa.bool_(),
-        "integers": pa.list_(pa.int64()),
-        "map": pa.map_(pa.string(), pa.string()),
-        "bytes": pa.binary(),
-    }
-    return types[kind]
+ARROW_TYPES: dict[Kind, Any] = {
+    "text": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+    "integers": pa.list_(pa.int64()),
+    "map": pa.map_(pa.string(), pa.string()),
+    "bytes": pa.binary(),
+}
+"""How a kind of column is stored."""
 
 
 def encode(
@@ -55,7 +51,7 @@ def encode(
     present = list(dict.fromkeys(key for row in rows for key in row))
     # A benchmark that declares nothing still has the columns of sessions in their types.
     known = SESSION_ROWS if schema is None else schema
-    declared = {column.name: arrow_type(column.kind) for column in known.columns}
+    declared = {column.name: ARROW_TYPES[column.kind] for column in known.columns}
     names = [n for n in declared if n in present] + [n for n in present if n not in declared]
     arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
     now = {WRITTEN: str(time.time_ns())}
@@ -65,18 +61,8 @@ def encode(
 def encode_table(table: Any) -> bytes:
     """A table, with the provenance in its metadata, as a parquet file."""
     file = io.BytesIO()
-    compression = {field.name: _compression(field.name, field.type) for field in table.schema}
-    pq.write_table(table, file, compression=compression, write_page_checksum=True)
+    pq.write_table(table, file, compression="zstd", write_page_checksum=True)
     return file.getvalue()
-
-
-def _compression(name: str, type_: Any) -> str:
-    """Compress long texts only: compressed numbers and keys are read half as fast, no smaller.
-
-    Measured on job files of 240 rows: 16 columns in 0.52 ms instead of 0.98, 88 kB either way.
-    """
-    long = kind_of(type_) in ("text", "bytes") and name not in SESSION_KEY
-    return "zstd" if long else "none"
 
 
 def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
@@ -118,15 +104,10 @@ def kind_of(type_: Any) -> Kind | None:
     if t.is_map(type_):
         texts = kind_of(type_.key_type) == kind_of(type_.item_type) == "text"
         return "map" if texts else None
-    plain: tuple[tuple[Any, Kind], ...] = (
-        (t.is_string, "text"),
-        (t.is_large_string, "text"),
-        (t.is_boolean, "flag"),
-        (t.is_integer, "integer"),
-        (t.is_floating, "number"),
-        (t.is_binary, "bytes"),
-    )
-    return next((kind for test, kind in plain if test(type_)), None)
+    if t.is_integer(type_) or t.is_floating(type_):
+        return "integer" if t.is_integer(type_) else "number"
+    plain: dict[Any, Kind] = {ARROW_TYPES[kind]: kind for kind in ("text", "flag", "bytes")}
+    return "text" if t.is_large_string(type_) else plain.get(type_)
 
 
 def wrong_types(found: Any, schema: Schema) -> str:
@@ -141,14 +122,10 @@ def wrong_types(found: Any, schema: Schema) -> str:
         kind = kind_of(type_)
         if pa.types.is_null(type_) and name not in schema.key:
             continue
-        if kind is None or not _fits(kind, declared.get(name, kind)):
-            return f"its column '{name}' holds {type_} where {declared.get(name, 'rows')} belongs"
+        wanted = declared.get(name, kind)
+        if kind is None or (kind != wanted and (kind, wanted) != ("integer", "number")):
+            return f"its column '{name}' holds {type_} where {wanted or 'rows'} belongs"
     return ""
-
-
-def _fits(kind: Kind, wanted: Kind) -> bool:
-    """Whole numbers do as numbers."""
-    return kind == wanted or (kind == "integer" and wanted == "number")
 
 
 def _array(values: Sequence[Any], type_: Any, name: str) -> Any:

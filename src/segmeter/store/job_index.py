@@ -50,16 +50,14 @@ class Layout:
     loose
         Ids of the jobs that are read from a file of their own.
     compacted_files
-        Files with the rows of many jobs, of which at least one is read.
+        Files with the rows of many jobs.
     superseded
-        Files of which nothing is read: others hold the same jobs, written at the same time or
+        Files of one job that are not read: others hold the same job, written at the same time or
         later.
     damaged
         Compacted files whose footer cannot be read, and why.
     stale
         By name of a compacted file: jobs that are read from another file.
-    unread
-        The compacted files among the superseded files.
     """
 
     where: str
@@ -68,7 +66,6 @@ class Layout:
     superseded: tuple[str, ...]
     damaged: Mapping[str, str]
     stale: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    unread: tuple[CompactedFile, ...] = ()
 
     @property
     def jobs(self) -> set[str]:
@@ -87,7 +84,8 @@ class Layout:
         for job in self.loose:
             yield DataFile(self.where, f"{job}.parquet", (job,))
         for compacted in self.compacted_files:
-            yield DataFile(self.where, compacted.name, tuple(self.jobs_of(compacted)), compacted)
+            if jobs := self.jobs_of(compacted):
+                yield DataFile(self.where, compacted.name, tuple(jobs), compacted)
 
     def compacted_with(self, job: str) -> CompactedFile | None:
         """The compacted file that a job is read from, if it is a compacted file."""
@@ -126,13 +124,14 @@ def _listed(place: Place, where: str, known: dict[str, CompactedFile]) -> Layout
     if not doubled:
         return Layout(where, tuple(loose), tuple(compacted_files), (), damaged)
     chosen = _chosen(place, where, doubled, loose, compacted_files)
-    stale = {file.name: _stale(file, chosen) for file in compacted_files}
-    unread = tuple(file for file in compacted_files if len(stale[file.name]) == len(file.jobs))
-    read = tuple(file for file in compacted_files if file not in unread)
+    stale = {
+        file.name: frozenset(lost)
+        for file in compacted_files
+        if (lost := [job for job, _ in file.jobs if chosen.get(job, file.name) != file.name])
+    }
     alone = [job for job in loose if chosen.get(job, "") in ("", f"{job}.parquet")]
-    left = [*(p.name for p in unread), *(f"{j}.parquet" for j in set(loose).difference(alone))]
-    partly = {file.name: stale[file.name] for file in read if stale[file.name]}
-    return Layout(where, tuple(alone), read, tuple(sorted(left)), damaged, partly, unread)
+    left = sorted(f"{job}.parquet" for job in set(loose).difference(alone))
+    return Layout(where, tuple(alone), tuple(compacted_files), tuple(left), damaged, stale)
 
 
 def _chosen(
@@ -153,12 +152,6 @@ def _chosen(
             found = (compacted.written[job], rows[job], len(rows), compacted.name)
             best[job] = max(best.get(job, found), found)
     return {job: name for job, (*_, name) in best.items()}
-
-
-def _stale(compacted: CompactedFile, chosen: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(
-        job for job, _ in compacted.jobs if chosen.get(job, compacted.name) != compacted.name
-    )
 
 
 def _age(place: Place, where: str, name: str) -> tuple[int, int]:

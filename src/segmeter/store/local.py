@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segmeter.core.errors import BadInput, RunConflict
-from segmeter.store.storage import DiskFull, RunGone, StoredFile
-from segmeter.store.write_lock import Lease, file_lease
+from segmeter.core.errors import BadInput, RunConflict, SegmeterError
+from segmeter.store.write_lock import Lease
 
 __all__ = ["write_file"]
 
-try:
-    import fcntl
-except ModuleNotFoundError:  # not on this system: a lease file does it
-    fcntl = None  # type: ignore[assignment]  # the module or nothing
-
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # Not blocking: a pipe without a writer would block for ever.
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
+_PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _LEFT_OVER = ".open-"  # what a kill leaves of a write under the lease
 _UNLEASED = ".page-"  # and of a write without the lease, such as a report
 _OLD_S = 3600.0
+
+
+class DiskFull(SegmeterError):
+    """The disk is full; finished jobs are safe."""
+
+
+class RunGone(SegmeterError):
+    """The run was removed while it was being written."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoredFile:
+    """A file of a run: its name in its folder, its size, and a text that differs by version."""
+
+    name: str
+    bytes: int
+    version: str
 
 
 class LocalPlace:
@@ -52,10 +64,12 @@ class LocalPlace:
         return str(self.path)
 
     def begin(self) -> None:
+        """Make the folder that everything else is put into."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._forget_root()
 
     def files(self, folder: str = "") -> list[StoredFile]:
+        """The plain files of a folder that are not hidden, in order."""
         seen = [e for e in self._entries(folder) if not e.name.startswith(".")]
         for entry in seen:
             if entry.is_symlink():
@@ -63,6 +77,7 @@ class LocalPlace:
         return sorted(_stored(entry) for entry in seen if entry.is_file(follow_symlinks=False))
 
     def folders(self, folder: str = "") -> list[str]:
+        """The folders in a folder, in order."""
         return sorted(e.name for e in self._entries(folder) if e.is_dir(follow_symlinks=False))
 
     def others(self) -> list[str]:
@@ -84,7 +99,8 @@ class LocalPlace:
         return stat.S_ISREG(kind)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        with os.fdopen(self._open(name, os.O_RDONLY | _NO_WAIT), "rb") as file:
+        """A file's content; FileNotFoundError if it is not there, refused if above `limit`."""
+        with os.fdopen(self._open(name, os.O_RDONLY), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise BadInput(f"'{self.address}/{name}' is no plain file; remove it")
@@ -95,6 +111,11 @@ class LocalPlace:
             return file.read()
 
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
+        """Write a file that appears complete or does not appear.
+
+        `leased` means that the caller holds the lease, so that files that a kill leaves behind are
+        removed by the next holder.
+        """
         try:
             path = self._path(name, make=True)
             _write_then_rename(path, data, _LEFT_OVER if leased else _UNLEASED)
@@ -106,35 +127,19 @@ class LocalPlace:
         except OSError as error:
             raise _named(error, str(path.parent)) from error
 
-    def create(self, name: str, data: bytes) -> bool:
-        """By a link to a complete file; False if the name is taken or links cannot be made."""
-        path = self._path(name, make=True)
-        temporary = path.with_name(f"{_LEFT_OVER}{secrets.token_hex(8)}")
-        try:
-            temporary.write_bytes(data)
-            os.link(temporary, path)
-        except OSError:
-            return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        return True
-
     def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
         with suppress(FileNotFoundError):
             self._path(name).unlink()
 
-    def lease(self) -> AbstractContextManager[Lease]:
-        return self._tidied(self._flocked() if fcntl is not None else file_lease(self))
-
-    def arrow(self) -> tuple[Any, str]:
-        from pyarrow import fs
-
-        return fs.LocalFileSystem(), str(self.path.resolve())
-
     @contextmanager
-    def _flocked(self) -> Iterator[Lease]:
-        """The system drops this lock when its holder dies."""
-        handle = self._open(".lock", os.O_RDWR | os.O_CREAT | _NO_WAIT)
+    def lease(self) -> Iterator[Lease]:
+        """Become the only writer; RunConflict if there is another.
+
+        The system drops this lock when its holder dies. Files that killed writers left are removed
+        first.
+        """
+        handle = self._open(".lock", os.O_RDWR | os.O_CREAT)
         with os.fdopen(handle, "r+b", buffering=0):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,18 +147,18 @@ class LocalPlace:
                 raise RunConflict(
                     f"another command is writing to '{self.address}'; wait for it or stop it"
                 ) from None
-            yield Lease(self.address)
-
-    @contextmanager
-    def _tidied(self, lease: AbstractContextManager[Lease]) -> Iterator[Lease]:
-        """The lease, once files that killed writers left are removed: its holder alone writes."""
-        with lease as held:
             inner = [f"scores/{name}" for name in self.folders("scores")]
-            for folder in ("", "jobs", "errors", "quarantine", "kept", "tables", *inner):
+            for folder in ("", "jobs", "errors", "quarantine", "tables", *inner):
                 for entry in self._entries(folder):
                     if _is_left_over(entry):
                         self.remove(f"{folder}/{entry.name}".lstrip("/"))
-            yield held
+            yield Lease(self.address)
+
+    def arrow(self) -> tuple[Any, str]:
+        """The file system and the folder in it, as Arrow's readers want them."""
+        from pyarrow import fs
+
+        return fs.LocalFileSystem(), str(self.path.resolve())
 
     def _path(self, name: str, *, make: bool = False) -> Path:
         """The path of a file in the run; refused if a folder above it is a link."""
@@ -207,7 +212,7 @@ class LocalPlace:
         path = self._path(name)
         if path.is_symlink():
             raise self._link(name)
-        return os.open(path, flags | _NO_LINK, 0o666)
+        return os.open(path, flags | _PLAIN, 0o666)
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         """Everything in a folder; nothing if it is not there."""

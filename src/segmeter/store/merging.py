@@ -26,7 +26,7 @@ from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.job_files import decode, encode_table, provenance_of
 from segmeter.store.job_index import DataFile
 from segmeter.store.run import Run
-from segmeter.store.scanning import JOB_ROWS, faults_of
+from segmeter.store.scanning import JOB_ROWS, verified_files
 from segmeter.store.storage import Address, Place, place_of
 
 __all__ = ["Merged", "merge_runs"]
@@ -143,30 +143,19 @@ def _files(
     folder: RunFolder, where: str, schema: Schema, left_out: dict[str, str]
 ) -> Iterator[tuple[str, list[JobRows]]]:
     """Every file with those of its jobs that can be read and are what they should be."""
-    layout = folder.layout(where)
-    left_out |= {f"{folder.address}/{where}/{name}": why for name, why in layout.damaged.items()}
-    for file in layout.files():
-        try:
-            jobs = _jobs_of(folder, file)
-        except BadInput as error:
-            left_out[f"{folder.address}/{file.path}"] = str(error)
-            continue
-        faults = faults_of([(job.id, job.table) for job in jobs], schema)
-        wrong = dict.fromkeys(file.jobs, "it cannot be read")
-        wrong |= {job.id: why for job, why in zip(jobs, faults, strict=True)}
-        for job, why in wrong.items():
-            if why:
-                named = file.path if file.compacted is None else f"{file.path}, job {job}"
-                left_out[f"{folder.address}/{named}"] = why
-        yield file.name, [job for job in jobs if not wrong[job.id]]
+    found, lost = verified_files(folder, schema, where)
+    left_out |= {f"{folder.address}/{path}": why for path, why in found.damaged.items()}
+    for file in found.files:
+        wanted = set(file.jobs).difference(lost.get(file.path, ()))
+        if wanted:
+            yield file.name, [job for job in _jobs_of(folder, file) if job.id in wanted]
 
 
 def _jobs_of(folder: RunFolder, file: DataFile) -> list[JobRows]:
     content = folder.place.read(file.path)
     if file.compacted is None:
         return [JobRows(file.jobs[0], decode(content))]
-    wanted = set(file.jobs)
-    return [job for job in readable_jobs(file.compacted, open_bytes(content)) if job.id in wanted]
+    return list(readable_jobs(file.compacted, open_bytes(content)))
 
 
 def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> None:
@@ -195,7 +184,7 @@ def _provenances(folder: RunFolder) -> Iterator[Mapping[str, str]]:
             yield from (file.compacted.provenances[job] for job in file.jobs)
             continue
         with suppress(BadInput):  # resuming the run moves it to quarantine
-            yield provenance_of(folder.rows_of(file.jobs[0]).schema)
+            yield provenance_of(folder.rows(file.jobs[0]).schema)
 
 
 def _refuse_other_weights(
@@ -206,21 +195,18 @@ def _refuse_other_weights(
     now = tuple(provenance.get(what, "") for what in _MADE_OF)
     where, then = made_of.setdefault(model, (folder.address, now))
     if then != now:
+        short = [next((text[:12] for text in made if text), "none") for made in (then, now)]
         raise RunConflict(
             f"'{where}' and '{folder.address}' ran '{model}' with different weights or sources "
-            f"(fingerprints {_short(then)} and {_short(now)}); they cannot be merged"
+            f"(fingerprints {short[0]} and {short[1]}); they cannot be merged"
         )
-
-
-def _short(made_of: tuple[str, ...]) -> str:
-    return next((text[:12] for text in made_of if text), "none")
 
 
 def _refuse_other_values(
     target: RunFolder, folder: RunFolder, job: JobRows, where: str = "jobs"
 ) -> None:
     """Rows or scores of one job must be the same in all runs that have it."""
-    if _facts(target.rows_of(job.id, where)) != _facts(job.table):
+    if _facts(target.rows(job.id, where)) != _facts(job.table):
         model, dataset, scene = job_of(job.table) or ("", "", "")
         what = "rows" if where == "jobs" else f"values in {where}"
         raise RunConflict(

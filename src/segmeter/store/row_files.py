@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ from segmeter.core.errors import BadInput
 from segmeter.core.rows import Schema
 from segmeter.store.compacted_files import file_of, groups_of
 from segmeter.store.folder import RunFolder
-from segmeter.store.job_files import BAD_FILE, arrow_type, first_line, kind_of, wrong_types
+from segmeter.store.job_files import ARROW_TYPES, BAD_FILE, first_line, kind_of, wrong_types
 from segmeter.store.job_index import DataFile
 
 FILE = "file_"
 """The column with the number of the file that a row comes from."""
 
 _UNREADABLE = (BadInput, *BAD_FILE)
-_AHEAD, _READERS = 16, 2  # files that are read before they are needed
+_READERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class RowFiles:
         where: str,
         schema: Schema,
         left_out: Mapping[str, Sequence[str]] | None = None,
-        only: str = "",
+        only: Collection[str] | None = None,
     ) -> RowFiles:
-        """List a folder and look at the footers, or at that of the file with `only` one job."""
+        """List a folder and look at the footers, or at those of files with `only` some jobs."""
         layout = folder.layout(where)
         damaged = {f"{where}/{name}": why for name, why in layout.damaged.items()}
         files, schemas = [], []
         for file in layout.files():
             lost = set((left_out or {}).get(file.path, ()))
-            jobs = tuple(j for j in file.jobs if j not in lost and only in ("", j))
+            jobs = tuple(j for j in file.jobs if j not in lost and (only is None or j in only))
             if not jobs or (left_out and file.path in left_out and not lost):
                 continue
             try:
@@ -75,7 +75,7 @@ class RowFiles:
             else:
                 files.append(DataFile(where, file.name, jobs, file.compacted))
                 schemas.append(found)
-        return cls(folder, files, schemas, damaged, union(schemas, schema))
+        return cls(folder, files, schemas, damaged, _union(schemas, schema))
 
     def stream(self, columns: Mapping[str, Any], *, number: bool = False) -> Any:
         """All rows in one pass; whatever cannot be read is named and passed over.
@@ -111,17 +111,14 @@ class RowFiles:
         return pa.concat_tables([types.empty_table(), *self._tables(file, types)])
 
     def _batches(self, types: Any, number: bool) -> Iterator[Any]:
-        waiting: deque[tuple[int, Future[Any]]] = deque()
+        # Job files come first; there are few of them, the others are compacted.
+        alone = [file for file in self.files if file.compacted is None]
         with ThreadPoolExecutor(_READERS) as pool:
-            for k, file in enumerate(self.files):
-                if file.compacted is None:
-                    waiting.append((k, pool.submit(lambda f: [*self._tables(f, types)], file)))
-                for table in [] if file.compacted is None else self._tables(file, types):
-                    yield from (numbered(table, k) if number else table).to_batches()
-                while len(waiting) >= (_AHEAD if k + 1 < len(self.files) else 1):
-                    at, read = waiting.popleft()
-                    for table in read.result():
-                        yield from (numbered(table, at) if number else table).to_batches()
+            read = pool.map(lambda file: [*self._tables(file, types)], alone)
+            compacted = (self._tables(file, types) for file in self.files[len(alone) :])
+            for k, tables in enumerate(chain(read, compacted)):
+                for table in tables:
+                    yield from (_numbered(table, k) if number else table).to_batches()
 
     def _tables(self, file: DataFile, types: Any) -> Iterator[Any]:
         """The rows of a file, a row group at a time; what is damaged is named."""
@@ -179,10 +176,10 @@ def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
     there = [name for name in types.names if name in file.schema_arrow.names]
     table = file.read_row_groups(list(groups), columns=there, use_threads=False)
     table.validate(full=True)
-    return in_types(table, types)
+    return _in_types(table, types)
 
 
-def in_types(table: Any, types: Any) -> Any:
+def _in_types(table: Any, types: Any) -> Any:
     there = set(table.column_names)
     rows = len(table)
     columns = [
@@ -192,19 +189,19 @@ def in_types(table: Any, types: Any) -> Any:
     return pa.table(columns, schema=types)
 
 
-def numbered(table: Any, number: int) -> Any:
+def _numbered(table: Any, number: int) -> Any:
     # From a buffer: pa.scalar and pa.array would import pandas, half a second.
     values = [None, pa.py_buffer(np.full(len(table), number, np.int32))]
     column = pa.Array.from_buffers(pa.int32(), len(table), values)
     return table.append_column(pa.field(FILE, pa.int32()), column)
 
 
-def union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
+def _union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
     """Every column of some files with one type: the declared one, or the first that is known.
 
     SQL ignores case: of names that differ in case only, the declared or else the first is taken.
     """
-    declared = {column.name: arrow_type(column.kind) for column in schema.columns}
+    declared = {column.name: ARROW_TYPES[column.kind] for column in schema.columns}
     found: dict[str, Any] = dict(declared)
     spelled = {name.lower(): name for name in found}
     for one in dict.fromkeys(s.remove_metadata() for s in schemas):
@@ -218,4 +215,4 @@ def union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
 
 def _canonical(type_: Any) -> Any:
     kind = kind_of(type_)
-    return type_ if kind is None else arrow_type("number" if kind == "integer" else kind)
+    return type_ if kind is None else ARROW_TYPES["number" if kind == "integer" else kind]

@@ -50,8 +50,6 @@ from segmeter.store.summary_cache import cached_contents, cached_lines, state_of
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["declared_rows"]
-
 T = TypeVar("T")
 ViewName = Literal["sessions", "rows"]
 Target = tuple[str, str, str]
@@ -116,7 +114,7 @@ class Run:
                           trust=self.trust)  # fmt: skip
         part._sources, part._datasets = self._sources, self._datasets
         part._targets = frozenset(targets)
-        part.__dict__["plan"] = self.plan
+        part.__dict__ |= {"plan": self.plan, "_labelled": self._labelled}
         return part
 
     def parts(self) -> list[tuple[Self, Mapping[str, str]]]:
@@ -323,12 +321,12 @@ class Run:
         heading = head.replace("td>", "th>")
         return f"<table><thead>{heading}</thead><tbody>{''.join(body)}</tbody></table>"
 
-    def state(self, *, of_settings: bool = True) -> str:
+    def state(self) -> str:
         """A digest of all that numbers follow from: files, plans, settings, labels, version."""
         targets = [] if self._targets is None else sorted(self._targets)
         labels = [sorted(source.labels.items()) for source in self._labelled]
         folders = [source.folder for source in self._sources]
-        return state_of(folders, self.settings if of_settings else {}, [targets, labels])
+        return state_of(folders, self.settings, [targets, labels])
 
     @property
     def _several(self) -> bool:
@@ -346,11 +344,13 @@ class Run:
 
     def _steadily(self, work: Callable[[], T]) -> T:
         """Do something on the files of the run; again if another process compacted them."""
+        import duckdb
+
         for _ in range(_TRIES):
             before = self._listed()
             try:
                 return work()
-            except _failures() as error:
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
                 if self._listed() == before:
                     said = str(error).split("\n")[0]
                     raise BadInput(f"'{self.address}' cannot answer: {said}") from error
@@ -378,10 +378,8 @@ class Run:
 
     def _schema(self, source: Source) -> Schema:
         try:
-            declared = declared_rows(self.benchmark)
+            declared = self.benchmark.schema
         except NotFound:  # rows can be asked for without it
-            declared = None
-        if declared is None:
             return JOB_ROWS
         names = [n for n in source.plan.measures if _COLUMN.fullmatch(measure_column(n))]
         return declared.plus(columns_of_measures(names))
@@ -396,10 +394,10 @@ class Run:
             )
         return source.contents
 
-    @property
+    @cached_property
     def _labelled(self) -> Sequence[Source]:
         """The sources, with labels for models that would be mixed up."""
-        if self._several and not self._sources[0].compared:
+        if self._several:
             label_models(self._sources, [self._contents(source) for source in self._sources])
         return self._sources
 
@@ -411,14 +409,23 @@ class Run:
         if self._targets is not None:
             rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
             connection.register("targets_", pa.Table.from_pylist(rows, _texts(_TARGET)))
-        for number, source in enumerate(self._labelled if self._several else ()):
+        for number, source in enumerate(self._labelled):
             rows = [{"model": name, "label_": label} for name, label in source.labels.items()]
             labels = pa.Table.from_pylist(rows, _texts(("model", "label_")))
             connection.register(f"labels{number}_", labels)
         for name in dict.fromkeys((self.objects, view)):
             pieces = [self._piece(connection, name, k) for k in range(len(self._sources))]
             connection.execute(f"create view {name} as {self._joined(pieces)}")
-        connection.register("errors", self._errors())
+        for number, source in enumerate(self._sources):
+            connection.register(f"errors{number}_", error_rows(source.folder))
+        errors = self._labelled_rows(
+            [f"select * from errors{k}_" for k in range(len(self._sources))]
+        )
+        finished = f"(select distinct {', '.join(JOB_KEY)} from {self.objects})"
+        connection.execute(
+            f"create view errors as select * exclude (run_) from ({errors}) "
+            f"anti join {finished} using ({', '.join(JOB_KEY)})"
+        )
         connection.execute("set lock_configuration = true")
         self._connections[view] = connection
         return connection
@@ -437,58 +444,23 @@ class Run:
         """One query of all folders, each job from the first that has it, and of some targets."""
         whole = pieces[0]
         if self._several:
-            numbered = [
-                f"select piece.* replace (coalesce(label_, piece.model) as model), {k} as run_ "
-                f"from ({piece}) piece left join labels{k}_ on piece.model = labels{k}_.model"
-                for k, piece in enumerate(pieces)
-            ]
             names = [n for n in (*JOB_KEY, "user", "protocol") if n in self.schema.names]
             whole = (
-                f"select * exclude (run_) from ({' union all by name '.join(numbered)}) "
+                f"select * exclude (run_) from ({self._labelled_rows(pieces)}) "
                 f"qualify run_ = min(run_) over (partition by {', '.join(map(quoted, names))})"
             )
         if self._targets is None:
             return whole
         return f"select * from ({whole}) semi join targets_ using ({', '.join(_TARGET)})"
 
-    def _errors(self) -> pa.Table:
-        """Errors under the labels of their models; of several runs, of jobs that none finished."""
-        if not self._several:
-            return error_rows(self.folder)
-        tables = []
-        for source in self._labelled:
-            table = error_rows(source.folder)
-            names = [source.labels.get(name, name) for name in table["model"].to_pylist()]
-            place = table.column_names.index("model")
-            tables.append(table.set_column(place, "model", pa.array(names, pa.string())))
-        finished = [(source, source.folder.finished()) for source in self._sources]
-        rows = pa.concat_tables(tables).to_pylist()
-        left = [
-            row
-            for row in rows
-            if not any(
-                fingerprint(name, row["dataset"], row["scene"], size=10) in done
-                for source, done in finished
-                for name in source.named(row["model"])
-            )
-        ]
-        return pa.Table.from_pylist(left, tables[0].schema)
+    def _labelled_rows(self, pieces: Sequence[str]) -> str:
+        """One query of all folders, with labels of models and the number of the folder."""
+        return " union all by name ".join(
+            f"select piece.* replace (coalesce(label_, piece.model) as model), {k} as run_ "
+            f"from ({piece}) piece left join labels{k}_ on piece.model = labels{k}_.model"
+            for k, piece in enumerate(pieces)
+        )
 
 
 def _texts(names: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    """Errors that a query or a damaged file can raise, with a database or without."""
-    try:
-        import duckdb
-    except ModuleNotFoundError:
-        return (pa.ArrowException, OSError)
-    return (duckdb.Error, pa.ArrowException, OSError)
-
-
-def declared_rows(benchmark: object) -> Schema | None:
-    """The schema that a benchmark declares, if it does."""
-    schema = getattr(benchmark, "schema", None)
-    return schema if isinstance(schema, Schema) else None

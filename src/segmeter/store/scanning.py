@@ -11,13 +11,13 @@ into SQL, and the connection itself may open no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
 from segmeter.core.rows import (
     ERROR_ROWS,
     JOB_KEY,
@@ -34,26 +34,19 @@ from segmeter.core.score_matrices import quoted
 from segmeter.core.seeds import fingerprint
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
-from segmeter.store.job_files import (
-    arrow_type,
-    decode,
-    kind_of,
-    provenance_of,
-    wrong_types,
-)
+from segmeter.store.job_files import ARROW_TYPES, kind_of, provenance_of
 from segmeter.store.job_index import DataFile
-from segmeter.store.row_files import FILE, RowFiles, in_types, numbered, union
+from segmeter.store.row_files import FILE, RowFiles
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["CHECKED", "JOB_ROWS", "faults_of"]
+__all__ = ["JOB_ROWS", "verified_files"]
 
 SESSION = SESSION_KEY[:-1]
 """The columns that identify a session."""
 
-CHECKED = ("shape", *SHARES)
-"""Columns beyond the key whose values are verified."""
+_CHECKED = ("shape", *SHARES)  # columns beyond the key whose values are verified
 
 JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 """All that is known of the rows of a benchmark that is not installed or declares none."""
@@ -122,9 +115,9 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
         connection.execute(f"create view rows as {scores.joined('files', schema)}")
         query = sessions_query(list(known), prompted="prompt" in schema.names)
     else:
-        query = _keys_query(schema, known, "files")
+        query = _keys_query(schema, known)
     table = connection.sql(query).to_arrow_table()
-    left_out = _left_out(found, *_faults(connection, table, found.files))
+    left_out = _left_out(connection, table, found)
     sessions = (
         _without_faults(connection, table, found.files, left_out) if has_sessions(schema) else None
     )
@@ -140,18 +133,14 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
 
 def verify_files(folder: RunFolder, schema: Schema) -> dict[str, str]:
     """Read every file of a run completely; what is wrong with it, by file."""
-    wrong = dict(read_contents(folder, schema).damaged)
-    for where in ("jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())):
-        layout = folder.layout(where)
-        wrong |= {f"{where}/{name}": why for name, why in layout.damaged.items()}
-        for file in layout.files():
-            content = folder.place.read(file.path)
-            try:
-                decode(content)
-            except BadInput as error:
-                wrong.setdefault(file.path, str(error))
-            if file.compacted is not None and not whole(file.name, content):
-                wrong.setdefault(file.path, "its content does not match the digest in its name")
+    scores = {f"scores/{measure}": JOB_ROWS for measure in folder.measures()}
+    wrong: dict[str, str] = {}
+    for where, columns in ({"jobs": schema, "errors": ERROR_ROWS} | scores).items():
+        wrong |= verified_files(folder, columns, where)[0].damaged
+        for compacted in folder.layout(where).compacted_files:
+            path = f"{where}/{compacted.name}"
+            if not whole(compacted.name, folder.place.read(path)):
+                wrong.setdefault(path, "its content does not match the digest in its name")
     return wrong
 
 
@@ -172,62 +161,44 @@ def rows_query(
 def error_rows(folder: RunFolder) -> pa.Table:
     """The errors of jobs that failed; files that cannot be read are left out."""
     found = RowFiles.of(folder, "errors", ERROR_ROWS)
-    columns = {column.name: arrow_type(column.kind) for column in ERROR_ROWS.columns}
+    columns = {column.name: ARROW_TYPES[column.kind] for column in ERROR_ROWS.columns}
     return found.stream(columns).read_all()
 
 
 def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
     """All rows of one job with scores; None if it has none."""
-    found = RowFiles.of(folder, "jobs", schema, only=job)
+    found = RowFiles.of(folder, "jobs", schema, only=[job])
     table = next((found.table(file, found.columns) for file in found.files), None)
     if table is None:
         return None
     connection = database()
-    scores = _scores(connection, folder, schema, found.columns, only=job)
+    scores = _scores(connection, folder, schema, found.columns, only=[job])
     connection.register("files", table)
     key = ", ".join(map(quoted, schema.key))
     query = f"select * from ({scores.joined('files', schema)}) order by {key}"
     return connection.sql(query).to_arrow_table()
 
 
-def faults_of(jobs: Iterable[tuple[str, pa.Table]], schema: Schema) -> list[str]:
-    """Check the rows of jobs: the first fault of each, or an empty text.
+def verified_files(
+    folder: RunFolder, schema: Schema, where: str = "jobs", only: Collection[str] | None = None
+) -> tuple[RowFiles, dict[str, list[str]]]:
+    """Read and check all columns of files, or of those with `only` some jobs.
 
-    Tables that lack a column of the key, or have columns of the wrong type, are not looked into.
+    Returns the files, whose `damaged` says what is wrong, and by file the jobs to leave out.
     """
-    faults: list[str] = []
-    tables, numbers = [], []
-    for number, (_, table) in enumerate(listed := list(jobs)):
-        faults.append(wrong_types(table.schema, schema) or ("" if len(table) else "it has no rows"))
-        if not faults[-1]:
-            tables.append(table)
-            numbers.append(number)
-    if not tables:
-        return faults
-    columns = {n: t for n, t in union([t.schema for t in tables], schema).items()
-               if _is_checked(n, schema)}  # fmt: skip
-    types = pa.schema(columns)
-    checked = pa.concat_tables(
-        numbered(in_types(table, types), number)
-        for number, table in zip(numbers, tables, strict=True)
-    )
+    found = RowFiles.of(folder, where, schema, only=only)
     connection = database()
-    connection.register("files", checked)
-    query = _keys_query(schema, {**columns, FILE: pa.int32()}, "files")
-    files = [DataFile("", job, (job,)) for job, _ in listed]
-    _, wrong = _faults(connection, connection.sql(query).to_arrow_table(), files)
-    return [why or wrong.get(number, "") for number, why in enumerate(faults)]
+    connection.register("files", found.stream(found.columns, number=True))
+    table = connection.sql(_keys_query(schema, [*found.columns, FILE])).to_arrow_table()
+    left_out = _left_out(connection, table, found)
+    connection.close()
+    return found, left_out
 
 
 def database() -> duckdb.DuckDBPyConnection:
     """A connection that can open no file."""
-    try:
-        import duckdb
-    except ModuleNotFoundError as error:
-        raise NotFound(
-            "summaries need duckdb, which is not installed here; the rows are kept, take the "
-            "run folder to a machine that has it"
-        ) from error
+    import duckdb
+
     return duckdb.connect(":memory:", config={"enable_external_access": "false"})
 
 
@@ -254,14 +225,14 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     """
 
 
-def _keys_query(schema: Schema, columns: Iterable[str], table: str) -> str:
+def _keys_query(schema: Schema, columns: Iterable[str]) -> str:
     """The first fault in the rows of every session, or job where there are no sessions."""
     sessions = has_sessions(schema)
     key = ", ".join(map(quoted, [*(SESSION if sessions else JOB_KEY), FILE]))
     prompted = sessions and "prompt" in schema.names
     return f"""
         select {key}, {_fault(schema.key, columns, prompted)} as {_FAULT}
-        from {table} group by {key}
+        from files group by {key}
     """
 
 
@@ -290,39 +261,33 @@ def _fault(key: Sequence[str], columns: Iterable[str], prompted: bool) -> str:
     return f"case {cases} end"
 
 
-def _faults(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, files: Sequence[DataFile]
-) -> tuple[dict[int, set[str]], dict[int, str]]:
-    """By number of the file: the jobs whose rows are as they should be, and what is wrong."""
+def _left_out(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, found: RowFiles
+) -> dict[str, list[str]]:
+    """By file, the jobs that are not read; the reasons are added to what is damaged."""
     connection.register("verified", table)
-    found = connection.sql(f"""
+    faults = connection.sql(f"""
         select {FILE}, model, dataset, scene, min({_FAULT}) from verified group by all order by all
     """).fetchall()
     connection.unregister("verified")
-    jobs = [set(file.jobs) for file in files]
-    good: dict[int, set[str]] = {number: set() for number in range(len(files))}
+    jobs = [set(file.jobs) for file in found.files]
+    good: list[set[str]] = [set() for _ in jobs]
     wrong: dict[int, str] = {}
-    for number, *names, why in found:
+    for number, *names, why in faults:
         job = "" if None in names else fingerprint(*names, size=10)
         if why is None and job in jobs[number]:
             good[number].add(job)
         else:
             wrong.setdefault(number, why or "its rows belong to another job than its name")
-    return good, wrong
-
-
-def _left_out(
-    found: RowFiles, good: Mapping[int, set[str]], wrong: Mapping[int, str]
-) -> dict[str, list[str]]:
-    """By file, the jobs that are not read; the reasons are added to what is damaged."""
     left_out: dict[str, list[str]] = {}
     for number, file in enumerate(found.files):
-        if number not in wrong and file.path not in found.damaged:
+        if file.compacted is None and number in wrong:
+            good[number].clear()
+        lost = [job for job in file.jobs if job not in good[number]]
+        if not lost:
             continue
-        why = found.damaged.get(file.path, wrong.get(number, ""))
-        kept = set() if file.compacted is None else good[number]
-        lost = [job for job in file.jobs if job not in kept]
         left_out[file.path] = lost
+        why = found.damaged.get(file.path, wrong.get(number, "it has no rows"))
         if file.compacted is not None:
             are = "is" if len(lost) == 1 else "are"
             why = f"{why}; {len(lost)} of its {len(file.compacted.jobs)} jobs {are} left out"
@@ -360,14 +325,11 @@ def _models(found: RowFiles, left_out: Mapping[str, Sequence[str]]) -> dict[str,
     for file, schema in zip(found.files, found.schemas, strict=True):
         if len(left_out.get(file.path, ())) == len(file.jobs):
             continue
-        provenances = (
-            [provenance_of(schema)]
-            if file.compacted is None
-            else file.compacted.provenances.values()
-        )
-        for provenance in {id(t): t for t in provenances}.values():
-            facts = dict(provenance)
-            models.setdefault(facts.pop("segmenter", "?"), facts)
+        index = file.compacted
+        for facts in [provenance_of(schema)] if index is None else index.provenances.values():
+            name = facts.get("segmenter", "?")
+            if name not in models:
+                models[name] = {k: v for k, v in facts.items() if k != "segmenter"}
     return models
 
 
@@ -376,11 +338,7 @@ def _is_light(name: str, type_: Any, schema: Schema) -> bool:
     times, prompts and measures."""
     measured = name not in SESSION_ROWS.names and kind_of(type_) in ("number", "integer")
     held = has_sessions(schema) and (name in _NEEDED or measured)
-    return held or _is_checked(name, schema)
-
-
-def _is_checked(name: str, schema: Schema) -> bool:
-    return name in schema.key or name in CHECKED
+    return held or name in schema.key or name in _CHECKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,14 +365,14 @@ def _scores(
     left_out: Mapping[str, Sequence[str]] | None = None,
     prefix: str = "",
     *,
-    only: str = "",
+    only: Collection[str] | None = None,
     stream: bool = False,
 ) -> _Scores:
     kinds = {column.name: column for column in schema.columns}
     wanted = Schema(
         "scores", (*(kinds[name] for name in schema.key), Column("value", "number")), schema.key
     )
-    types = {c.name: arrow_type(c.kind) for c in wanted.columns}
+    types = {c.name: ARROW_TYPES[c.kind] for c in wanted.columns}
     key = ", ".join(map(quoted, schema.key))
     made = _Scores({}, {}, {})
     taken = set(known)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
-from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
@@ -24,7 +23,6 @@ class Source:
         self.folder, self.plan = folder, plan
         self.contents: Contents | None = None
         self.labels: dict[str, str] = {}
-        self.compared = False
 
     def named(self, label: str) -> list[str]:
         """The names that models with a label have in this folder."""
@@ -33,7 +31,6 @@ class Source:
 
 def label_models(sources: Sequence[Source], contents: Sequence[Contents]) -> None:
     """Give labels to models of one name that are different models."""
-    sources[0].compared = True
     versions: dict[str, list[int]] = {}  # by name: the first run of each version of a model
     for number, held in enumerate(contents):
         for name in held.models:
@@ -85,14 +82,10 @@ def joined_plan(plans: Sequence[Plan]) -> Plan:
                 raise BadInput(f"the runs used different versions of data set '{name}'")
     return replace(
         first,
-        datasets=_specs(spec for p in plans for spec in p.datasets),
-        users=_specs(spec for p in plans for spec in p.users),
+        datasets=tuple({str(spec): spec for p in plans for spec in p.datasets}.values()),
+        users=tuple({str(spec): spec for p in plans for spec in p.users}.values()),
         protocols=cast(
             tuple[ProtocolName, ...], tuple(dict.fromkeys(r for p in plans for r in p.protocols))
         ),
         fingerprints={k: v for p in plans for k, v in p.fingerprints.items()},
     )
-
-
-def _specs(specs: Any) -> tuple[Spec, ...]:
-    return tuple({str(spec): spec for spec in specs}.values())

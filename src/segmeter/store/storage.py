@@ -10,120 +10,20 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.seeds import fingerprint
 from segmeter.runtime.redaction import keep_secret, redacted
-from segmeter.runtime.remote_files import is_address
+from segmeter.runtime.remote_files import is_address, open_storage, version_of
+from segmeter.store.local import DiskFull, LocalPlace, StoredFile
 from segmeter.store.write_lock import Lease, file_lease
 
-__all__ = ["Address", "DiskFull", "Place", "RunGone"]
-
+__all__ = ["Address", "Place"]
 
 Address = str | os.PathLike[str]
 """A path, or an address such as `memory://x`."""
-
-
-class DiskFull(SegmeterError):
-    """The disk is full; finished jobs are safe."""
-
-
-class RunGone(SegmeterError):
-    """The run was removed while it was being written."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class StoredFile:
-    """A file that lies somewhere: its name in its folder, its size, and what tells versions."""
-
-    name: str
-    bytes: int
-    version: str
-
-
-class Place(Protocol):
-    """The interface of a storage: list, exists, read, put atomically, remove, lease."""
-
-    @property
-    def address(self) -> str:
-        """The path or address, without credentials, since it is shown and stored."""
-        ...
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes see what is put here."""
-        ...
-
-    def begin(self) -> None:
-        """Make the folder that everything else is put into."""
-        ...
-
-    def files(self, folder: str = "") -> list[StoredFile]:
-        """The plain files of a folder, in order; hidden ones and those that are not there aside."""
-        ...
-
-    def folders(self, folder: str = "") -> list[str]:
-        """The folders in a folder, in order."""
-        ...
-
-    def others(self) -> list[str]:
-        """Everything in the topmost folder but what systems and killed writers leave there."""
-        ...
-
-    def exists(self, name: str) -> bool: ...
-
-    def read(self, name: str, limit: int | None = None) -> bytes:
-        """A file's content; FileNotFoundError if it is not there, refused if above `limit`."""
-        ...
-
-    def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
-        """Write a file that appears complete or does not appear.
-
-        `leased` means that the caller holds the lease, so that files that a kill leaves behind are
-        removed by the next holder.
-        """
-        ...
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a file that is not there yet; False, and nothing written, if it may be."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
-        ...
-
-    def lease(self) -> AbstractContextManager[Lease]:
-        """Become the only writer; RunConflict if there is another."""
-        ...
-
-    def arrow(self) -> tuple[Any, str]:
-        """The file system and the folder in it, as Arrow's readers want them."""
-        ...
-
-
-def place_of(address: Address | Place) -> Place:
-    """The place that an address names.
-
-    >>> place_of("runs/mine").address
-    'runs/mine'
-    """
-    if not isinstance(address, str | os.PathLike):
-        return address
-    text = os.fspath(address)
-    if "\0" in text or not text:
-        raise BadInput(f"{text!r} cannot be the name of a run folder")
-    for protocol in ("file://", "local://"):
-        text = text.removeprefix(protocol)
-    if is_address(text):
-        return RemotePlace(text)
-    from segmeter.store.local import LocalPlace
-
-    return LocalPlace(Path(text))
-
 
 # They have no folders to make; asked to make one, some would make a bucket.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "r2"}
@@ -132,15 +32,15 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "r2"}
 class RemotePlace:
     """A folder of a remote storage, whose single writes are whole or nothing.
 
-    `options` go to the storage's own library, such as `key` and `secret`; they are handed to
-    workers and never written down.
+    Its methods are those of LocalPlace. `options` go to the storage's own library, such as `key`
+    and `secret`; they are handed to workers and never written down.
     """
 
     def __init__(self, address: str, **options: Any) -> None:
         self._given, self._options = address.rstrip("/"), options
         keep_secret(options)
         self.address = redacted(self._given)
-        self._files, self._root = _opened(self._given, options)
+        self._files, self._root = open_storage(self._given, options)
         self.shared = "memory" not in _protocols(self._files)
         self._made: set[str] = set()  # folders that exist
 
@@ -155,7 +55,7 @@ class RemotePlace:
 
     def files(self, folder: str = "") -> list[StoredFile]:
         return sorted(
-            StoredFile(name, int(entry.get("size") or 0), _version(entry))
+            StoredFile(name, int(entry.get("size") or 0), version_of(entry))
             for name, entry in self._entries(folder)
             if entry["type"] == "file" and not name.startswith(".")
         )
@@ -182,20 +82,18 @@ class RemotePlace:
 
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
         # One call: object stores show the new object whole or the old one.
-        try:
+        with self._writing():
             self._make_folder(self._path(name).rpartition("/")[0])
-            with self._told():
-                self._files.pipe_file(self._path(name), data)
-        except FileNotFoundError as error:
-            raise self._unwritable(error) from error
+            self._files.pipe_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """By a conditional write; False where the storage has none."""
+        """Write a file that is not there yet, by a conditional write; else False.
+
+        False also where the storage has no conditional writes.
+        """
         try:
-            with self._told():
+            with self._writing():
                 self._files.pipe_file(self._path(name), data, mode="create")
-        except FileNotFoundError as error:
-            raise self._unwritable(error) from error
         except (FileExistsError, TypeError, NotImplementedError):
             return False
         return True
@@ -233,8 +131,15 @@ class RemotePlace:
         named = [(str(e["name"]).rstrip("/").rpartition("/")[2], e) for e in entries]
         return [(name, entry) for name, entry in named if name]
 
-    def _unwritable(self, error: Exception) -> NotFound:
-        return NotFound(f"'{self.address}' cannot be written to: {_first_line(error)}")
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with self._told():
+                yield
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"'{self.address}' cannot be written to: {_first_line(error)}"
+            ) from error
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -255,31 +160,31 @@ class RemotePlace:
             ) from error
 
 
-def _opened(address: str, options: dict[str, Any]) -> tuple[Any, str]:
-    shown = redacted(address)
-    try:
-        import fsspec
-    except ModuleNotFoundError as error:
-        raise NotFound(
-            f"'{shown}' needs fsspec, which is not installed; pip install 'segmeter[remote]'"
-        ) from error
-    try:
-        # Another process may have put something there since: nothing listed is remembered.
-        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False, **options)
-    except (ValueError, ImportError) as error:
-        raise NotFound(f"'{shown}' cannot be opened: {redacted(str(error))}") from error
-    return files, str(root).rstrip("/")
+Place = LocalPlace | RemotePlace
+"""A storage: list, exists, read, put atomically, remove, lease."""
+
+
+def place_of(address: Address | Place) -> Place:
+    """The place that an address names.
+
+    >>> place_of("runs/mine").address
+    'runs/mine'
+    """
+    if not isinstance(address, str | os.PathLike):
+        return address
+    text = os.fspath(address)
+    if "\0" in text or not text:
+        raise BadInput(f"{text!r} cannot be the name of a run folder")
+    for protocol in ("file://", "local://"):
+        text = text.removeprefix(protocol)
+    if is_address(text):
+        return RemotePlace(text)
+    return LocalPlace(Path(text))
 
 
 def _protocols(files: Any) -> tuple[str, ...]:
     named = files.protocol
     return (named,) if isinstance(named, str) else tuple(named)
-
-
-def _version(entry: dict[str, Any]) -> str:
-    """The version of a file, as far as the storage reports one."""
-    said = [entry.get(key) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
-    return fingerprint(*(part for part in said if part is not None), size=8)
 
 
 def _first_line(error: Exception) -> str:

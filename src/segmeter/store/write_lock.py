@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from segmeter.core.errors import RunConflict, SegmeterError
 
 if TYPE_CHECKING:
-    from segmeter.store.storage import Place
+    from segmeter.store.storage import RemotePlace
 
 LEASE = "lease.json"
 _SECONDS = 120.0
@@ -49,7 +49,7 @@ class Lease:
 
 
 @contextmanager
-def file_lease(place: Place) -> Iterator[Lease]:
+def file_lease(place: RemotePlace) -> Iterator[Lease]:
     """Hold the lease of a place; renewed in the background, given back at the end."""
     lease = Lease(place.address)
     with _here:
@@ -67,7 +67,7 @@ def file_lease(place: Place) -> Iterator[Lease]:
             place.remove(LEASE)
 
 
-def _take(place: Place, holder: str) -> None:
+def _take(place: RemotePlace, holder: str) -> None:
     held = _held(place)
     if held and not _over(held):
         until = time.strftime("%H:%M:%S UTC", time.gmtime(held["until"]))
@@ -82,7 +82,7 @@ def _take(place: Place, holder: str) -> None:
         raise RunConflict(f"another command has begun to write to '{place.address}'; wait for it")
 
 
-def _renew(place: Place, lease: Lease, stop: threading.Event) -> None:
+def _renew(place: RemotePlace, lease: Lease, stop: threading.Event) -> None:
     while not lease.lost and not stop.wait(_SECONDS / 4):
         try:
             lease.lost = _held(place).get("holder") != lease.holder
@@ -102,7 +102,7 @@ def _entry(holder: str) -> bytes:
     return json.dumps(entry).encode()
 
 
-def _held(place: Place) -> dict[str, Any]:
+def _held(place: RemotePlace) -> dict[str, Any]:
     """The lease that lies there; one that cannot be read is none."""
     try:
         entry = json.loads(place.read(LEASE, _SHORT))
@@ -120,12 +120,12 @@ def _over(entry: dict[str, Any]) -> bool:
 
 
 def _alive(process: object) -> bool:
-    if not isinstance(process, int) or process <= 0 or os.name != "posix":
+    if not isinstance(process, int) or process <= 0:
         return True  # nothing is known: its time must run out
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass  # it is another user's
     return True
