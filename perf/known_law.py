@@ -30,7 +30,8 @@ from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
-from segmeter.datasets.recorded_clicks import COLUMNS, read_clicks, read_split
+from segmeter.datasets.data_roots import read_list
+from segmeter.datasets.recorded_clicks import COLUMNS, read_clicks
 
 LONGEST = 512
 CLICKS = 48
@@ -155,7 +156,7 @@ def clicks_on(name: str, image: np.ndarray, labels: np.ndarray) -> Iterator[list
 def judge(out: Path, weights: Path) -> None:
     """A table of mean scores on the images to report on, with intervals by image."""
     images = catalogue.datasets.make("folder", path=str(out / NAME), kind="labels")
-    reported = read_split(out / "report.txt")
+    reported = read_list(out / "report.txt")
     training_samples = [
         sample
         for sample in samples_of(read_clicks(out / "clicks.csv"), {NAME: images})

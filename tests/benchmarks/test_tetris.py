@@ -428,12 +428,12 @@ def test_clicks_of_the_attack_are_fair(run: Run) -> None:
         select scene, target, prompt from rows where round = 1 and protocol = 'corrected'
         and "user" in ('worst-click', 'best-click')
     """).to_pylist()
-    from segmeter.core.prompts import from_json
+    from segmeter.core.prompts import round_from_json
 
     for row in first:
         scene = data.load(row["scene"])
         target = next(t for t in scene.targets if t.id == row["target"])
-        click = from_json(row["prompt"])
+        (click,) = round_from_json(row["prompt"])
         assert isinstance(click, Click)
         assert target.mask[tuple(int(c) for c in click.point)]
 

@@ -1,4 +1,4 @@
-"""Reading contour maps and edge maps, and refusing what they are not."""
+"""Reading edge maps, and refusing what they are not."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from scipy.io import savemat
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.labelmaps import read_contour_map, read_edge_map
+from segmeter.datasets.labelmaps import read_edge_map
 
 LEVELS = np.array([[0, 0, 0, 0, 0], [0, 0, 0.7, 0, 0], [0, 0, 0, 0, 0]])
 
 
-def test_a_hierarchy_is_read_from_matlab_and_numpy_files(tmp_path: Path) -> None:
-    savemat(tmp_path / "a.mat", {"ucm2": LEVELS})
+def test_edge_maps_are_read_from_matlab_and_numpy_files(tmp_path: Path) -> None:
+    savemat(tmp_path / "a.mat", {"E": LEVELS})
     np.save(tmp_path / "a.npy", LEVELS)
-    np.testing.assert_array_equal(read_contour_map(tmp_path / "a.mat"), LEVELS)
-    np.testing.assert_array_equal(read_contour_map(tmp_path / "a.npy"), LEVELS)
+    np.testing.assert_array_equal(read_edge_map(tmp_path / "a.mat"), LEVELS)
+    np.testing.assert_array_equal(read_edge_map(tmp_path / "a.npy"), LEVELS)
 
 
 def test_grey_images_are_edge_maps_from_0_to_1(tmp_path: Path) -> None:
@@ -31,24 +31,20 @@ def test_grey_images_are_edge_maps_from_0_to_1(tmp_path: Path) -> None:
 
 def test_files_of_another_kind_are_refused_with_a_sentence(tmp_path: Path) -> None:
     savemat(tmp_path / "other.mat", {"something": LEVELS})
-    np.save(tmp_path / "even.npy", np.zeros((4, 5)))
     np.save(tmp_path / "cube.npy", np.zeros((3, 3, 3)))
     np.save(tmp_path / "nan.npy", np.full((3, 3), np.nan))
     np.save(tmp_path / "objects.npy", np.array([None, {}]), allow_pickle=True)
     (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY\x01")
     cv2.imwrite(str(tmp_path / "colour.png"), np.zeros((3, 3, 3), dtype=np.uint8))
     for name, sentence in (
-        ("other.mat", "holds none of ucm2"),
-        ("even.npy", "2H \\+ 1 rows"),
+        ("other.mat", "holds none of E"),
         ("cube.npy", "3 x 3 x 3; a map is H x W"),
         ("nan.npy", "not finite"),
         ("objects.npy", "not a whole array file of plain numbers"),
         ("broken.npy", "not a whole array file of plain numbers"),
-        ("colour.png", "is no contour map"),
+        ("colour.png", "in colour"),
     ):
         with pytest.raises(BadInput, match=sentence):
-            read_contour_map(tmp_path / name)
-    with pytest.raises(BadInput, match="in colour"):
-        read_edge_map(tmp_path / "colour.png")
+            read_edge_map(tmp_path / name)
     with pytest.raises(NotFound):
         read_edge_map(tmp_path / "missing.npy")

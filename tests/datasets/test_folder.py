@@ -227,7 +227,7 @@ def test_images_without_mask_and_masks_without_image_are_counted(images, write, 
     data = _masks(images, write, a=BLOCK, b=BLOCK, zebra=BLOCK)
     assert data.scenes() == ["a", "b"]
     assert "1 image without a mask left out, the first is 'c'" in data.recognised
-    assert "1 mask belongs to no image, the first is 'zebra.png'" in data.recognised
+    assert "1 mask without an image, the first is 'zebra.png'" in data.recognised
 
 
 def test_a_name_that_begins_another_keeps_its_own_masks(tmp_path, write, photo):

@@ -105,7 +105,7 @@ def test_folders_whose_names_are_not_utf8_are_named(images: Path) -> None:
 def test_gifs_are_said(images: Path) -> None:
     for name in ("b.gif", "c.GIF"):
         (images / "images" / name).write_bytes(b"GIF89a")
-    assert "2 GIFs are not read, the first is 'b.gif'" in Folder(str(images)).recognised
+    assert "2 GIFs not read, the first is 'b.gif'" in Folder(str(images)).recognised
 
 
 # Sizes that are claimed.

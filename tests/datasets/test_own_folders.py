@@ -120,7 +120,7 @@ def test_of_two_masks_the_one_that_is_spelt_alike_counts(tmp_path: Path) -> None
     folder(tmp_path, Image.fromarray(disc()))
     saved(Image.fromarray(disc(20, 20)), tmp_path / "masks" / "A.png")
     assert differs(tmp_path) == 0
-    assert "1 mask belongs to no image, the first is 'A.png'" in Folder(str(tmp_path)).recognised
+    assert "1 mask without an image, the first is 'A.png'" in Folder(str(tmp_path)).recognised
 
 
 def test_images_in_folders_have_masks_in_folders(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from segmeter.clickability.click_files import Thing, write_simulated
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
+from segmeter.datasets.data_roots import read_list
 from segmeter.datasets.recorded_clicks import (
     COLUMNS,
     Key,
     previous_mask,
     read_clicks,
-    read_split,
 )
 
 HEADER = ",".join(COLUMNS)
@@ -227,10 +227,10 @@ def test_a_previous_mask_is_found_by_its_key(tmp_path: Path) -> None:
 def test_a_split_is_a_list_of_stems(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("a b.c\n\nd \n")
-    assert read_split(path) == {"a b.c", "d"}
+    assert set(read_list(path)) == {"a b.c", "d"}
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(BadInput, match="cannot be read"):
-        read_split(path)
+    with pytest.raises(BadInput, match="is not text in UTF-8"):
+        read_list(path)
 
 
 def test_a_lifelike_file_reads_back_and_clicks_lie_on_what_is_wrong(tmp_path: Path) -> None:

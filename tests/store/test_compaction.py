@@ -137,7 +137,7 @@ def test_one_job_is_read_out_of_a_pack(here: RunFolder) -> None:
     assert run.job_rows("disc", "drawn", "003") == before
     assert run.job_rows("disc", "drawn", "099") == []
     with pytest.raises(FileNotFoundError):
-        here.rows(replace(jobs(here)[0], scene="099"))
+        here.rows(replace(jobs(here)[0], scene="099").id)
 
 
 def test_packs_are_made_while_jobs_are_played(

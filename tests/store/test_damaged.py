@@ -139,7 +139,7 @@ def test_a_check_reads_every_byte(run: Path, typed: Typed) -> None:
     assert Run.open(run).damaged == {}
     code, out, _ = typed("check", run)
     assert code == 1
-    assert f"jobs/{file}: it cannot be read" in out
+    assert f"jobs/{file}: could not verify page integrity" in out
     assert "1 damaged file; the same 'segmeter run' command runs their jobs again" in out
     code, out, _ = typed("check", run, "--json")
     assert list(json.loads(out)["damaged"]) == [f"jobs/{file}"]

@@ -116,9 +116,9 @@ def _parts(
 
 
 def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingSample]:
-    from segmeter.datasets.recorded_clicks import read_split
+    from segmeter.datasets.data_roots import read_list
 
-    known = read_split(names)
+    known = set(read_list(names))
     kept = [sample for sample in training_samples if sample.image.partition("/")[2] in known]
     if not kept:
         raise BadInput(f"no training sample is of an image that '{names}' lists")

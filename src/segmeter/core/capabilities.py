@@ -240,9 +240,6 @@ class RunsUsersIndependently(Protocol):
     Users can then be added to scenes that are already done.
     """
 
-    @property
-    def independent_users(self) -> bool: ...
-
 
 @capability
 class LosesPrompts(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, Generic, Literal, ParamSpec
 
@@ -57,7 +57,7 @@ class Measure(Generic[Given]):
         given.update(kwargs)
         raw = [n for n in self.masks if not isinstance(given.get(n), Mask | None)]
         if raw:
-            masked: Any = {**given, **{name: _as_mask(given[name]) for name in raw}}
+            masked: Any = {**given, **{name: Mask.of(_as_array(given[name])) for name in raw}}
             again: Callable[..., float] = self
             return again(**masked)
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
@@ -179,12 +179,8 @@ class Stream:
         self.values.clear()
 
 
-def _as_mask(value: Any) -> Mask:
-    """A mask of an array, or of a tensor on any device."""
-    return Mask.of(_as_array(value))
-
-
 def _as_array(value: Any) -> npt.NDArray[Any]:
+    """An array, also of a tensor on any device."""
     if not hasattr(value, "detach"):
         return np.asarray(value)
     plain = value.detach().cpu()
@@ -261,16 +257,7 @@ def _on_grid(found: Measure[Any], spacing_mm: tuple[float, ...]) -> MaskMeasure:
             ground_truth, prediction = ground_truth - ignore, prediction - ignore
         return float(found.function(ground_truth, prediction, spacing_mm))
 
-    return Measure(
-        found.id,
-        measured,
-        found.range,
-        found.better,
-        found.cite,
-        found.both_empty,
-        found.one_empty,
-        found.dimensions,
-    )
+    return replace(found, function=measured)
 
 
 def _judged(mask: Mask, ignore: object) -> bool:

@@ -9,11 +9,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import (
-    FollowsProtocol,
-    KeepsState,
-    RendersTogether,
-)
+from segmeter.core.capabilities import FollowsProtocol, KeepsState, RendersTogether
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
@@ -163,7 +159,7 @@ class Method(Protocol):
 
 
 def render(encoded: EncodedScene, predictions: Sequence[Prediction]) -> list[Mask]:
-    """The shown masks, in one go where the encoded can.
+    """The shown masks, in one call where the encoded scene can.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.synthetic import Disc

@@ -177,7 +177,7 @@ def signs(prompts: Iterable[Prompt]) -> tuple[int, int]:
 
 
 def to_json(prompt: Prompt) -> str:
-    """One line of JSON that `from_json` reads back.
+    """One line of JSON that `round_from_json` reads back.
 
     >>> to_json(Click((3, 4), positive=False))
     '{"click": [3, 4], "positive": false}'
@@ -193,19 +193,6 @@ def to_json(prompt: Prompt) -> str:
             return json.dumps({"mask": mask.to_coco()})
         case Text(text):
             return json.dumps({"text": text})
-
-
-def from_json(text: str) -> Prompt:
-    """Read a prompt that `to_json` wrote.
-
-    >>> from_json('{"click": [3, 4], "positive": false}')
-    Click(point=(3, 4), positive=False)
-    """
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
-    return _prompt(content, text)
 
 
 def _prompt(content: Any, text: str) -> Prompt:
@@ -260,13 +247,11 @@ def round_from_json(text: str | None) -> tuple[Prompt, ...]:
     """
     if text is None:
         return ()
-    if not text.startswith("["):
-        return (from_json(text),)
     try:
-        listed = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"prompts {text[:80]!r} cannot be read: {error}") from error
-    return tuple(_prompt(one, text) for one in listed)
+        raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
+    return tuple(_prompt(one, text) for one in (content if text.startswith("[") else [content]))
 
 
 def _plain(point: Sequence[float]) -> list[float]:

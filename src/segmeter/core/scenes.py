@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -162,11 +163,8 @@ class Scene:
             for mask in (target.mask, target.ignore):
                 if mask is not None and mask.shape != self.shape:
                     turned = self.header.dimensions == 2 and mask.shape == self.shape[::-1]
-                    advice = (
-                        "turn the mask as the image's EXIF turns it"
-                        if turned
-                        else ("resize the mask or leave the scene out")
-                    )
+                    turn, resize = "turn the mask as the image's EXIF turns it", "resize the mask"
+                    advice = turn if turned else f"{resize} or leave the scene out"
                     raise BadInput(
                         f"{self.name}: {self.header.kind} is {size} but its mask is "
                         f"{size_in_words(mask.shape)}; {advice}"
@@ -176,7 +174,12 @@ class Scene:
                 raise BadInput(
                     f"{self.name}: target '{target.id}' is empty; mend its mask or leave it out"
                 )
-        _refuse_twins(self)
+        # Rows are identified by the ids of targets.
+        twice = [id for id, count in Counter(t.id for t in self.targets).items() if count > 1]
+        if twice:
+            raise BadInput(
+                f"{self.name}: two targets are called '{twice[0]}'; give each its own id"
+            )
 
     def _of_pixels(self) -> SceneHeader:
         """The header derived from pixels, for kinds of scenes that allow it."""
@@ -285,14 +288,3 @@ def size_in_words(shape: Sequence[int]) -> str:
 
 def _read(given: Lazy[Given]) -> Given:
     return given() if callable(given) else given
-
-
-def _refuse_twins(scene: Scene) -> None:
-    """Refuse a scene with the same target id twice: rows are identified by it."""
-    seen: set[str] = set()
-    for target in scene.targets:
-        if target.id in seen:
-            raise BadInput(
-                f"{scene.name}: two targets are called '{target.id}'; give each its own id"
-            )
-        seen.add(target.id)

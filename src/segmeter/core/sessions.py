@@ -72,7 +72,7 @@ class Round:
 
 
 class Session:
-    """One encoded answering one person's prompts, round by round.
+    """One encoded scene answering one person's prompts, round by round.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ class Session:
     protocol
         The protocol of the whole session, predictions included.
     oracle_rounds
-        In how many first rounds every mask_index is judged, not only the shown one.
+        In how many first rounds every candidate is judged, not only the shown one.
     forgets
-        The encoded gets only the new prompts of a round, with its own state.
+        The model gets only the new prompts of a round, with its own state.
     start
         The mask that the person corrects; the model gets it as a mask prompt. None or an empty
         mask starts from nothing.

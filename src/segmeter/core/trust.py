@@ -74,12 +74,7 @@ def check_python(kind: str, name: str) -> None:
 
     >>> check_python("model", "mine.py:Net")  # in Python, the caller has
     """
-    gate = _current()
-    if not gate.everything and name not in gate.named:
-        raise NotFound(
-            f"the {kind} '{name}' is a Python file, and reading a run runs none; "
-            f"{_way_out(kind, name)}"
-        )
+    _check_chosen(kind, name, "a Python file, and reading a run runs none")
 
 
 def check_opened(kind: str, name: str) -> None:
@@ -90,18 +85,16 @@ def check_opened(kind: str, name: str) -> None:
     Traceback (most recent call last):
     segmeter.core.errors.NotFound: the model 'theirs.pth' is a file or an address, ...
     """
+    _check_chosen(kind, name, "a file or an address, and reading a run opens none")
+
+
+def _check_chosen(kind: str, name: str, what: str) -> None:
     gate = _current()
-    if not gate.everything and name not in gate.named:
-        raise NotFound(
-            f"the {kind} '{name}' is a file or an address, and reading a run opens none; "
-            f"{_way_out(kind, name)}"
-        )
-
-
-def _way_out(kind: str, name: str) -> str:
+    if gate.everything or name in gate.named:
+        return
     own = f"if it is yours, name it in this command too (--{kind} {name}); "
-    known = kind in ("model", "method", "user")
-    return f"{own if known else ''}if you trust the authors, say --trust"
+    way_out = own if kind in ("model", "method", "user") else ""
+    raise NotFound(f"the {kind} '{name}' is {what}; {way_out}if you trust the authors, say --trust")
 
 
 def may_contact(address: str) -> bool:

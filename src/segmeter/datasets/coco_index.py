@@ -1,9 +1,8 @@
-"""Index of a JSON file of COCO's layout: the position of each object in it.
+"""Index of a JSON file of COCO's layout: its images, its classes and the records of its objects.
 
-Such files reach a gigabyte, and read into Python's objects five times that, in every worker.
-So a file is gone through once; what is kept are the images, the classes and the bytes
-between which each object stands. For large files that table is put in the user's cache
-folder, and other processes and later runs begin there.
+Such files reach a gigabyte, and read into Python's objects five times that, in every worker. So
+the objects of a large file are kept as an Arrow table in the user's cache folder, which other
+processes and later runs map into memory.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ import json
 import os
 import re
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,40 +25,34 @@ from segmeter.datasets.image_files import read_bytes
 from segmeter.runtime.remote_files import cache_folder
 
 _LARGE = 1 << 26
-_VERSION = 1
-_SPACE = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
-_BOM = b"\xef\xbb\xbf"
+_VERSION = 2
+_LISTS = (re.compile(rb'"images"\s*:\s*\['), re.compile(rb'"annotations"\s*:\s*\['))
 
-Spans = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A file's images and classes, and the place of every object.
+    """Images and classes of a file as they stand in it, and its objects in the file's order.
 
     Attributes
     ----------
-    images, categories
-        The records as they stand in the file.
-    spans
-        `(n, 4)`: which image of `images`, first byte, byte after the last, and whether
-        it is a crowd region; in the file's order.
+    image, crowd
+        Of each object: the place of its image in `images`, and whether it is a crowd region.
+    objects
+        Records, or their JSON in an Arrow array.
     """
 
-    path: Path
     images: list[Any]
     categories: list[Any]
-    spans: Spans
+    image: Places
+    crowd: npt.NDArray[np.bool_]
+    objects: Sequence[Any]
 
-    def read(self, spans: Spans) -> list[Mapping[str, Any]]:
+    def read(self, places: Places) -> list[Mapping[str, Any]]:
         """The records of some objects."""
-        records = []
-        with self.path.open("rb") as file:
-            for _, start, end, _ in spans.tolist():
-                file.seek(start)
-                records.append(json.loads(file.read(end - start)))
-        return records
+        found = (self.objects[place] for place in places.tolist())
+        return [r if isinstance(r, dict) else json.loads(r.as_py()) for r in found]
 
 
 def index_of(path: Path) -> Index:
@@ -69,11 +60,13 @@ def index_of(path: Path) -> Index:
     state = path.stat()
     if state.st_size < _LARGE:
         return _built(path)
+    import pyarrow as pa
+
     key = fingerprint(_VERSION, str(path.resolve()), state.st_size, state.st_mtime_ns)
-    stored = cache_folder("coco") / f"{key}.npz"
-    # An index that is missing, damaged or half written is rebuilt.
-    with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
-        return _stored(path, stored)
+    stored = cache_folder("coco") / f"{key}.arrow"
+    # An index that is missing or damaged is rebuilt.
+    with suppress(OSError, ValueError, KeyError, pa.ArrowException):
+        return _stored(stored)
     index = _built(path)
     with suppress(OSError):  # a cache that cannot be written only costs time
         _store(index, stored)
@@ -81,141 +74,52 @@ def index_of(path: Path) -> Index:
 
 
 def has_lists(path: Path) -> bool:
-    """Whether a JSON file's outermost object has COCO's `images` and `annotations`."""
-    reader = _reader(read_bytes(path))
-    names = set()
-    try:
-        for key in reader.members():
-            names.add(key)
-            if {"images", "annotations"} <= names:
-                return True
-            reader.skip()
-    except (ValueError, RecursionError):
-        return False  # the reader reports what is wrong
-    return False
-
-
-def _reader(raw: bytes) -> _Reader:
-    # One character a byte, so that places in the text are places in the file.
-    return _Reader(raw.decode("latin-1"), len(_BOM) if raw.startswith(_BOM) else 0)
+    """Whether a JSON file looks like COCO's: it has lists `images` and `annotations`."""
+    raw = read_bytes(path)
+    return all(name.search(raw) for name in _LISTS)
 
 
 def _built(path: Path) -> Index:
-    raw = read_bytes(path)
-    reader = _reader(raw)
-    lists: dict[str, list[Any]] = {"categories": []}
-    things: list[tuple[Any, int, int, bool]] | None = None
-    for key in reader.members():
-        start = reader.place
-        if key == "annotations":
-            things = [_entry(*found) for found in reader.elements()]
-            continue
-        reader.skip()
-        if key in ("images", "categories"):
-            lists[key] = json.loads(raw[start : reader.place])
-    if things is None or "images" not in lists:
+    content = json.loads(read_bytes(path))
+    if not {"images", "annotations"} <= content.keys():
         raise ValueError("it has no 'images' or no 'annotations'")
-    return Index(path, lists["images"], lists["categories"], _spans(lists["images"], things))
-
-
-def _entry(thing: Any, start: int, end: int) -> tuple[Any, int, int, bool]:
-    if "id" not in thing:
-        raise ValueError("an object has no 'id'")
-    return thing["image_id"], start, end, bool(thing.get("iscrowd"))
-
-
-def _spans(images: list[Any], things: list[tuple[Any, int, int, bool]]) -> Spans:
     row: dict[Any, int] = {}
-    for number, image in enumerate(images):
+    for number, image in enumerate(content["images"]):
         if row.setdefault(image["id"], number) != number:
             raise ValueError(f"two images have the id {image['id']}")
-    unlisted = next((thing[0] for thing in things if thing[0] not in row), None)
-    if unlisted is not None:
-        raise ValueError(f"an object is of the image {unlisted}, which is not listed")
-    table = [(row[image], start, end, crowd) for image, start, end, crowd in things]
-    return np.array(table, dtype=np.int64).reshape(-1, 4)
+    things = content["annotations"]
+    for thing in things:
+        if "id" not in thing:
+            raise ValueError("an object has no 'id'")
+        if thing["image_id"] not in row:
+            raise ValueError(f"an object is of the image {thing['image_id']}, which is not listed")
+    images = np.array([row[thing["image_id"]] for thing in things], dtype=np.int64)
+    crowd = np.array([bool(thing.get("iscrowd")) for thing in things], dtype=bool)
+    return Index(content["images"], content.get("categories", []), images, crowd, things)
 
 
-class _Reader:
-    """Goes through JSON text value by value; ValueError where it is none."""
+def _stored(file: Path) -> Index:
+    import pyarrow as pa
 
-    def __init__(self, text: str, place: int = 0) -> None:
-        self.text, self.place = text, place
-
-    def value(self) -> Any:
-        """The value that begins here."""
-        value, self.place = _DECODER.raw_decode(self.text, self.place)
-        return value
-
-    def skip(self) -> None:
-        """Go past the value that begins here; a long list is never held as a whole."""
-        if not self.text.startswith("[", self.place):
-            self.value()
-            return
-        for _ in self.elements():
-            pass
-
-    def members(self) -> Iterator[str]:
-        """An object's keys; the caller reads each value before the next key."""
-        self._mark("{")
-        first = True
-        while not self._ended("}", first):
-            first = False
-            key = self.value()
-            if not isinstance(key, str):
-                raise ValueError("a key that is no text")
-            self._mark(":")
-            yield key
-
-    def elements(self) -> Iterator[tuple[Any, int, int]]:
-        """A list's elements, each with its first place and the place after its last."""
-        self._mark("[")
-        first = True
-        while not self._ended("]", first):
-            first = False
-            start = self.place
-            yield self.value(), start, self.place
-
-    def _mark(self, mark: str) -> None:
-        self._space()
-        if not self.text.startswith(mark, self.place):
-            raise ValueError(f"no '{mark}' at byte {self.place}")
-        self.place += 1
-        self._space()
-
-    def _ended(self, mark: str, first: bool) -> bool:
-        """Whether the end follows; otherwise the comma before all but the first is passed."""
-        self._space()
-        if self.text.startswith(mark, self.place):
-            self.place += 1
-            return True
-        if not first:
-            self._mark(",")
-        return False
-
-    def _space(self) -> None:
-        match = _SPACE.match(self.text, self.place)
-        self.place = match.end() if match else self.place
-
-
-def _stored(path: Path, file: Path) -> Index:
-    with np.load(file, allow_pickle=False) as kept:
-        images = json.loads(kept["images"].tobytes())
-        categories = json.loads(kept["categories"].tobytes())
-        spans = kept["spans"]
-    if spans.ndim != 2 or spans.shape[1] != 4 or spans.dtype != np.int64:
-        raise ValueError("another kind of table")
-    return Index(path, images, categories, spans)
+    table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+    lists = table.schema.metadata
+    images, categories = json.loads(lists[b"images"]), json.loads(lists[b"classes"])
+    image, crowd = (table[name].to_numpy() for name in ("image", "crowd"))
+    return Index(images, categories, image, crowd, table["object"].combine_chunks())
 
 
 def _store(index: Index, file: Path) -> None:
     """Written whole or not at all, for several processes may do it at once."""
+    import pyarrow as pa
+
+    objects = pa.array(map(json.dumps, index.objects), pa.large_string())
+    table = pa.table({"image": index.image, "crowd": index.crowd, "object": objects})
+    lists = {"images": json.dumps(index.images), "classes": json.dumps(index.categories)}
+    table = table.replace_schema_metadata(lists)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half:
-        np.savez(half, spans=index.spans, images=_packed(index.images),
-                 categories=_packed(index.categories))  # fmt: skip
+    with (
+        tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half,
+        pa.ipc.new_file(half, table.schema) as writer,
+    ):
+        writer.write_table(table)
     os.replace(half.name, file)
-
-
-def _packed(records: list[Any]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(records).encode(), dtype=np.uint8)

@@ -23,7 +23,7 @@ from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth,
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
-from segmeter.datasets.coco_index import Index, Spans, index_of
+from segmeter.datasets.coco_index import Index, Places, index_of
 from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.data_roots import digest, known, lacking, names_in, set_folder, some_at_hand
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
@@ -33,11 +33,11 @@ Crowd = Literal["leave-out", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One image record: where its file may lie, its size, and its objects' places."""
+    """One image record: where its file may lie, its size, and the places of its objects."""
 
     files: tuple[str, ...]
     size: tuple[int, int]
-    things: Spans
+    things: Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class CocoJson:
 
     @cached_property
     def card(self) -> DatasetCard:
-        crowds = 0 if self._crowd == "keep" else int(self._index.spans[:, 3].sum())
+        crowds = 0 if self._crowd == "keep" else int(self._index.crowd.sum())
         gone = [name for name in self._listed if name not in self._at_hand]
         return replace(
             self._card,
@@ -167,11 +167,11 @@ class CocoJson:
     def detection_ground_truth(self, scene: str) -> DetectionGroundTruth:
         """All annotations of an image, crowd regions too, as the file states them."""
         image = self._listed[scene]
-        number = int(image.things[0, 0])
+        number = int(self._index.image[image.things[0]])
         record = self._index.images[number]
         with self._of_coco():
-            spans = self._index.spans[self._index.spans[:, 0] == number]
-            objects = [self._object(r, image) for r in self._index.read(spans)]
+            places = np.flatnonzero(self._index.image == number)
+            objects = [self._object(r, image) for r in self._index.read(places)]
             return DetectionGroundTruth(
                 int(record["id"]),
                 image.size,
@@ -187,7 +187,7 @@ class CocoJson:
         image = self._listed[scene]
         with self._of_coco():
             things = {str(r["id"]): r for r in self._index.read(image.things)}
-            record = self._index.images[int(image.things[0, 0])]
+            record = self._index.images[int(self._index.image[image.things[0]])]
         return CocoRecords(image.files[0], record, things, self._index.categories)
 
     @cached_property
@@ -289,15 +289,15 @@ def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, fl
 
 
 def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
-    spans = index.spans if keep_crowds else index.spans[index.spans[:, 3] == 0]
-    spans = spans[np.argsort(spans[:, 0], kind="stable")]
-    ends = np.searchsorted(spans[:, 0], np.arange(len(index.images) + 1))
+    places = np.flatnonzero(~index.crowd | keep_crowds)
+    places = places[np.argsort(index.image[places], kind="stable")]
+    ends = np.searchsorted(index.image[places], np.arange(len(index.images) + 1))
     found: dict[str, _Image] = {}
     for number, record in enumerate(index.images):
         size = (int(record["height"]), int(record["width"]))
         if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
             raise ValueError(f"image {record['id']} of {size[1]} x {size[0]}")
-        things = spans[ends[number] : ends[number + 1]]
+        things = places[ends[number] : ends[number + 1]]
         image = _Image(tuple(_files(record)), size, things)
         name = str(PurePosixPath(image.files[0]).with_suffix(""))
         if found.setdefault(name, image) is not image:

@@ -10,7 +10,8 @@ from pathlib import Path
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.image_files import SUFFIXES, read_rgb
+from segmeter.core.wording import counted
+from segmeter.datasets.image_files import SUFFIXES, named_errors, read_rgb
 
 __all__ = ["digest"]
 
@@ -84,48 +85,33 @@ def images_in(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names) if _suffix(name) in SUFFIXES]
 
 
+def images_below(folder: Path) -> list[Path]:
+    """The images anywhere under a folder, in the order of their paths."""
+    files = sorted(folder.rglob("*"))
+    return [path for path in files if path.suffix.lower() in SUFFIXES and path.name[0] != "."]
+
+
 def passed_over(folder: Path) -> str:
     """A sentence on what looks like an image in a folder and is not read; often empty."""
-    names = [name for name in _listed(folder) if name[0] != "."]
+    names = sorted(p.name for p in folder.glob("[!.]*"))
     read = names_in(folder)
     gifs = [name for name in names if _suffix(name) == ".gif"]
     odd = [name for name in names if _suffix(name) in SUFFIXES and name not in read]
     parts = [
-        f"{_count(gifs, 'GIF')} not read, the first is '{gifs[0]}': save as PNG" if gifs else "",
-        f"{_count(odd, 'file')} left out, the first is '{printable(odd[0])}': it is no regular"
-        " file, or its name is not UTF-8" if odd else "",
+        f"{counted(len(gifs), 'GIF')} not read, the first is '{gifs[0]}': save as PNG"
+        if gifs else "",
+        f"{counted(len(odd), 'file')} left out, the first is '{printable(odd[0])}': it is no"
+        " regular file, or its name is not UTF-8" if odd else "",
     ]  # fmt: skip
     return "; ".join(filter(None, parts))
 
 
 def names_in(folder: Path) -> frozenset[str]:
     """The names of the regular files in a folder, asked for once; none without a folder."""
-    try:
-        with os.scandir(folder) as entries:
-            return frozenset(e.name for e in entries if writable(e.name) and _is_file(e))
-    except (FileNotFoundError, NotADirectoryError):
+    if not folder.is_dir():
         return frozenset()
-    except OSError as error:
-        raise BadInput(f"'{folder}' cannot be listed: {error.strerror}") from error
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a regular file or leads to one; a link to itself is neither."""
-    try:
-        return entry.is_file()
-    except OSError:
-        return False
-
-
-def _listed(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _count(names: Sequence[str], what: str) -> str:
-    return f"1 {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
+    with named_errors(folder, "cannot be listed"):
+        return frozenset(p.name for p in folder.iterdir() if writable(p.name) and p.is_file())
 
 
 def _suffix(name: str) -> str:
@@ -144,6 +130,13 @@ def writable(name: str) -> bool:
 def printable(name: str) -> str:
     """A name as text that UTF-8 can hold: bytes of another encoding are shown as such."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def read_list(path: Path) -> list[str]:
+    """The names in a text file, one a line."""
+    with named_errors(path, "is not text in UTF-8 with a name on each line"):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    return list(dict.fromkeys(filter(None, map(str.strip, lines))))
 
 
 def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:

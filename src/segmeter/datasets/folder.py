@@ -249,7 +249,7 @@ def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, st
         return None
     data = CocoJson(card, file, images)
     said = [
-        f"{_images(len(data.scenes()))} with objects in the COCO file '{file.name}',"
+        f"{counted(len(data.scenes()), 'image')} with objects in the COCO file '{file.name}',"
         f" which has {data.card.targets} objects",
         data.card.notes.strip().rstrip("."),
         data.card.missing,
@@ -268,7 +268,7 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str]
         if run_lengths_in({file.stem: _content(file)}) is not None:
             found = {name: image for name, (image, _) in pairs.items()}
             read = partial(_of_one_image, {name: json for name, (_, json) in pairs.items()})
-            said = f"{_images(len(pairs))} with run lengths in a JSON file each"
+            said = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
             return RunLengthJson(card, found, read, [json for _, json in pairs.values()]), said
     return None
 
@@ -302,14 +302,14 @@ def _run_lengths(
     missing = [name for name in masks if name not in images]
     if count == 0:
         raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such image")
-    said = f"{_images(len(data.scenes()))} with {count} objects as run lengths in {where}"
+    said = f"{counted(len(data.scenes()), 'image')} with {count} objects as run lengths in {where}"
     if missing:
         said += f"; {len(missing)} entries have no image, the first is '{missing[0]}'"
     return data, said
 
 
 def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
-    parts = [f"{_images(len(pairs.paired))} {pairs.where}"]
+    parts = [f"{counted(len(pairs.paired), 'image')} {pairs.where}"]
     if pairs.whole:
         parts.append(MEANING[kind] + (f" ({ignore} is not judged)" if ignore is not None else ""))
     if pairs.single:
@@ -319,11 +319,12 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         parts.append(f"{pairs.renamed} objects of like names go by their files' names")
     if pairs.unpaired:
         parts.append(
-            f"{_images(len(pairs.unpaired))} without a mask left out,"
+            f"{counted(len(pairs.unpaired), 'image')} without a mask left out,"
             f" the first is '{pairs.unpaired[0]}'"
         )
     if pairs.stray:
-        parts.append(f"{_masks(len(pairs.stray))} to no image, the first is '{pairs.stray[0]}'")
+        stray = counted(len(pairs.stray), "mask")
+        parts.append(f"{stray} without an image, the first is '{pairs.stray[0]}'")
     return "; ".join(parts)
 
 
@@ -341,11 +342,3 @@ def _spread(things: list[T]) -> list[T]:
 def _class(name: str) -> str:
     """The class in an object's name: `dog_2` is a dog, `2` says nothing."""
     return re.sub(r"[\W_]*\d*$", "", name)
-
-
-def _images(count: int) -> str:
-    return "1 image" if count == 1 else f"{count} images"
-
-
-def _masks(count: int) -> str:
-    return "1 mask belongs" if count == 1 else f"{count} masks belong"

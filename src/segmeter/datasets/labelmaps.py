@@ -32,6 +32,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
+from segmeter.datasets.mask_files import masks_of_values
 
 __all__ = [
     "RESULT_SUFFIXES",
@@ -243,9 +244,9 @@ def read_objects(path: Path, void: int | None = None) -> Objects:
         masks = tuple(mask for mask, _ in found)
         return Objects(masks, tuple(_class_of(entry) for _, entry in found))
     labels = read_label_map(path)
-    numbers = [n for n in np.unique(labels).tolist() if n not in (0, void)]
+    masks = tuple(mask for _, mask in masks_of_values(labels, path, without=(0, void)))
     ignore = None if void is None else Mask.of(labels == void)
-    return Objects(tuple(Mask.of(labels == n) for n in numbers), ("",) * len(numbers), ignore)
+    return Objects(masks, ("",) * len(masks), ignore)
 
 
 def read_proposals(path: Path) -> list[Mask]:
@@ -289,17 +290,6 @@ def _class_of(entry: Any) -> str:
 
 
 Map = npt.NDArray[Any]
-
-
-def read_contour_map(path: Path, variable: str = "ucm2") -> Map:
-    """A hierarchy as its contour map, `(2H + 1, 2W + 1)`: `.npy`, or `ucm2` of a `.mat`."""
-    if path.suffix.lower() not in (".npy", ".mat"):
-        raise BadInput(f"'{path}' is no contour map; give a .mat with '{variable}' or a .npy")
-    levels = _numbers(path, variable)
-    if any(side % 2 == 0 for side in levels.shape):
-        size = " x ".join(map(str, levels.shape))
-        raise BadInput(f"'{path}' is {size}; a contour map has 2H + 1 rows and 2W + 1 columns")
-    return levels
 
 
 def read_edge_map(path: Path, variable: str = "E") -> Map:

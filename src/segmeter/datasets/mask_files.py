@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
 
-__all__ = ["object_in", "told_from"]
+__all__ = ["masks_of_values", "object_in", "one_number", "told_from"]
 
 Kind = Literal["binary", "soft", "trimap", "alpha", "labels", "palette", "colours"]
 Values = npt.NDArray[Any]
@@ -72,7 +72,7 @@ def told_from(paths: Iterable[Path]) -> Kind:
 def check_binary(path: Path) -> None:
     """Refuse a label map among masks that were recognised as binary by some of the files."""
     if _kind(path) in ("labels", "palette", "colours"):
-        values = np.unique(_labels(read_values(path)))
+        values = np.unique(one_number(read_values(path)))
         shown = ", ".join(map(str, values[values > 0][:3].tolist()))
         raise BadInput(
             f"'{path}' holds several values ({shown}), and the first masks of the folder one: add "
@@ -84,19 +84,20 @@ def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
     """The objects of one file, by ascending value; `ignored` is the value not judged."""
     if kind in ("binary", "soft", "trimap", "alpha"):
         return [object_in(path, kind, "object")]
-    labels = _labels(read_values(path))
+    labels = one_number(read_values(path))
     if labels.min(initial=0) < 0:
         raise BadInput(f"'{path}' holds the label {labels.min()}; labels start at 0")
     ignore = Mask.of(labels == ignored) or None if ignored is not None else None
     return [
         Target(str(number), mask, ignore)
-        for number, mask in _objects(labels, path)
-        if number not in (0, ignored)
+        for number, mask in masks_of_values(labels, path, without=(0, ignored))
     ]
 
 
-def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, Mask]]:
-    """Each value and where it stands, by ascending value; each is looked for in its box only."""
+def masks_of_values(
+    labels: npt.NDArray[Any], path: Path, without: Collection[int | None] = (0,)
+) -> Iterator[tuple[int, Mask]]:
+    """Each value and its mask, by ascending value; each is looked for in its box only."""
     from scipy import ndimage
 
     numbers, inverse = np.unique(labels, return_inverse=True)
@@ -107,8 +108,9 @@ def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, M
     places = inverse.reshape(labels.shape).astype(np.int32) + 1
     boxes = ndimage.find_objects(places)
     for place, (number, box) in enumerate(zip(numbers.tolist(), boxes, strict=True), start=1):
-        low = tuple(int(s.start) for s in box)
-        yield number, Mask.of(places[box] == place, low, labels.shape)
+        if number not in without:
+            low = tuple(int(side.start) for side in box)
+            yield number, Mask.of(places[box] == place, low, labels.shape)
 
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
@@ -174,7 +176,7 @@ def _lossy_kind(path: Path, values: Values) -> Kind:
 
 def _tells_nothing(values: Values) -> bool:
     """Whether a file has one value everywhere, or as many as an image."""
-    levels = np.unique(_labels(values)).size
+    levels = np.unique(one_number(values)).size
     return levels == 1 or (levels > _MOST_LABELS and levels * _FEWEST_PIXELS > values.size)
 
 
@@ -198,7 +200,7 @@ def _flat(values: Values) -> Values:
     return values
 
 
-def _labels(values: Values) -> npt.NDArray[np.int64]:
+def one_number(values: Values) -> npt.NDArray[np.int64]:
     """One number per pixel; a colour's number is read as red, green, blue in hexadecimal order."""
     flat = _flat(values)
     if flat.ndim == 2:

@@ -19,11 +19,11 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard
-from segmeter.datasets.data_roots import set_folder
+from segmeter.core.scenes import DatasetCard, Target
+from segmeter.datasets.data_roots import images_below, set_folder
 from segmeter.datasets.groups import read_table
-from segmeter.datasets.image_files import SUFFIXES, read_values
-from segmeter.datasets.zeroshot.listed import Item, Listed, Named, Selection
+from segmeter.datasets.image_files import read_values
+from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
 
 __all__ = ["clothing_groups", "person_groups", "read_boxes"]
 
@@ -75,7 +75,7 @@ def _items(folder: Path, table: str) -> dict[str, Item]:
     }
 
 
-def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> Iterator[Named]:
+def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> Iterator[Target]:
     import cv2
 
     for name, label, file in entries:
@@ -86,12 +86,12 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
                 bits.astype(np.uint8), size[::-1], interpolation=cv2.INTER_NEAREST_EXACT
             )
             bits = enlarged > 0
-        yield Named(name, Mask.of(np.ascontiguousarray(bits)), label)
+        yield Target(name, Mask.of(np.ascontiguousarray(bits)), label=label)
 
 
 def _by_name(folder: Path) -> dict[str, Path]:
     """Images anywhere under a folder, by file name without suffix."""
-    return {p.stem: p for p in sorted(folder.rglob("*")) if p.suffix.lower() in SUFFIXES}
+    return {path.stem: path for path in images_below(folder)}
 
 
 MARGIN = 0.01

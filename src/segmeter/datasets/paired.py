@@ -211,25 +211,12 @@ _COCO_MVAL = Layout(
 )
 
 
-@catalogue.datasets.add("grabcut", summary=_GRABCUT.card.summary)
-def grabcut(data: str | Path | None = None) -> Paired:
-    """GrabCut from a root folder that holds `GrabCut`."""
-    return Paired(_GRABCUT, data)
+def _maker(layout: Layout) -> Callable[..., Paired]:
+    def make(data: str | Path | None = None) -> Paired:
+        return Paired(layout, data)
+
+    return make
 
 
-@catalogue.datasets.add("berkeley", summary=_BERKELEY.card.summary)
-def berkeley(data: str | Path | None = None) -> Paired:
-    """Berkeley from a root folder that holds `Berkeley`."""
-    return Paired(_BERKELEY, data)
-
-
-@catalogue.datasets.add("davis", summary=_DAVIS.card.summary)
-def davis(data: str | Path | None = None) -> Paired:
-    """DAVIS from a root folder that holds `DAVIS`."""
-    return Paired(_DAVIS, data)
-
-
-@catalogue.datasets.add("coco-mval", summary=_COCO_MVAL.card.summary)
-def coco_mval(data: str | Path | None = None) -> Paired:
-    """COCO_MVal from a root folder that holds `COCO_MVal`."""
-    return Paired(_COCO_MVAL, data)
+for _layout in (_GRABCUT, _BERKELEY, _DAVIS, _COCO_MVAL):
+    catalogue.datasets.add(_layout.card.name, summary=_layout.card.summary)(_maker(_layout))

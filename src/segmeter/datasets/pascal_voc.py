@@ -20,10 +20,11 @@ from segmeter.datasets.data_roots import (
     digest,
     lacking,
     names_in,
+    read_list,
     set_folder,
     some_at_hand,
 )
-from segmeter.datasets.image_files import grey_of, named_errors, read_bytes, read_colours
+from segmeter.datasets.image_files import grey_of, named_errors, read_colours
 from segmeter.datasets.labelmaps import read_mat
 
 _IGNORED = 220  # the grey value of the outlines' colour
@@ -189,8 +190,7 @@ class Sbd(_ListedImages):
 
     @cached_property
     def _listed(self) -> dict[str, None]:
-        text = read_bytes(self._list).decode("utf-8", "replace")
-        return dict.fromkeys(filter(None, (line.strip() for line in text.splitlines())))
+        return dict.fromkeys(read_list(self._list))
 
 
 def _class(classes: Sequence[int], number: int) -> str:

@@ -33,7 +33,6 @@ __all__ = [
     "previous_mask",
     "read_clicks",
     "read_prompts",
-    "read_split",
 ]
 
 
@@ -205,15 +204,6 @@ def _check_stem(where: str, key: Key, model: str) -> None:
     if not fits:
         named = f"'full_stem' is '{key.full_stem[:60]}', but the row's other columns make it"
         raise BadInput(f"{where}: {named} '{due[:120]}'{more}")
-
-
-def read_split(path: Path) -> frozenset[str]:
-    """Image stems of a split, one a line (the TETRIS train and validation lists)."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"split list '{path}' cannot be read: {error}") from error
-    return frozenset(line.strip() for line in lines if line.strip())
 
 
 def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:

@@ -6,7 +6,8 @@ each entry is an image with a phrase in `text_input`), and the folder `images`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -63,8 +64,6 @@ class Saco:
 
     @cached_property
     def card(self) -> DatasetCard:
-        from dataclasses import replace
-
         gone = [name for name in self._pairs if name not in self._at_hand]
         lost = lacking("images", gone, len(self._pairs), self._folder / "images")
         many = sum(len(self.targets(scene)) for scene in self._at_hand)
@@ -144,12 +143,8 @@ class Saco:
 
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
-        found = dict(self._files_at_hand())
-        some_at_hand("saco", list(self._pairs), list(found), self._folder / "images")
+        folder = self._folder / "images"
+        files = {name: folder / pairs[0]["file_name"] for name, pairs in self._pairs.items()}
+        found = {name: path for name, path in files.items() if path.is_file()}
+        some_at_hand("saco", list(self._pairs), list(found), folder)
         return found
-
-    def _files_at_hand(self) -> Iterator[tuple[str, Path]]:
-        for name, pairs in self._pairs.items():
-            path = self._folder / "images" / str(pairs[0]["file_name"])
-            if path.is_file():
-                yield name, path

@@ -13,9 +13,17 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.data_roots import digest, images_in, known, lacking, names_in, set_folder
-from segmeter.datasets.image_files import read_bytes, read_colours
+from segmeter.core.scenes import DatasetCard, Target
+from segmeter.datasets.data_roots import (
+    ImageSet,
+    digest,
+    images_in,
+    lacking,
+    names_in,
+    read_list,
+    set_folder,
+)
+from segmeter.datasets.image_files import read_colours
 
 _IMAGES = 2000
 
@@ -34,7 +42,7 @@ _CARD = DatasetCard(
 
 
 @catalogue.datasets.add("tetris", summary=_CARD.summary)
-class Tetris:
+class Tetris(ImageSet):
     """Images by name, each with its objects by ascending label.
 
     Parameters
@@ -55,34 +63,26 @@ class Tetris:
         self._folder = set_folder(_CARD, data, ("TETRIS",), ("images", "masks"))
         self._longest = longest
         self._stems = stems
+        self.name = _CARD.name
 
     @cached_property
     def card(self) -> DatasetCard:
         return replace(_CARD, missing="; ".join(filter(None, self._missing())))
 
-    def scenes(self) -> Sequence[str]:
-        """Images at hand; one without a mask is among them, and says so when loaded."""
-        return list(self._images)
-
-    def load(self, scene: str) -> Scene:
-        known("tetris", scene, self._images)
-        path = self._images[scene]
-        return Image("tetris", scene, lambda: self._read(path), lambda: self._targets(path))
-
     def fingerprint(self) -> str:
         masks = (self._mask(path) for path in self._images.values())
         return digest([*self._images.values(), *(path for path in masks if path.exists())])
 
-    def _read(self, path: Path) -> npt.NDArray[np.uint8]:
-        colours = read_colours(path)
+    def _pixels(self, image: Path) -> npt.NDArray[np.uint8]:
+        colours = read_colours(image)
         shown = _resize(colours, fitted(colours.shape[:2], self._longest))
         return np.ascontiguousarray(shown[:, :, ::-1])
 
-    def _targets(self, path: Path) -> list[Target]:
+    def _targets(self, scene: str) -> list[Target]:
         """Labels ascending; where two meet after resizing, the later one has the pixel."""
-        mask = self._mask(path)
+        mask = self._mask(self._images[scene])
         if not mask.exists():
-            raise NotFound(f"tetris/{path.stem}: no mask '{mask}'")
+            raise NotFound(f"tetris/{scene}: no mask '{mask}'")
         blue, green, red = np.moveaxis(read_colours(mask).astype(np.int32), 2, 0)
         labels = blue * 65536 + green * 256 + red
         shape = fitted(labels.shape, self._longest)
@@ -122,8 +122,7 @@ class Tetris:
         """The names of the list, when one is given."""
         if self._stems is None:
             return None
-        text = read_bytes(Path(self._stems)).decode("utf-8", "replace")
-        return dict.fromkeys(filter(None, (line.strip() for line in text.splitlines())))
+        return dict.fromkeys(read_list(Path(self._stems)))
 
 
 def fitted(shape: Sequence[int], longest: int) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark
 from segmeter.core.capabilities import OnDevice
-from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset, Scene, Volume
@@ -108,8 +107,22 @@ def run_some(
             tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {data}")
             trials = [_trial(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if trials:
-                mean = _mean_slices(datasets[str(data)], [job.scene for job in here])
-                found.append(_estimate(spec, data, len(here), trials, loading, segmenter, mean))
+                seconds, rows, sizes, slices = zip(*trials, strict=True)
+                found.append(
+                    Estimate(
+                        str(spec),
+                        str(data),
+                        len(here),
+                        sum(rows) / len(rows),
+                        seconds[0],
+                        tuple(seconds[1:]),
+                        loading,
+                        sum(sizes) / len(sizes),
+                        str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu",
+                        sum(slices),
+                        _mean_slices(datasets[str(data)], [job.scene for job in here]),
+                    )
+                )
     return found
 
 
@@ -190,33 +203,6 @@ def _mean_slices(data: Dataset, scenes: Sequence[str]) -> float:
         return 0.0
     found = [_slices(data.load(scenes[k])) for k in _spread(len(scenes), 100)]
     return sum(found) / len(found)
-
-
-def _estimate(
-    spec: Spec,
-    data: Spec,
-    scenes: int,
-    trials: Sequence[tuple[float, int, int, int]],
-    loading: float,
-    segmenter: Any,
-    mean_slices: float,
-) -> Estimate:
-    seconds, rows, sizes, slices = zip(*trials, strict=True)
-    device = str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu"
-    first, *later = seconds
-    return Estimate(
-        str(spec),
-        str(data),
-        scenes,
-        sum(rows) / len(rows),
-        first,
-        tuple(later),
-        loading,
-        sum(sizes) / len(sizes),
-        device,
-        sum(slices),
-        mean_slices,
-    )
 
 
 def free_folder(

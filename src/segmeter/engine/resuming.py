@@ -97,12 +97,10 @@ def finished_before(
 def _salvaged(folder: RunFolder) -> list[str]:
     """Check every compacted file as a whole, save the readable jobs of damaged ones; messages."""
     layout = folder.layout()
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        intact = list(
-            pool.map(lambda compacted: _is_whole(folder, compacted.name), layout.compacted_files)
-        )
-    broken = [p.name for p, good in zip(layout.compacted_files, intact, strict=True) if not good]
     jobs = {compacted.name: len(compacted.jobs) for compacted in layout.compacted_files}
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        contents = pool.map(lambda name: (name, folder.place.read(f"jobs/{name}")), jobs)
+        broken = [name for name, content in contents if not whole(name, content)]
     said = []
     for name in (*broken, *layout.damaged):
         lost = len(salvage(folder, name))
@@ -112,10 +110,6 @@ def _salvaged(folder: RunFolder) -> list[str]:
             "run again"
         )
     return said
-
-
-def _is_whole(folder: RunFolder, name: str) -> bool:
-    return whole(name, folder.place.read(f"jobs/{name}"))
 
 
 def _damaged(folder: RunFolder, job: Job, why: str) -> str:

@@ -37,7 +37,6 @@ class Noc(Declared):
     users: ClassVar[tuple[str, ...]] = ("centre-click",)
     rounds: ClassVar[int] = 20
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou", "redrawn-path")
-    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
     split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "obeyed", "score-error")
     options: ClassVar[tuple[RunOption, ...]] = (

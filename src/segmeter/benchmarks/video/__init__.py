@@ -67,7 +67,6 @@ class VideoBenchmark(Declared):
     )
     users: ClassVar[tuple[str, ...]] = tuple(user for some in MODES.values() for user in some)
     rounds: ClassVar[int] = 8
-    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("jf", "jf-mean", "jf@60s", "seconds")
     split_by: ClassVar[tuple[str, ...]] = ("jf", "jf-mean")
     citations: ClassVar[Mapping[str, str]] = {

@@ -112,7 +112,6 @@ class Volumes(Declared):
         CONSISTENCY,
         *STARTS,
     )  # fmt: skip
-    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
     split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice")
     citations: ClassVar[Mapping[str, str]] = {"benchmark volumes": "ulrich2024"}

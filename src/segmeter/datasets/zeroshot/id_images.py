@@ -6,19 +6,20 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
-from segmeter.datasets.zeroshot.listed import Item, Named
+from segmeter.core.scenes import Target
+from segmeter.datasets.data_roots import images_below, images_in
+from segmeter.datasets.image_files import MOST_PIXELS, named_errors, read_values
+from segmeter.datasets.mask_files import masks_of_values, one_number
+from segmeter.datasets.zeroshot.listed import Item
 
 Ids = npt.NDArray[np.int64]
 Size = tuple[int, int]
-_MOST_IDS = 1 << 14
 
 
 def label_png(
@@ -40,7 +41,7 @@ def label_png(
 
 
 def _pairs(
-    images: Mapping[str, Path], masks: Mapping[str, Path], read: Callable[..., Iterator[Named]]
+    images: Mapping[str, Path], masks: Mapping[str, Path], read: Callable[..., Iterator[Target]]
 ) -> dict[str, Item]:
     return {
         name: Item(image, partial(read, masks[name]), (masks[name],))
@@ -53,10 +54,10 @@ def folder_of_masks(root: Path) -> dict[str, Item]:
     """A folder per scene, with `images` that hold one image and `masks` of one object each."""
     found: dict[str, Item] = {}
     for folder in sorted(p for p in root.iterdir() if (p / "masks").is_dir()):
-        images = _images(folder / "images")
+        images = images_in(folder / "images")
         if len(images) != 1:
             raise BadInput(f"'{folder / 'images'}' holds {len(images)} images instead of one")
-        files = tuple(_images(folder / "masks"))
+        files = tuple(images_in(folder / "masks"))
         found[folder.name] = Item(images[0], partial(_file_masks, files), files)
     return found
 
@@ -111,41 +112,21 @@ def hdf5_ids(
     return found
 
 
-def masks_of_ids(ids: Ids, nothing: Collection[int]) -> Iterator[tuple[int, Mask]]:
-    """Each id with its mask, by ascending id; inside the id's own box, not the whole image."""
-    numbers, flat = np.unique(ids, return_inverse=True)
-    if numbers.size > _MOST_IDS:
-        raise BadInput(f"{numbers.size} different ids: that is an image, not a map of ids")
-    places = flat.reshape(ids.shape)
-    for number, box in zip(numbers.tolist(), _boxes(places, numbers.size), strict=True):
-        if number in nothing:
-            continue
-        low = tuple(s.start for s in box)
-        place = int(np.searchsorted(numbers, number))
-        yield number, Mask.of(places[box] == place, low, ids.shape)
-
-
-def _boxes(places: npt.NDArray[np.intp], count: int) -> list[tuple[slice, ...]]:
-    from scipy import ndimage
-
-    return list(ndimage.find_objects(places.astype(np.int32) + 1, count))
-
-
 def _label_masks(
     file: Path, size: Size, ignore: Collection[int], labels: Mapping[int, str]
-) -> Iterator[Named]:
-    ids = _checked(_numbers(read_values(file)), size, file)
-    for number, mask in masks_of_ids(ids, {0, *ignore}):
-        yield Named(str(number), mask, labels.get(number, ""))
+) -> Iterator[Target]:
+    ids = _checked(one_number(read_values(file)), size, file)
+    for number, mask in masks_of_values(ids, file, {0, *ignore}):
+        yield Target(str(number), mask, label=labels.get(number, ""))
 
 
-def _file_masks(files: tuple[Path, ...], size: Size) -> Iterator[Named]:
+def _file_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
     for file in files:
-        values = _checked(_numbers(read_values(file)), size, file)
-        yield Named(file.stem, Mask.of(values > 0))
+        values = _checked(one_number(read_values(file)), size, file)
+        yield Target(file.stem, Mask.of(values > 0))
 
 
-def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Named]:
+def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
     for level, file in enumerate(files):
         values = read_values(file)
         if values.ndim != 3:
@@ -153,26 +134,27 @@ def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Named]:
         blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
         kinds = (red // 10) * 256 + green
         ids = _checked(np.where(kinds > 0, kinds * 256 + blue, 0), size, file)
-        for number, mask in masks_of_ids(ids, {0}):
+        for number, mask in masks_of_values(ids, file):
             kind, rank = divmod(number, 256)
             part = f"part{level}-" if level else ""
-            yield Named(f"{part}{kind}-{rank}", mask, str(kind))
+            yield Target(f"{part}{kind}-{rank}", mask, label=str(kind))
 
 
 def _id_masks(
     file: Path, size: Size, stuff: Mapping[int, str], things: Mapping[int, str]
-) -> Iterator[Named]:
-    ids = _checked(_numbers(read_values(file)), size, file)
-    for number, mask in masks_of_ids(ids, ()):
+) -> Iterator[Target]:
+    ids = _checked(one_number(read_values(file)), size, file)
+    for number, mask in masks_of_values(ids, file, ()):
         kind = number if number < 1000 else number // 1000
         names = stuff if number < 1000 else things
         if kind in names:
-            yield Named(str(number), mask, names[kind])
+            yield Target(str(number), mask, label=names[kind])
 
 
-def _hdf5_masks(file: Path, key: str, size: Size) -> Iterator[Named]:
-    for number, mask in masks_of_ids(_checked(_read_hdf5(file, key), size, file), {-1}):
-        yield Named(str(number), mask)
+def _hdf5_masks(file: Path, key: str, size: Size) -> Iterator[Target]:
+    ids = _checked(_read_hdf5(file, key), size, file)
+    for number, mask in masks_of_values(ids, file, {-1}):
+        yield Target(str(number), mask)
 
 
 def _read_hdf5(file: Path, key: str) -> Ids:
@@ -189,16 +171,6 @@ def _read_hdf5(file: Path, key: str) -> Ids:
         return np.asarray(stored[()], dtype=np.int64)
 
 
-def _numbers(values: npt.NDArray[Any]) -> Ids:
-    """One number per pixel; equal channels are one, else red, green, blue in that order."""
-    if values.ndim == 2:
-        return values.astype(np.int64)
-    blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
-    if (blue == green).all() and (green == red).all():
-        return np.asarray(red)
-    return np.asarray(red * 65536 + green * 256 + blue)
-
-
 def _checked(ids: Ids, size: Size, file: Path) -> Ids:
     if ids.shape != size:
         raise BadInput(
@@ -211,16 +183,11 @@ def _checked(ids: Ids, size: Size, file: Path) -> Ids:
 def _by_name(folder: Path, end: str) -> dict[str, Path]:
     """Images anywhere under a folder, by path without suffix and end."""
     found: dict[str, Path] = {}
-    for path in _images(folder, deep=True):
+    for path in images_below(folder):
         name = str(path.relative_to(folder).with_suffix("")).replace("\\", "/")
         if name.endswith(end) and found.setdefault(name.removesuffix(end), path) is not path:
             raise BadInput(f"'{path}' and another file are both '{name}'; move one of them away")
     return found
-
-
-def _images(folder: Path, deep: bool = False) -> list[Path]:
-    paths = folder.rglob("*") if deep else folder.glob("*")
-    return sorted(p for p in paths if p.suffix.lower() in SUFFIXES and p.name[0] != ".")
 
 
 def _number(path: Path) -> int:

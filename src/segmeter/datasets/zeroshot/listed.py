@@ -17,8 +17,8 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Pixels, Target
 from segmeter.core.seeds import generator
-from segmeter.datasets.data_roots import ImageSet, digest
-from segmeter.datasets.image_files import image_size, read_bytes
+from segmeter.datasets.data_roots import ImageSet, digest, read_list
+from segmeter.datasets.image_files import image_size
 
 LARGE, ABOUT = 15_000, 10_000
 
@@ -54,16 +54,6 @@ Size = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """One mask of an image: its name there, its class and groups."""
-
-    id: str
-    mask: Mask
-    label: str = ""
-    groups: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Item:
     """One scene.
 
@@ -80,7 +70,7 @@ class Item:
     """
 
     image: Path
-    masks: Callable[[Size], Iterable[Named]]
+    masks: Callable[[Size], Iterable[Target]]
     files: tuple[Path, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
 
@@ -170,12 +160,11 @@ class Listed(ImageSet):
         item = self._items[scene]
         size = image_size(item.image)
         found = []
-        for named in item.masks(size):
-            mask = _resized(named.mask, _reduced(size, self._selection.most_side))
-            wanted = self._selection.category in (None, named.label)
-            groups = {**item.groups, **named.groups}
+        for target in item.masks(size):
+            mask = _resized(target.mask, _reduced(size, self._selection.most_side))
+            wanted = self._selection.category in (None, target.label)
             if mask and wanted and mask.area >= self._selection.least_area:
-                found.append(Target(named.id, mask, label=named.label, groups=groups))
+                found.append(replace(target, mask=mask, groups={**item.groups, **target.groups}))
         return found
 
 
@@ -183,11 +172,7 @@ def _in_split(name: str, items: Mapping[str, Item], split: str | None) -> dict[s
     ordered = {scene: items[scene] for scene in sorted(items)}
     if split is None:
         return ordered
-    try:
-        lines = read_bytes(Path(split)).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise BadInput(f"'{split}' is not text in UTF-8 with a scene on each line") from None
-    wanted = [scene for line in lines if (scene := line.strip())]
+    wanted = read_list(Path(split))
     unknown = next((scene for scene in wanted if scene not in ordered), None)
     if unknown is not None:
         raise NotFound(f"'{split}' names the scene '{unknown}', which '{name}' does not have")

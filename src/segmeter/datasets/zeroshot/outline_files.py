@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard
+from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.coco_outlines import fill, outline
-from segmeter.datasets.image_files import SUFFIXES, named_errors
-from segmeter.datasets.zeroshot.listed import Item, Named
+from segmeter.datasets.data_roots import images_below
+from segmeter.datasets.image_files import named_errors
+from segmeter.datasets.zeroshot.listed import Item
 
 Size = tuple[int, int]
 Made = TypeVar("Made")
@@ -87,11 +88,11 @@ def via_json(annotations: Path, images: Path) -> dict[str, Item]:
     return found
 
 
-def _coco_masks(data: CocoJson, scene: str, size: Size) -> Iterator[Named]:
+def _coco_masks(data: CocoJson, scene: str, size: Size) -> Iterator[Target]:
     for target in data.load(scene).targets:
         if target.mask.shape != size:
             raise BadInput(f"{scene}: object {target.id} is not of its image's size")
-        yield Named(target.id, target.mask, target.label, target.groups)
+        yield target
 
 
 def _frames(data: Any, annotations: Path, images: Path) -> dict[str, Item]:
@@ -116,12 +117,12 @@ def _frames(data: Any, annotations: Path, images: Path) -> dict[str, Item]:
     return found
 
 
-def _track_masks(shown: Sequence[tuple[str, str, Any]], file: Path, size: Size) -> Iterator[Named]:
+def _track_masks(shown: Sequence[tuple[str, str, Any]], file: Path, size: Size) -> Iterator[Target]:
     for name, label, segmentation in shown:
         mask = outline(segmentation, size, f"'{file}', track {name}")
         if mask.shape != size:
             raise BadInput(f"'{file}', track {name}: its mask is not of its frame's size")
-        yield Named(name, mask, label)
+        yield Target(name, mask, label=label)
 
 
 def _visor_frames(data: Any) -> list[tuple[str, str, list[Mapping[str, Any]]]]:
@@ -135,13 +136,15 @@ def _visor_frames(data: Any) -> list[tuple[str, str, list[Mapping[str, Any]]]]:
     ]
 
 
-def _entity_masks(entities: Sequence[Mapping[str, Any]], file: Path, size: Size) -> Iterator[Named]:
+def _entity_masks(
+    entities: Sequence[Mapping[str, Any]], file: Path, size: Size
+) -> Iterator[Target]:
     for place, entity in enumerate(entities, start=1):
         mask = _united(entity.get("segments"), size, f"'{file}', entity {place}")
-        yield Named(str(entity.get("id", place)), mask, str(entity.get("name", "")))
+        yield Target(str(entity.get("id", place)), mask, label=str(entity.get("name", "")))
 
 
-def _polygon_masks(file: Path, size: Size) -> Iterator[Named]:
+def _polygon_masks(file: Path, size: Size) -> Iterator[Target]:
     entries = _parsed(file, lambda: _objects(_loaded(file), file.stem))
     for place, entry in enumerate(entries, start=1):
         where = f"'{file}', object {place}"
@@ -150,7 +153,8 @@ def _polygon_masks(file: Path, size: Size) -> Iterator[Named]:
             raise BadInput(f"{where} has no outline: none of {', '.join(_OUTLINES)}")
         label = next((entry[key] for key in _CLASSES if entry.get(key)), "")
         label = label[0] if isinstance(label, list) else label
-        yield Named(str(entry.get("id", place)), _united(corners, size, where), str(label))
+        mask = _united(corners, size, where)
+        yield Target(str(entry.get("id", place)), mask, label=str(label))
 
 
 def _objects(data: Any, stem: str) -> list[Mapping[str, Any]]:
@@ -175,7 +179,7 @@ def _via_images(data: Any) -> list[tuple[str, list[Mapping[str, Any]]]]:
     return found
 
 
-def _via_masks(regions: Sequence[Mapping[str, Any]], file: Path, size: Size) -> Iterator[Named]:
+def _via_masks(regions: Sequence[Mapping[str, Any]], file: Path, size: Size) -> Iterator[Target]:
     for place, region in enumerate(regions, start=1):
         shape = region.get("shape_attributes") or {}
         if shape.get("name") not in ("polygon", "polyline"):
@@ -184,7 +188,7 @@ def _via_masks(regions: Sequence[Mapping[str, Any]], file: Path, size: Size) -> 
         attributes = region.get("region_attributes") or {}
         label = next((str(value) for value in attributes.values() if value), "")
         mask = _united([corners], size, f"'{file}', region {place}")
-        yield Named(str(place), mask, label)
+        yield Target(str(place), mask, label=label)
 
 
 def _pairs(shape: Mapping[str, Any]) -> list[tuple[float, float]]:
@@ -226,11 +230,9 @@ def _parsed(file: Path, parse: Callable[[], Made]) -> Made:
 def _by_file_name(folder: Path) -> dict[str, Path]:
     """Images anywhere under a folder, by file name."""
     found: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in SUFFIXES and path.name[0] != ".":
-            if path.name in found:
-                raise BadInput(
-                    f"'{found[path.name]}' and '{path}' have one name; move one of them away"
-                )
-            found[path.name] = path
+    for path in images_below(folder):
+        if found.setdefault(path.name, path) is not path:
+            raise BadInput(
+                f"'{found[path.name]}' and '{path}' have one name; move one of them away"
+            )
     return found

@@ -37,10 +37,6 @@ from segmeter.datasets.zeroshot.outline_files import (
 
 __all__ = ["SUITE"]
 
-Reader = Literal[
-    "coco_json", "label_png", "folder_of_masks", "ade_png", "id_png", "ytvis_json",
-    "visor_json", "polygon_json", "via_json", "hdf5_ids",
-]  # fmt: skip
 Confidence = Literal["known", "recalled", "weak"]
 Certainty = {
     "known": "its layout is documented by its authors",
@@ -60,7 +56,7 @@ class Kind:
     name: str
     title: str
     about: str
-    reader: Reader
+    reader: str
     split: str
     image_count: int
     masks: int
@@ -86,21 +82,9 @@ class Kind:
             targets=self.masks,
             homepage=self.homepage,
             notes=f"{self.split} belongs in {layout}. Segment Anything used {part} masks on"
-            f" {self.images} images, faces blurred; its parts of large sets were not"
+            f" {self.image_count} images, faces blurred; its parts of large sets were not"
             f" published. Reader {self.reader}: {Certainty[self.confidence]}.",
         )
-
-
-def _label_png(folder: Path, kind: Kind, images: str, masks: str) -> dict[str, Item]:
-    return label_png(folder / images, folder / masks, **kind.options)
-
-
-def _id_png(folder: Path, kind: Kind, images: str, masks: str) -> dict[str, Item]:
-    return id_png(folder / images, folder / masks, **kind.options)
-
-
-def _hdf5(folder: Path, kind: Kind, images: str, masks: str) -> dict[str, Item]:
-    return hdf5_ids(folder, _hypersim_image, "**/*.semantic_instance.hdf5")
 
 
 def _hypersim_image(file: Path) -> Path:
@@ -111,17 +95,20 @@ def _hypersim_image(file: Path) -> Path:
     return file.parent.parent / f"{camera}_final_preview" / f"{frame}.tonemap.jpg"
 
 
-READERS: dict[Reader, Callable[[Path, Kind, str, str], dict[str, Item]]] = {
-    "coco_json": lambda folder, _, images, file: coco_json(folder / file, folder / images),
-    "label_png": _label_png,
-    "folder_of_masks": lambda folder, _, images, __: folder_of_masks(folder / images),
-    "ade_png": lambda folder, _, images, __: ade_png(folder / images),
-    "id_png": _id_png,
-    "ytvis_json": lambda folder, _, images, file: ytvis_json(folder / file, folder / images),
-    "visor_json": lambda folder, _, images, file: visor_json(folder / file, folder / images),
-    "polygon_json": lambda folder, _, images, file: polygon_json(folder / file, folder / images),
-    "via_json": lambda folder, _, images, file: via_json(folder / file, folder / images),
-    "hdf5_ids": _hdf5,
+# From the places of images and masks, and the options of the data set.
+READERS: dict[str, Callable[..., dict[str, Item]]] = {
+    "coco_json": lambda images, masks: coco_json(masks, images),
+    "label_png": label_png,
+    "folder_of_masks": lambda images, masks: folder_of_masks(images),
+    "ade_png": lambda images, masks: ade_png(images),
+    "id_png": id_png,
+    "ytvis_json": lambda images, masks: ytvis_json(masks, images),
+    "visor_json": lambda images, masks: visor_json(masks, images),
+    "polygon_json": lambda images, masks: polygon_json(masks, images),
+    "via_json": lambda images, masks: via_json(masks, images),
+    "hdf5_ids": lambda images, masks: hdf5_ids(
+        images, _hypersim_image, "**/*.semantic_instance.hdf5"
+    ),
 }
 
 
@@ -156,7 +143,7 @@ def _open(
     named = (kind.name, kind.title.replace(" ", "_"), *_ALIASES.get(kind.name, ()))
     parts = [part for part in dict.fromkeys((images, masks)) if part != "."]
     folder = set_folder(kind.card, data, named, parts or ["."])
-    items = READERS[kind.reader](folder, kind, images, masks)
+    items = READERS[kind.reader](folder / images, folder / masks, **kind.options)
     if not items:
         raise NotFound(
             f"data set '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"

@@ -38,7 +38,6 @@ class Points(Declared):
 
     name: str = "points"
     schema: ClassVar[Schema] = POINT_ROWS
-    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     users: ClassVar[tuple[str, ...]] = ("centre-point",)
     rounds: ClassVar[int] = 9
