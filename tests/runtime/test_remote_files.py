@@ -126,6 +126,6 @@ def test_names_that_lead_out_of_the_copy_are_refused(
             return {f"{root}/../../evil": {"size": 1}}
 
     put(storage, "one", b"1")
-    monkeypatch.setattr(remote_files, "_opened", lambda address: (Hostile(), "bucket"))
+    monkeypatch.setattr(remote_files, "open_storage", lambda address: (Hostile(), "bucket"))
     with pytest.raises(BadInput, match="leads elsewhere"):
         local_folder(storage)

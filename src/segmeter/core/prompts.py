@@ -251,7 +251,8 @@ def round_from_json(text: str | None) -> tuple[Prompt, ...]:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
-    return tuple(_prompt(one, text) for one in (content if text.startswith("[") else [content]))
+    listed = content if isinstance(content, list) and content else [content]
+    return tuple(_prompt(one, text) for one in listed)
 
 
 def _plain(point: Sequence[float]) -> list[float]:
