@@ -28,7 +28,7 @@ from segmeter.users.volumes.refinement_prompts import (
     scribble_correction_3d,
 )
 from segmeter.users.volumes.slices import (
-    FreeDraws,
+    Draws,
     PublishedDraws,
     centre_of,
     draws_of,
@@ -40,8 +40,8 @@ def block(low: Sequence[int], high: Sequence[int], shape: Sequence[int] = (20, 3
     return Mask.box(tuple(shape), tuple(low), tuple(high))
 
 
-def free(seed: int = 0) -> FreeDraws:
-    return FreeDraws(np.random.default_rng(seed))
+def free(seed: int = 0) -> Draws:
+    return Draws(np.random.default_rng(seed))
 
 
 def test_m4_fallback_clicks_on_false_positives_are_negative_in_corrected() -> None:

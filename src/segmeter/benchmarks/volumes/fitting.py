@@ -15,7 +15,7 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.models import Model, ProtocolName
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import Slicewise
-from segmeter.users.volumes.intrabench_prompters import BoxInterpolation, Prompter
+from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
 
@@ -64,12 +64,13 @@ def repeats(user: Any, protocol: ProtocolName, draws: int) -> list[User]:
     """The draws of a user that prompts at random; `published` has one fixed draw."""
     if protocol == "published" or draws == 1 or not _is_random(user):
         return [user]
-    return [replace(user, repeat=number) for number in range(1, draws + 1)]
+    own = isinstance(user, Prompter)
+    return [user.again(i) if own else replace(user, repeat=i) for i in range(1, draws + 1)]
 
 
 def _is_random(user: Any) -> bool:
-    if isinstance(user, BoxInterpolation):
-        return user.shaken > 0
+    if isinstance(user, Prompter):
+        return user.random
     return is_dataclass(user) and "repeat" in {field.name for field in fields(user)}
 
 

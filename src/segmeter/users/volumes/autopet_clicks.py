@@ -86,8 +86,6 @@ class AutopetUser:
 
     background: bool = True
     paper_interactions: ClassVar[str] = "2/2"
-    label: ClassVar[str] = "autoPET IV"
-    whole: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -95,18 +95,14 @@ def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]
 def _ring(mask: Mask) -> Pixels:
     """Pixels around a mask that are neither next to it nor far."""
     import cv2
+    from skimage.morphology import disk
 
     reach = _GAP_PX + _RING_PX
     low = tuple(max(0, a - reach) for a in mask.low)
     high = tuple(min(n, h + reach) for h, n in zip(mask.high, mask.shape, strict=True))
-    inner = cv2.dilate(mask.crop(low, high).astype(np.uint8), _disk(_GAP_PX))
-    outer = cv2.dilate(inner, _disk(_RING_PX))
+    inner = cv2.dilate(mask.crop(low, high).astype(np.uint8), disk(_GAP_PX))
+    outer = cv2.dilate(inner, disk(_RING_PX))
     return np.argwhere((outer > 0) & (inner == 0)) + low
-
-
-def _disk(radius: int) -> npt.NDArray[np.uint8]:
-    y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
-    return np.asarray(y * y + x * x <= radius * radius, dtype=np.uint8)
 
 
 _SEEDS = 5
@@ -159,13 +155,6 @@ def centre_points_per_volume(
 Corners = list[int]  # x0, y0, x1, y1
 
 
-def point_seeds(
-    target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
-) -> dict[int, tuple[int, int]]:
-    """The points that a person gives: the middle of each seed slice."""
-    return {z: centre_of(target.slice(z), centre) for z in seed_slices(target, count, protocol)}
-
-
 def interpolated_points(
     target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
@@ -173,7 +162,8 @@ def interpolated_points(
 
     Points between seeds may miss the target, and lie in slices that do not hold it.
     """
-    seeds = point_seeds(target, count, protocol, centre)
+    slices = seed_slices(target, count, protocol)
+    seeds = {z: centre_of(target.slice(z), centre) for z in slices}
     return [Click((z, y, x), True) for z, (y, x) in _between(seeds)]
 
 
@@ -244,8 +234,6 @@ def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Cor
 
 Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
 """Masks that a model predicts, for each set of prompts."""
-
-_SEEDS = 5
 
 
 def propagation_seeds(target: Mask, draws: Draws, count: int = _SEEDS) -> list[Click]:

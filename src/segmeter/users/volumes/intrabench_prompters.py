@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,13 +16,15 @@ from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, ProtocolName, Request, render
-from segmeter.core.prompts import Prompt, Prompts
+from segmeter.core.prompts import Click, Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.volumes import initial_prompts as initial
-from segmeter.users.volumes.slices import Centre, Draws, draws_of, foreground_slices
+from segmeter.users.volumes.slices import Draws, draws_of, foreground_slices
 
-__all__ = ["BoxInterpolation", "Prompter"]
+__all__ = ["Prompter"]
+
+Given: TypeAlias = Sequence[Prompt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,107 +37,109 @@ class PromptContext:
     answers: initial.Answers
 
 
-@capable(CountsEffort, GivesPrompts)
-class Prompter(ABC):
-    """Prompts in the first round and stops afterwards.
+Work: TypeAlias = Callable[[Mask, ProtocolName, Given, Mapping[str, Any]], Effort]
 
-    Prompters that draw at random have a field `repeat`: another number, other draws.
 
-    `whole` tells that the prompts are for models that see the whole volume; `label` is the
-    paper's name, `paper_interactions` the number of interactions that it prints. Both are
-    `paper_label` and `paper_count` with the prompter's own options in their places.
+def _points(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
+    return Effort(points=len(prompts))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What prompters of one name have in common.
+
+    Attributes
+    ----------
+    label, count
+        The paper's name, and the interactions that it prints, with options in their places;
+        `twice` is 2 n.
+    start
+        Prompts from a context and the options, whose defaults are those of its arguments. Those
+        that draw at random have an option `repeat`: another number, other draws.
+    work
+        Effort of a person but for scrolling.
+    whole
+        The prompts are for models that see the whole volume.
     """
 
-    __slots__ = ()
-    kind: ClassVar[str]
-    paper_label: ClassVar[str]
-    paper_count: ClassVar[str]
-    gives: ClassVar[frozenset[str]] = frozenset()
-    whole: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        options = self.options
-        _check_count(options.get("n", 1))
-        if options.get("centre", "box") not in ("box", "mass", "edt"):
-            raise BadInput(
-                f"a centre is that of the box, the mass or the edt, not '{options['centre']}'"
-            )
+    name: str
+    summary: str
+    label: str
+    count: str
+    start: Callable[..., Given]
+    work: Work = _points
+    gives: frozenset[str] = frozenset()
+    whole: bool = False
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """Options it was made with."""
-        own = fields(self)  # type: ignore[arg-type]  # every prompter is a dataclass
-        return {f.name: getattr(self, f.name) for f in own}
+    def defaults(self) -> dict[str, Any]:
+        parameters = inspect.signature(self.start).parameters.values()
+        return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+@dataclass(frozen=True, slots=True)
+@capable(CountsEffort, GivesPrompts)
+class Prompter:
+    """Prompts in the first round and stops afterwards."""
+
+    kind: Kind
+    options: Mapping[str, Any] = field(hash=False)
 
     @property
     def name(self) -> str:
-        defaults = {f.name: f.default for f in fields(self)}  # type: ignore[arg-type]
+        defaults = self.kind.defaults
         shown = {k: v for k, v in self.options.items() if k == "n" or v != defaults[k]}
-        return str(Spec(self.kind, shown))
+        return str(Spec(self.kind.name, shown))
 
     @property
     def label(self) -> str:
-        return self.paper_label.format(**self.options)
+        shaken = self.options.get("shaken")
+        return self.kind.label.format(**self.options) + (f" ±{shaken}" if shaken else "")
 
     @property
     def paper_interactions(self) -> str:
-        return self.paper_count.format(**self.options)
+        return self.kind.count.format(**self.options, twice=2 * self.options.get("n", 1))
 
-    @abstractmethod
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
+    @property
+    def gives(self) -> frozenset[str]:
+        return self.kind.gives
+
+    @property
+    def whole(self) -> bool:
+        return self.kind.whole
+
+    @property
+    def random(self) -> bool:
+        """Whether another `repeat` draws other prompts."""
+        return "repeat" in self.options and self.options.get("shaken") != 0
+
+    def again(self, repeat: int) -> Prompter:
+        """The same prompter with other draws."""
+        return replace(self, options={**self.options, "repeat": repeat})
+
+    def start(self, context: PromptContext) -> Given:
         """The prompts of the first round."""
+        return self.kind.start(context, **self.options)
 
-    def drawn(self, target: Mask, draws: Draws) -> None:  # noqa: B027  # most draw nothing
+    def advance(self, target: Mask, draws: Draws) -> None:
         """Draw what `start` draws, so that a shared stream stands where it would."""
+        if self.random:
+            empty = Mask.empty(target.shape)
+            self.start(PromptContext(target, "published", draws, lambda sets: [empty] * len(sets)))
 
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        """Effort of a person for these prompts: one click each unless overridden."""
-        return Effort(points=len(prompts), scrolled=slices_scrolled(target))
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Given) -> Effort:
+        """Effort of a person: from the first slice of the target to the last but for one point."""
+        made = self.kind.work(target, protocol, prompts, self.options)
+        nearby = self.whole and made.points == 1
+        return made + Effort(scrolled=0 if nearby else int(target.bits.shape[0]) - 1)
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if observation.prompts:
             return None
         return tuple(self.start(context_of(observation, rng)))
 
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
+    def effort(self, target: Target, protocol: ProtocolName, number: int, prompts: Given) -> Effort:
         return self.work(target.mask, protocol, prompts) if prompts else Effort()
-
-
-class _Draw(Protocol):
-    def __call__(self, target: Mask, count: int, draws: Draws, /) -> Sequence[Prompt]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnPoints(Prompter):
-    """Gives `n` points, or so many per slice, that are drawn by chance."""
-
-    draw: ClassVar[_Draw]
-    n: int = 1
-    repeat: int = 1
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return self.draw(context.target, self.n, context.draws)
-
-    def drawn(self, target: Mask, draws: Draws) -> None:
-        self.draw(target, self.n, draws)
-
-
-Made = TypeVar("Made", bound=Prompter)
-
-
-def prompter(
-    name: str, summary: str, *, label: str = "", count: str = ""
-) -> Callable[[type[Made]], type[Made]]:
-    """Register a prompter under its name, with the paper's words for it."""
-
-    def register(made: type[Made]) -> type[Made]:
-        made.kind, made.paper_label, made.paper_count = name, label, count
-        catalogue.users.add(name, summary=summary)(made)
-        return made
-
-    return register
 
 
 def context_of(observation: Observation, rng: np.random.Generator) -> PromptContext:
@@ -156,263 +160,119 @@ def answers_of(encoded: EncodedScene) -> initial.Answers:
     return answers
 
 
-def slices_scrolled(target: Mask) -> int:
-    """Slices scrolled from the target's first to its last."""
-    return int(target.bits.shape[0]) - 1
+def _seeds_of_points(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
+    return Effort(points=min(options["n"], len(foreground_slices(target))))
 
 
-def _check_count(n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise BadInput(f"a prompter gives n = 1 or more prompts, not {n!r}")
+def _seeds_of_boxes(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
+    return Effort(boxes=len(initial.box_seeds(target, options["n"], protocol)))
 
 
-BOX = frozenset({"box"})
+def _first_slice(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
+    levels = [p.point[0] for p in prompts if isinstance(p, Click)]
+    return Effort(points=levels.count(levels[0]), slices=2)
 
 
-@prompter("points-per-volume", "volumes: n random points in the whole", label="{n}PPV", count="{n}")
-@dataclass(frozen=True, slots=True)
-class PointsPerVolume(DrawnPoints):
-    """Random voxels of the target."""
+_BOX = frozenset({"box"})
 
-    whole: ClassVar[bool] = True
-    draw = staticmethod(initial.points_per_volume)
+KINDS = (
+    Kind(
+        "points-per-volume", "volumes: n random points in the whole", "{n}PPV", "{n}",
+        lambda c, n=1, repeat=1: initial.points_per_volume(c.target, n, c.draws), whole=True,
+    ),
+    Kind(
+        "centroid", "volumes: the mean voxel, even outside the object", "centroid", "1",
+        lambda c: initial.centroid(c.target), whole=True,
+    ),
+    Kind(  # patch 0 takes the whole line, as for SegVol
+        "centre-points-per-volume", "volumes: n points along the target's middle line",
+        "{n} center PPV", "{n}",
+        lambda c, n=1, patch=128, along="z": initial.centre_points_per_volume(
+            c.target, n, c.protocol, patch=patch or None, along=along
+        ), whole=True,
+    ),
+    Kind(
+        "box-3d", "volumes: one box around the whole target", "3D Box", "3",
+        lambda c: [initial.box_3d(c.target)],
+        lambda *_: Effort(boxes_3d=1), _BOX, whole=True,
+    ),
+    Kind(
+        "points-per-slice", "volumes: n random points in every slice", "{n}PPS", "{n}X",
+        lambda c, n=1, repeat=1: initial.points_per_slice(c.target, n, c.draws),
+    ),
+    Kind(
+        "alternating-points-per-slice",
+        "volumes: n random points in every slice, half of them outside", "{n}±PPS", "{n}X",
+        lambda c, n=2, repeat=1: initial.alternating_points_per_slice(c.target, n, c.draws),
+    ),
+    Kind(  # counted as printed, though it is one per slice
+        "centre-point-per-slice", "volumes: the centre of every slice", "1 Center P", "1",
+        lambda c, centre="mass": initial.centre_point_per_slice(c.target, centre),
+    ),
+    Kind(
+        "box-per-slice", "volumes: a tight box in every slice", "Box PS", "2X",
+        lambda c: initial.box_per_slice(c.target),
+        lambda target, protocol, prompts, options: Effort(boxes=len(prompts)), _BOX,
+    ),
+    Kind(
+        "boxes-from-3d-box", "volumes: one 3D box, cut into slices", "from 3D Box", "3",
+        lambda c: initial.boxes_from_3d_box(c.target), lambda *_: Effort(boxes_3d=1), _BOX,
+    ),
+    Kind(
+        "point-interpolation", "volumes: a point in n slices, a line through the others",
+        "{n}P Inter", "{n}",
+        lambda c, n=3, centre="box": initial.interpolated_points(c.target, n, c.protocol, centre),
+        _seeds_of_points,
+    ),
+    Kind(
+        "box-interpolation", "volumes: a box in n slices, interpolated over the others",
+        "{n}B Inter", "{twice}",
+        lambda c, n=3, shaken=0, repeat=1: initial.interpolated_boxes(
+            c.target, n, c.protocol, shaken, c.draws
+        ), _seeds_of_boxes, _BOX,
+    ),
+    Kind(
+        "point-propagation",
+        "volumes: five points in the middle slice, then the centre of each predicted mask",
+        "5P Prop", "7",
+        lambda c, centre="box", repeat=1: initial.point_propagation(
+            c.target, c.answers, c.draws, c.protocol, centre
+        ), _first_slice,
+    ),
+    Kind(
+        "box-propagation",
+        "volumes: a box in the middle slice, then the box of each predicted mask", "B Prop", "4",
+        lambda c: initial.box_propagation(c.target, c.answers, c.protocol),
+        lambda *_: Effort(boxes=1, slices=2), _BOX,
+    ),
+)  # fmt: skip
 
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return _clicked(target, prompts)
+
+def _register(kind: Kind) -> None:
+    def make(**options: Any) -> Prompter:
+        return Prompter(kind, _checked(kind.defaults | options))
+
+    named = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d)
+             for n, d in kind.defaults.items()]  # fmt: skip
+    make.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # its options
+    catalogue.users.add(kind.name, summary=kind.summary)(make)
 
 
-@prompter(
-    "centroid", "volumes: the mean voxel, even outside the object", label="centroid", count="1"
-)
-@dataclass(frozen=True, slots=True)
-class Centroid(Prompter):
-    """The target's mean voxel, which may lie outside of it."""
-
-    whole: ClassVar[bool] = True
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.centroid(context.target)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return Effort(points=1)
+for _kind in KINDS:
+    _register(_kind)
 
 
-@prompter(
-    "centre-points-per-volume",
-    "volumes: n points along the target's middle line",
-    label="{n} center PPV",
-    count="{n}",
-)
-@dataclass(frozen=True, slots=True)
-class CentrePointsPerVolume(Prompter):
-    """Points spaced along the middle line; `patch` 0 takes all of it, as for SegVol."""
-
-    whole: ClassVar[bool] = True
-    n: int = 1
-    patch: int = 128
-    along: Literal["z", "x"] = "z"
-
-    def __post_init__(self) -> None:
-        Prompter.__post_init__(self)  # super() fails in a dataclass with slots
-        if self.along not in ("z", "x"):
-            raise BadInput(f"centre points are ordered along z or x, not '{self.along}'")
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.centre_points_per_volume(
-            context.target, self.n, context.protocol, patch=self.patch or None, along=self.along
+def _checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    counts = {"n": (1, "gives n = 1 or more prompts"),
+              "shaken": (0, "shakes boxes by 0 or more pixels")}  # fmt: skip
+    for name, (least, what) in counts.items():
+        value = options.get(name, least)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise BadInput(f"a prompter {what}, not {value!r}")
+    if options.get("centre", "box") not in ("box", "mass", "edt"):
+        raise BadInput(
+            f"a centre is that of the box, the mass or the edt, not '{options['centre']}'"
         )
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return _clicked(target, prompts)
-
-
-@prompter("box-3d", "volumes: one box around the whole target", label="3D Box", count="3")
-@dataclass(frozen=True, slots=True)
-class Box3d(Prompter):
-    """One box around the whole target, for models that take it."""
-
-    gives: ClassVar[frozenset[str]] = BOX
-    whole: ClassVar[bool] = True
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return [initial.box_3d(context.target)]
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
-
-
-def _clicked(target: Mask, prompts: Sequence[Prompt]) -> Effort:
-    """Points in the whole volume; a single one needs no scrolling."""
-    scrolled = slices_scrolled(target) if len(prompts) > 1 else 0
-    return Effort(points=len(prompts), scrolled=scrolled)
-
-
-@prompter(
-    "points-per-slice", "volumes: n random points in every slice", label="{n}PPS", count="{n}X"
-)
-@dataclass(frozen=True, slots=True)
-class PointsPerSlice(DrawnPoints):
-    """Random pixels of the target in each of its slices."""
-
-    draw = staticmethod(initial.points_per_slice)
-    n: int = 1
-
-
-@prompter(
-    "alternating-points-per-slice",
-    "volumes: n random points in every slice, half of them outside",
-    label="{n}±PPS",
-    count="{n}X",
-)
-@dataclass(frozen=True, slots=True)
-class AlternatingPointsPerSlice(DrawnPoints):
-    """Pixels of the target and of a ring around it, in each of its slices."""
-
-    draw = staticmethod(initial.alternating_points_per_slice)
-    n: int = 2
-
-
-@prompter(
-    "centre-point-per-slice", "volumes: the centre of every slice", label="1 Center P", count="1"
-)  # as printed, though it is one per slice
-@dataclass(frozen=True, slots=True)
-class CentrePointPerSlice(Prompter):
-    """The middle of the largest part in each slice."""
-
-    centre: Centre = "mass"
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.centre_point_per_slice(context.target, self.centre)
-
-
-@prompter("box-per-slice", "volumes: a tight box in every slice", label="Box PS", count="2X")
-@dataclass(frozen=True, slots=True)
-class BoxPerSlice(Prompter):
-    """A tight box around the target in each of its slices."""
-
-    gives: ClassVar[frozenset[str]] = BOX
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.box_per_slice(context.target)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return Effort(boxes=len(prompts), scrolled=slices_scrolled(target))
-
-
-@prompter(
-    "boxes-from-3d-box", "volumes: one 3D box, cut into slices", label="from 3D Box", count="3"
-)
-@dataclass(frozen=True, slots=True)
-class BoxesFrom3dBox(Prompter):
-    """One box around the whole target, given to every slice it passes."""
-
-    gives: ClassVar[frozenset[str]] = BOX
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.boxes_from_3d_box(context.target)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
-
-
-@prompter(
-    "point-interpolation",
-    "volumes: a point in n slices, a line through the others",
-    label="{n}P Inter",
-    count="{n}",
-)
-@dataclass(frozen=True, slots=True)
-class PointInterpolation(Prompter):
-    """The middle of a few slices, interpolated over those between."""
-
-    n: int = 3
-    centre: Centre = "box"
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.interpolated_points(context.target, self.n, context.protocol, self.centre)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        points = min(self.n, len(foreground_slices(target)))
-        return Effort(points=points, scrolled=slices_scrolled(target))
-
-
-@prompter("box-interpolation", "volumes: a box in n slices, interpolated over the others")
-@dataclass(frozen=True, slots=True)
-class BoxInterpolation(Prompter):
-    """Boxes in a few slices, perhaps drawn badly, interpolated over those between."""
-
-    gives: ClassVar[frozenset[str]] = BOX
-    n: int = 3
-    shaken: int = 0
-    repeat: int = 1
-
-    def __post_init__(self) -> None:
-        Prompter.__post_init__(self)  # super() fails in a dataclass with slots
-        if isinstance(self.shaken, bool) or not isinstance(self.shaken, int) or self.shaken < 0:
-            raise BadInput(f"boxes are shaken by 0 or more pixels, not {self.shaken!r}")
-
-    @property
-    def label(self) -> str:
-        return f"{self.n}B Inter" + (f" ±{self.shaken}" if self.shaken else "")
-
-    @property
-    def paper_interactions(self) -> str:
-        return str(2 * self.n)
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.interpolated_boxes(
-            context.target, self.n, context.protocol, self.shaken, context.draws
-        )
-
-    def drawn(self, target: Mask, draws: Draws) -> None:
-        initial.box_seeds(target, self.n, "published", self.shaken, draws)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        boxes = len(initial.box_seeds(target, self.n, protocol))
-        return Effort(boxes=boxes, scrolled=slices_scrolled(target))
-
-
-@prompter(
-    "point-propagation",
-    "volumes: five points in the middle slice, then the centre of each predicted mask",
-    label="5P Prop",
-    count="7",
-)
-@dataclass(frozen=True, slots=True)
-class PointPropagation(Prompter):
-    """Points in the middle slice, carried on by the model's own predictions."""
-
-    centre: Centre = "box"
-    repeat: int = 1
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.point_propagation(
-            context.target, context.answers, context.draws, context.protocol, self.centre
-        )
-
-    def drawn(self, target: Mask, draws: Draws) -> None:
-        initial.propagation_seeds(target, draws)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        first = prompts[0].point[0] if prompts else 0  # type: ignore[union-attr]  # clicks
-        seeds = sum(p.point[0] == first for p in prompts)  # type: ignore[union-attr]
-        return Effort(points=seeds, slices=2, scrolled=slices_scrolled(target))
-
-
-@prompter(
-    "box-propagation",
-    "volumes: a box in the middle slice, then the box of each predicted mask",
-    label="B Prop",
-    count="4",
-)
-@dataclass(frozen=True, slots=True)
-class BoxPropagation(Prompter):
-    """A box in the middle slice, carried on by the model's own answers."""
-
-    gives: ClassVar[frozenset[str]] = BOX
-
-    def start(self, context: PromptContext) -> Sequence[Prompt]:
-        return initial.box_propagation(context.target, context.answers, context.protocol)
-
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
-        return Effort(boxes=1, slices=2, scrolled=slices_scrolled(target))
+    if options.get("along", "z") not in ("z", "x"):
+        raise BadInput(f"centre points are ordered along z or x, not '{options['along']}'")
+    return options

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from segmeter.users.volumes.refinement_prompts import (
     scribble_correction,
     scribble_correction_3d,
 )
-from segmeter.users.volumes.slices import Draws, FreeDraws, PublishedDraws, draws_of
+from segmeter.users.volumes.slices import Draws, draws_of
 
 __all__ = ["Refiner"]
 
@@ -49,8 +48,8 @@ class Refiner(ABC):
     """
 
     kind: ClassVar[str]
-    per_step: ClassVar[str]
-    step_label: ClassVar[str]
+    per_step: ClassVar[str] = "3"
+    step_label: ClassVar[str] = "Scribble Refine"
     whole: ClassVar[bool] = False
     start: str = "points-per-slice"
     n: int = 1
@@ -78,15 +77,9 @@ class Refiner(ABC):
 
     @property
     def name(self) -> str:
-        shown: dict[str, object] = {"start": self.start, "earlier": self.earlier}
-        shown |= {"n": self.n} if self.n else {}
-        shown |= {"until_dice": self.until_dice} if self.until_dice else {}
-        shown |= {"until_dof": self.until_dof} if self.until_dof else {}
-        shown |= {"repeat": self.repeat} if self.repeat != 1 else {}
-        return str(Spec(self.kind, shown | self._more()))
-
-    def _more(self) -> dict[str, object]:
-        return {}
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        usual = {"n": 0, "until_dice": 0, "until_dof": 0, "repeat": 1, "drawn": "points"}
+        return str(Spec(self.kind, {k: v for k, v in given.items() if v != usual.get(k)}))
 
     @property
     def label(self) -> str:
@@ -109,58 +102,53 @@ class Refiner(ABC):
             return tuple(self.first.start(context_of(observation, rng)))
         if self._bounded(observation):
             return None
-        return tuple(self.correct(observation, rng))
-
-    @abstractmethod
-    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        """The prompts of a later round; none when the mask is right."""
-
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        if not prompts:
-            return Effort()
-        return self.work(prompts) if number > 1 else self.first.work(target.mask, protocol, prompts)
-
-    @abstractmethod
-    def work(self, prompts: Sequence[Prompt]) -> Effort:
-        """Effort of a person for one correction."""
-
-    def _bounded(self, observation: Observation) -> bool:
-        target = observation.target.mask
-        if self.until_dice and dice(target, observation.mask) >= self.until_dice:
-            return True
-        return bool(self.until_dof) and self._fixed(observation) >= self.until_dof
-
-    def _fixed(self, observation: Observation) -> int:
-        """Degrees of freedom of what was said so far."""
-        target, protocol = observation.target, observation.protocol
-        said = [self.effort(target, protocol, r.number, r.prompts) for r in observation.rounds]
-        return sum(one.degrees_of_freedom for one in said)
-
-
-@dataclass(frozen=True, slots=True)
-class ScribbleRefiner(Refiner):
-    """Corrects by points of a stroke through the larger kind of error."""
-
-    per_step: ClassVar[str] = "3"
-    step_label: ClassVar[str] = "Scribble Refine"
+        found = self.found(observation, observation.mask, self._draws(observation, rng))
+        return () if found is None else self.said(found)
 
     @abstractmethod
     def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
         """The correction of a mask; None when nothing is wrong."""
 
-    def correction(self, observation: Observation, rng: np.random.Generator) -> Correction | None:
-        """That of the newest mask, drawn where the original's stream stands."""
-        draws = _shared_stream(self.first, observation, rng, partial(self.found, observation))
-        return self.found(observation, observation.mask, draws)
+    def said(self, correction: Correction) -> tuple[Prompt, ...]:
+        """The prompts of a correction."""
+        return correction.clicks
 
-    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        found = self.correction(observation, rng)
-        return () if found is None else found.clicks
+    def effort(
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        if not prompts or number == 1:
+            return self.first.effort(target, protocol, number, prompts)
+        points = [p for prompt in prompts for p in _points(prompt)]
+        levels = [int(z) for z, *_ in points]
+        scrolled = max(levels) - min(levels)
+        if self.per_step == "3":
+            return Effort(scribbles=1, stroke_px=float(len(points)), scrolled=scrolled)
+        return Effort(points=len(prompts), scrolled=scrolled)
 
-    def work(self, prompts: Sequence[Prompt]) -> Effort:
-        return _stroke_work(prompts)
+    def _bounded(self, observation: Observation) -> bool:
+        target, protocol = observation.target, observation.protocol
+        if self.until_dice and dice(target.mask, observation.mask) >= self.until_dice:
+            return True
+        made = [self.effort(target, protocol, r.number, r.prompts) for r in observation.rounds]
+        return bool(self.until_dof) and sum(e.degrees_of_freedom for e in made) >= self.until_dof
+
+    def _draws(self, observation: Observation, rng: np.random.Generator) -> Draws:
+        """In published the original's single stream, past the start and earlier corrections."""
+        draws = draws_of(observation.protocol, rng)
+        if observation.protocol == "published" and self.per_step == "3":
+            self.first.advance(observation.target.mask, draws)
+            for made in observation.rounds[:-1]:
+                self.found(observation, made.mask, draws)
+        return draws
+
+
+def _points(prompt: Prompt) -> Sequence[tuple[float, ...]]:
+    match prompt:
+        case Scribble(points):
+            return points
+        case Click(point):
+            return [point]
+    return []
 
 
 @catalogue.users.add(
@@ -175,13 +163,8 @@ class PointPerSliceRefinement(Refiner):
     per_step: ClassVar[str] = "1X"
     step_label: ClassVar[str] = "1PPS Refine"
 
-    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        draws = draws_of(observation.protocol, rng)
-        return point_per_wrong_slice(observation.target.mask, observation.mask, draws)
-
-    def work(self, prompts: Sequence[Prompt]) -> Effort:
-        zs = [int(p.point[0]) for p in prompts if isinstance(p, Click)]
-        return Effort(points=len(prompts), scrolled=max(zs) - min(zs) if zs else 0)
+    def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
+        return Correction.of(point_per_wrong_slice(observation.target.mask, prediction, draws))
 
 
 @catalogue.users.add(
@@ -189,7 +172,7 @@ class PointPerSliceRefinement(Refiner):
     summary="volumes: prompts in slices, then a scribble over the larger kind of error",
 )
 @dataclass(frozen=True, slots=True)
-class ScribbleRefinement(ScribbleRefiner):
+class ScribbleRefinement(Refiner):
     """A stroke through false negatives, or along the outline where the mask went over it.
 
     `drawn` tells whether the model gets the stroke as single points, as in the original, or
@@ -205,9 +188,6 @@ class ScribbleRefinement(ScribbleRefiner):
         if self.drawn not in ("points", "stroke"):
             raise BadInput(f"a scribble is drawn as points or as a stroke, not '{self.drawn}'")
 
-    def _more(self) -> dict[str, object]:
-        return {} if self.drawn == "points" else {"drawn": self.drawn}
-
     @property
     def gives(self) -> frozenset[str]:
         return self.first.gives | ({"scribble"} if self.drawn == "stroke" else frozenset())
@@ -215,11 +195,9 @@ class ScribbleRefinement(ScribbleRefiner):
     def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
         return scribble_correction(observation.target.mask, prediction, draws, observation.protocol)
 
-    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        found = self.correction(observation, rng)
-        if found is None:
-            return ()
-        return (found.stroke,) if self.drawn == "stroke" and found.stroke else found.clicks
+    def said(self, correction: Correction) -> tuple[Prompt, ...]:
+        stroke = correction.stroke if self.drawn == "stroke" else None
+        return (stroke,) if stroke else correction.clicks
 
 
 @catalogue.users.add(
@@ -236,13 +214,9 @@ class PointPerVolumeRefinement(Refiner):
     whole: ClassVar[bool] = True
     start: str = "points-per-volume"
 
-    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        target, prediction = _seen(observation, observation.mask)
-        draws = draws_of(observation.protocol, rng)
-        return point_per_wrong_volume(target, prediction, draws, observation.protocol)
-
-    def work(self, prompts: Sequence[Prompt]) -> Effort:
-        return Effort(points=len(prompts))
+    def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
+        seen = _seen(observation, prediction)
+        return Correction.of(point_per_wrong_volume(*seen, draws, observation.protocol))
 
 
 @catalogue.users.add(
@@ -250,7 +224,7 @@ class PointPerVolumeRefinement(Refiner):
     summary="volumes: points for the whole, then points of a scribble in each round",
 )
 @dataclass(frozen=True, slots=True)
-class ScribblePerVolumeRefinement(ScribbleRefiner):
+class ScribblePerVolumeRefinement(Refiner):
     """Points of a stroke through the larger kind of error, for models that see the whole."""
 
     kind: ClassVar[str] = "scribble-per-volume-refinement"
@@ -261,38 +235,9 @@ class ScribblePerVolumeRefinement(ScribbleRefiner):
         return scribble_correction_3d(*_seen(observation, prediction), draws, observation.protocol)
 
 
-def _shared_stream(
-    first: Prompter,
-    observation: Observation,
-    rng: np.random.Generator,
-    replay: Callable[[Mask, Draws], object],
-) -> Draws:
-    """The original's single random stream, advanced past the start and earlier corrections."""
-    if observation.protocol == "corrected":
-        return FreeDraws(rng)
-    draws = PublishedDraws()
-    first.drawn(observation.target.mask, draws)
-    for made in observation.rounds[:-1]:
-        replay(made.mask, draws)
-    return draws
-
-
 def _seen(observation: Observation, prediction: Mask) -> tuple[Mask, Mask]:
     """Target and mask as the original compares them: in the patch around the first point."""
     target, first = observation.target.mask, observation.prompts[0]
     if observation.protocol == "corrected" or not isinstance(first, Click):
         return target, prediction
     return near(target, first.point), near(prediction, first.point)
-
-
-def _stroke_work(prompts: Sequence[Prompt]) -> Effort:
-    """One scribble, as long as it names voxels."""
-    points: list[tuple[float, ...]] = []
-    for prompt in prompts:
-        match prompt:
-            case Scribble(drawn):
-                points += drawn
-            case Click(point):
-                points.append(point)
-    zs = [p[0] for p in points]
-    return Effort(scribbles=1, stroke_px=float(len(points)), scrolled=int(max(zs) - min(zs)))

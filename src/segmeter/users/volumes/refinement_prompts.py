@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.masks import Bits, Mask, joint_box
+from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Click, Scribble
@@ -69,13 +69,11 @@ def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
     """
     import cv2
     from skimage.measure import find_contours
+    from skimage.morphology import disk
 
     if min(ground_truth.shape) < 2:
         return np.zeros((0, 2), dtype=np.int64)
-    radius = _DILATION_PX
-    y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
-    disk = (y * y + x * x <= radius * radius).astype(np.uint8)
-    grown = cv2.dilate(ground_truth.astype(np.uint8), disk)
+    grown = cv2.dilate(ground_truth.astype(np.uint8), disk(_DILATION_PX))
     found: list[npt.NDArray[np.float64]] = find_contours(  # type: ignore[no-untyped-call]
         grown.astype(float), 0.5, fully_connected="low"
     )  # skimage ships no types
@@ -114,6 +112,11 @@ class Correction:
     plane: tuple[int, int] | None = None
     fallback: bool = False
 
+    @classmethod
+    def of(cls, clicks: Sequence[Click]) -> Correction | None:
+        """A correction by clicks; None without any."""
+        return cls(tuple(clicks)) if clicks else None
+
 
 def point_per_wrong_slice(target: Mask, prediction: Mask, draws: Draws) -> list[Click]:
     """One random wrong pixel in each of the target's slices that has any.
@@ -123,11 +126,11 @@ def point_per_wrong_slice(target: Mask, prediction: Mask, draws: Draws) -> list[
     clicks = []
     for z in foreground_slices(target):
         ground_truth, here = target.slice(z), prediction.slice(z)
-        low, high = joint_box(ground_truth, here)
-        wrong = np.argwhere(ground_truth.crop(low, high) ^ here.crop(low, high)) + low
-        if len(wrong):
+        wrong = (ground_truth - here) | (here - ground_truth)
+        pixels = np.flatnonzero(wrong.bits)
+        if len(pixels):
             draws.restart()
-            y, x = (int(c) for c in wrong[draws.below(len(wrong))])
+            y, x = pixel_at(wrong, int(pixels[draws.below(len(pixels))]))
             clicks.append(Click((z, y, x), ground_truth[y, x]))
     return clicks
 
@@ -141,8 +144,7 @@ def point_per_wrong_volume(
     """
     if protocol == "published":
         target, prediction = _turned(target), _turned(prediction)
-    low, high = joint_box(target, prediction)
-    errors = Mask.of(target.crop(low, high) ^ prediction.crop(low, high), low, target.shape)
+    errors = (target - prediction) | (prediction - target)
     if not errors:
         return []
     draws.restart()
@@ -170,7 +172,7 @@ def scribble_correction(
     only, `corrected` also at those of fixed x. Where no stroke can be drawn, a few random false
     positives are clicked, which `published` calls positive. None when the mask is right.
     """
-    false_negatives, false_positives = _errors(target, prediction)
+    false_negatives, false_positives = target - prediction, prediction - target
     if not false_negatives and not false_positives:
         return None
     total = false_negatives.area + false_positives.area
@@ -218,15 +220,6 @@ def near(mask: Mask, point: Sequence[float], half: int = _HALF_PATCH) -> Mask:
     low = tuple(max(0, int(p) - half) for p in point)
     high = tuple(min(n, int(p) + half) for p, n in zip(point, mask.shape, strict=True))
     return Mask.of(mask.crop(low, high), low, mask.shape)
-
-
-def _errors(target: Mask, prediction: Mask) -> tuple[Mask, Mask]:
-    """False negatives and false positives."""
-    low, high = joint_box(target, prediction)
-    ground_truth, here = target.crop(low, high), prediction.crop(low, high)
-    return Mask.of(ground_truth & ~here, low, target.shape), Mask.of(
-        here & ~ground_truth, low, target.shape
-    )
 
 
 def _positive(false_negatives: Mask, centre: Centre) -> Correction:

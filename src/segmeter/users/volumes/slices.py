@@ -7,7 +7,7 @@ rounding inside a crop with an odd offset would move points and boxes.
 from __future__ import annotations
 
 import random
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -24,12 +24,12 @@ Pixel = tuple[int, int]
 def foreground_slices(target: Mask) -> list[int]:
     """Slices that hold any of the target, ascending."""
     check_target(target)
-    return list(target.derived("foreground slices", lambda: _foreground_slices(target)))
 
+    def found() -> tuple[int, ...]:
+        filled = np.flatnonzero(target.bits.any(axis=(1, 2)))
+        return tuple(int(z) + target.low[0] for z in filled)
 
-def _foreground_slices(target: Mask) -> tuple[int, ...]:
-    filled = np.flatnonzero(target.bits.any(axis=(1, 2)))
-    return tuple(int(z) + target.low[0] for z in filled)
+    return list(target.derived("foreground slices", found))
 
 
 def seed_slices(target: Mask, count: int, protocol: ProtocolName) -> list[int]:
@@ -106,39 +106,41 @@ PUBLISHED_SEED = 1
 """The original's runner passes this seed everywhere, whatever its configuration says."""
 
 
-class Draws(Protocol):
-    """Random draws of a prompter."""
+class Draws:
+    """Random draws of a prompter, from a generator that belongs to target, prompter and round."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
 
     def restart(self) -> None:
-        """Restart where the original sets its seed again; a free generator ignores it."""
-        ...
+        """Restart where the original sets its seed again; a generator of one's own goes on."""
 
     def choose(self, count: int, size: int) -> list[int]:
         """So many different numbers below `count`, in drawn order."""
-        ...
+        return [int(i) for i in self._rng.choice(count, size, replace=False)]
 
     def repeat(self, count: int, size: int) -> list[int]:
         """So many numbers below `count`, which may repeat."""
-        ...
+        return [int(i) for i in self._rng.integers(count, size=size)]
 
     def below(self, count: int) -> int:
         """One number below `count`."""
-        ...
+        return int(self._rng.integers(count))
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""
-        ...
+        return bool(self._rng.random() < probability)
 
     def shifts(self, reach: int) -> list[int]:
         """Four whole numbers from -reach to reach."""
-        ...
+        return [int(i) for i in self._rng.integers(-reach, reach + 1, size=4)]
 
     def fraction(self) -> float:
         """A number in [0, 1) for where a scribble starts."""
-        ...
+        return float(self._rng.random())
 
 
-class PublishedDraws:
+class PublishedDraws(Draws):
     """The legacy generator of the original: every prompter shares one stream.
 
     Scribbles start at a draw of Python's own generator, seeded each time.
@@ -175,34 +177,6 @@ class PublishedDraws:
         return own.random()
 
 
-class FreeDraws:
-    """Independent draws from a generator that belongs to target, prompter and round."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-
-    def restart(self) -> None:
-        return
-
-    def choose(self, count: int, size: int) -> list[int]:
-        return [int(i) for i in self._rng.choice(count, size, replace=False)]
-
-    def repeat(self, count: int, size: int) -> list[int]:
-        return [int(i) for i in self._rng.integers(count, size=size)]
-
-    def below(self, count: int) -> int:
-        return int(self._rng.integers(count))
-
-    def chance(self, probability: float) -> bool:
-        return bool(self._rng.random() < probability)
-
-    def shifts(self, reach: int) -> list[int]:
-        return [int(i) for i in self._rng.integers(-reach, reach + 1, size=4)]
-
-    def fraction(self) -> float:
-        return float(self._rng.random())
-
-
 def draws_of(protocol: ProtocolName, rng: np.random.Generator) -> Draws:
     """Random draws of a protocol."""
-    return PublishedDraws() if protocol == "published" else FreeDraws(rng)
+    return PublishedDraws() if protocol == "published" else Draws(rng)

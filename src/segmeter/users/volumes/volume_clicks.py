@@ -16,7 +16,7 @@ from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, c
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Bits, Mask, joint_box
+from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import deepest_voxel, largest_component, squared_depths
 from segmeter.core.prompts import Box, Click, Prompt, Prompts, Scribble
@@ -64,8 +64,7 @@ def middle_click(
     script's own generator, seeded each time, unless another is given. Without one, depth in a
     part whose padded box has more than 6e7 voxels is found on blocks of 2 x 2 x 2, as there.
     """
-    low, high = joint_box(target, prediction)
-    wrong = Mask.of(target.crop(low, high) ^ prediction.crop(low, high), low, target.shape)
+    wrong = (target - prediction) | (prediction - target)
     if not wrong:
         return None
     part = largest_component(wrong)
@@ -102,12 +101,30 @@ def _block_depths(bits: Bits, pads: Sequence[int]) -> Floats:
     return np.asarray(depth[inside] * bits)
 
 
+@capable(CountsEffort)
+class _Clicks:
+    """A user who needs no scrolling; one interaction per round unless stated otherwise."""
+
+    __slots__ = ()
+    paper_interactions: ClassVar[str] = "1/1"
+
+    def effort(
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        """A click is a point; the challenge's box is a box in one slice and two named slices."""
+        boxes = sum(isinstance(p, Box) for p in prompts)
+        strokes = [p for p in prompts if isinstance(p, Scribble)]
+        return Effort(
+            points=len(prompts) - boxes - len(strokes), boxes=boxes, slices=2 * boxes,
+            scribbles=len(strokes), stroke_px=float(sum(len(p.points) for p in strokes)),
+        )  # fmt: skip
+
+
 @catalogue.users.add(
     "volume-centre-click", summary="volumes: clicks the deepest wrong voxel, in millimetres"
 )
 @dataclass(frozen=True, slots=True)
-@capable(CountsEffort)
-class VolumeCentreClick:
+class VolumeCentreClick(_Clicks):
     """Clicks the deepest wrong voxel that was not clicked before, by distance in mm.
 
     Positive when the false negatives are deeper; a tie is a negative click; first in raster
@@ -116,17 +133,9 @@ class VolumeCentreClick:
     """
 
     name: str = "volume-centre-click"
-    paper_interactions: ClassVar[str] = "1/1"
-    label: ClassVar[str] = "centre click"
-    whole: ClassVar[bool] = True
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         return _centre(observation)
-
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        return _clicking(prompts)
 
 
 @catalogue.users.add(
@@ -134,8 +143,7 @@ class VolumeCentreClick:
     summary="volumes: clicks of an RClicks group (group=1..10; 0 for all)",
 )
 @dataclass(frozen=True, slots=True)
-@capable(CountsEffort)
-class VolumeClickingGroup:
+class VolumeClickingGroup(_Clicks):
     """Clicks drawn from the click model of error regions, carried over to volumes.
 
     Which side is corrected is the centre click's choice. Group 1 holds the least likely tenth
@@ -144,9 +152,6 @@ class VolumeClickingGroup:
 
     group: int = 0
     repeat: int = 1
-    paper_interactions: ClassVar[str] = "1/1"
-    label: ClassVar[str] = "clicking group"
-    whole: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         share_of_group(self.group)
@@ -167,18 +172,13 @@ class VolumeClickingGroup:
         voxel = draw_voxel(side, weights, share, float(rng.random()), done)
         return None if voxel is None else Click(voxel, click.positive)
 
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        return _clicking(prompts)
-
 
 @catalogue.users.add(
     "cvpr25-clicks", summary="volumes: a box, then clicks as in the CVPR 2025 challenge"
 )
 @dataclass(frozen=True, slots=True)
-@capable(CountsEffort, GivesLater, GivesPrompts)
-class ChallengeClicks:
+@capable(GivesLater, GivesPrompts)
+class ChallengeClicks(_Clicks):
     """The protocol of the CVPR 2025 challenge on interactive segmentation of volumes.
 
     In `published` ties of depth are drawn as the challenge's script draws them, by one seed;
@@ -187,8 +187,6 @@ class ChallengeClicks:
 
     box: bool = True
     paper_interactions: ClassVar[str] = "4/1"
-    label: ClassVar[str] = "CVPR25"
-    whole: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -208,11 +206,6 @@ class ChallengeClicks:
         own = None if observation.protocol == "published" else rng
         found = middle_click(observation.target.mask, observation.mask, own)
         return None if found is None else found.click
-
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        return _clicking(prompts)
 
 
 def _centre(observation: Observation) -> Click | None:
@@ -237,17 +230,8 @@ def _spacing(observation: Observation) -> tuple[float, ...]:
 
 
 def _clicked(observation: Observation) -> list[tuple[int, ...]]:
-    return [_voxel(p) for p in observation.prompts if isinstance(p, Click)]
-
-
-def _clicking(prompts: Sequence[Prompt]) -> Effort:
-    """A click is a point; the challenge's box is a box in one slice and two named slices."""
-    boxes = sum(isinstance(p, Box) for p in prompts)
-    return Effort(points=len(prompts) - boxes, boxes=boxes, slices=2 * boxes)
-
-
-def _voxel(click: Click) -> tuple[int, ...]:
-    return tuple(round(c) for c in click.point)
+    clicks = [p for p in observation.prompts if isinstance(p, Click)]
+    return [tuple(round(c) for c in click.point) for click in clicks]
 
 
 def lasso(region: Mask, positive: bool = True) -> Scribble:
@@ -273,15 +257,13 @@ def lasso(region: Mask, positive: bool = True) -> Scribble:
     "lasso", summary="volumes: a closed line around the larger kind of error, in one slice"
 )
 @dataclass(frozen=True, slots=True)
-@capable(CountsEffort, GivesPrompts)
-class Lasso:
+@capable(GivesPrompts)
+class Lasso(_Clicks):
     """Draws around the largest part of whichever error has more voxels; a tie is positive."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"scribble"})
     name: str = "lasso"
     paper_interactions: ClassVar[str] = "3/3"
-    label: ClassVar[str] = "lasso"
-    whole: ClassVar[bool] = True
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         negatives, positives = error_regions(observation.target, observation.mask)
@@ -289,9 +271,3 @@ class Lasso:
             return None
         positive = negatives.area >= positives.area
         return lasso(negatives if positive else positives, positive)
-
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        drawn = [p for p in prompts if isinstance(p, Scribble)]
-        return Effort(scribbles=len(drawn), stroke_px=float(sum(len(p.points) for p in drawn)))
