@@ -120,7 +120,7 @@ def test_check_names_patients_and_warns_of_level_and_width(typed: Any, tmp_path:
         save(tmp_path / f"{name}_seg.nii.gz", labels)
     code, said, _ = typed("check", f"{tmp_path}?window=50,400&modality=CT")
     assert code == 0, said
-    assert "2 scans of 2 patients, one each: the data names none" in said
+    assert "2 scans, each counted as a patient: the data names none" in said
     assert said.count("warning: the window hides everything below 50 HU") == 1
     assert "level 50, width 400 is window=-150,250" in said
     _, said, _ = typed("check", f"{tmp_path}?patient=^P[0-9]")

@@ -49,17 +49,16 @@ def _saved(save: Callable[[io.BytesIO], object]) -> bytes:
 
 
 def _challenge_cases() -> list[bytes]:
-    boxes = np.array([{"z_min": 0, "z_max": 1}], dtype=object)
     volume = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     arrays = {"imgs": volume, "gts": volume % 3, "spacing": np.array([1.0, 1.0, 5.0])}
     return [
         _saved(lambda out: np.savez(out, **arrays)),
-        _saved(lambda out: np.savez_compressed(out, boxes=boxes, **arrays)),
+        _saved(lambda out: np.savez_compressed(out, **arrays)),
     ]
 
 
 def _read_challenge_case(path: Path) -> None:
-    for name in ("imgs", "gts", "spacing", "boxes"):
+    for name in ("imgs", "gts", "spacing"):
         read_member(path, name)
     holds_cases(path.parent)
 

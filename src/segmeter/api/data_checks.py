@@ -140,7 +140,10 @@ class Findings:
         patients = {v.patient or v.scene for v in self.volumes}
         who = f"{counted(len(self.volumes), 'scan')} of {counted(len(patients), 'patient')}"
         if not any(v.patient for v in self.volumes):
-            who += ", one each: the data names none; patient= finds them in the names of scans"
+            who = (
+                f"{counted(len(self.volumes), 'scan')}, each counted as a patient: the data names "
+                "none; ?patient=PATTERN finds them in the names of scans"
+            )
         return [who, *dict.fromkeys(f"warning: {w}" for v in self.volumes for w in v.warnings)]
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from segmeter.benchmarks.volumes.cvpr25 import COLUMNS, class_boxes, run_case
+from segmeter.benchmarks.volumes.cvpr25 import COLUMNS, STEPS, case_row
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
+from segmeter.core.seeds import fingerprint, seeded
 from segmeter.measures.challenges import (
     area_over_steps,
     challenge_labels,
@@ -22,7 +27,133 @@ from segmeter.measures.challenges import (
     text_scores,
 )
 from segmeter.users.volumes.autopet_clicks import autopet_clicks
-from segmeter.users.volumes.volume_clicks import middle_click
+from segmeter.users.volumes.volume_clicks import challenge_box, middle_click
+
+Labels = npt.NDArray[np.integer]
+Predict = Callable[[Mapping[str, Any]], Labels | None]
+
+
+@dataclass(slots=True)
+class CaseResult:
+    """Clicks and scores of a case.
+
+    Attributes
+    ----------
+    clicks, order
+        Of each class its clicks `{"fg": [[z, y, x], ...], "bg": [...]}`, and the kind of each
+        step's click, None where nothing was wrong.
+    dsc, nsd, seconds
+        Of each of the six steps; 0 for the first without boxes.
+    predictions
+        Label maps of the steps that were run.
+    absent
+        Whether the script leaves the case out of its table: nothing was ever predicted.
+    """
+
+    clicks: list[dict[str, list[list[int]]]]
+    order: list[list[str | None]]
+    dsc: list[float] = field(default_factory=list)
+    nsd: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    predictions: list[Labels] = field(default_factory=list)
+    absent: bool = False
+
+    def row(self, name: str) -> dict[str, Any]:
+        return case_row(name, len(self.clicks), self.dsc, self.nsd, self.seconds)
+
+
+def class_boxes(ground_truth: Labels, draws: np.random.RandomState) -> list[dict[str, int]]:
+    """Boxes of all classes as the organisers' generator draws them, all limits inside.
+
+    The box of the middle slice is widened by 0 to 5 pixels of an image of 256.
+    """
+    made = []
+    _, rows, columns = ground_truth.shape
+    for label in challenge_labels(ground_truth):
+        tight = challenge_box(Mask.of(ground_truth == label))
+        slices = np.flatnonzero((ground_truth == label).any(axis=(1, 2)))
+        wider = int(draws.randint(0, 6))
+        x, y = int(wider * columns / 256), int(wider * rows / 256)
+        (z_min, y_min, x_min), (z_max, y_max, x_max) = tight.low, tight.high
+        found = {
+            "z_min": z_min,
+            "z_max": z_max,
+            "z_mid": slices[len(slices) // 2],
+            "z_mid_x_min": max(0, x_min - x),
+            "z_mid_y_min": max(0, y_min - y),
+            "z_mid_x_max": min(columns - 1, x_max + x),
+            "z_mid_y_max": min(rows - 1, y_max + y),
+        }
+        made.append({name: int(value) for name, value in found.items()})
+    return made
+
+
+def run_case(
+    case: Mapping[str, Any],
+    ground_truth: Labels,
+    predict: Predict,
+    protocol: ProtocolName = "published",
+    name: str = "",
+) -> CaseResult:
+    """Run the six steps of a case.
+
+    `case` holds `imgs`, `spacing` and maybe `boxes`; `predict` gets it with `clicks`,
+    `clicks_order` and `prev_pred`, as a container gets its file, and returns a label map, or None
+    if it failed. `published` scores a failed step by the last prediction, and clicks on
+    predictions cast to 8 bits; `corrected` does neither.
+    """
+    published = protocol == "published"
+    labels = challenge_labels(ground_truth, protocol)
+    result = CaseResult([{"fg": [], "bg": []} for _ in labels], [[] for _ in labels])
+    empty = np.zeros(ground_truth.shape, np.uint8 if published else ground_truth.dtype)
+    shown: Labels | None = None
+    for step in range(STEPS):
+        if step == 0 and "boxes" not in case:
+            for values in (result.dsc, result.nsd, result.seconds):
+                values.append(0.0)
+            continue
+        given = dict(case)
+        if step:
+            seen = empty if shown is None else shown.astype(empty.dtype)
+            _click(result, ground_truth, seen, labels, (name, step), protocol)
+            given |= {"clicks": result.clicks, "clicks_order": result.order, "prev_pred": seen}
+        start = perf_counter()
+        made = predict(given)
+        result.seconds.append(perf_counter() - start)
+        if made is not None:
+            shown = made
+            result.predictions.append(made.astype(empty.dtype))
+        elif not published:
+            shown = empty
+        elif shown is not None:
+            result.predictions.append(result.predictions[-1])
+        scored = empty if shown is None else shown
+        dsc, nsd = step_scores(ground_truth, scored, case["spacing"], protocol)
+        result.dsc.append(dsc)
+        result.nsd.append(nsd)
+    result.absent = published and shown is None
+    return result
+
+
+def _click(
+    result: CaseResult,
+    ground_truth: Labels,
+    seen: Labels,
+    labels: Sequence[int],
+    place: tuple[str, int],
+    protocol: ProtocolName,
+) -> None:
+    """One more click per class, all from the same prediction."""
+    for number, label in enumerate(labels):
+        target, found = Mask.of(ground_truth == label), Mask.of(seen == label)
+        draws = None if protocol == "published" else seeded(fingerprint("cvpr25", *place, label))
+        click = middle_click(target, found, draws)
+        if click is None:
+            result.order[number].append(None)
+            continue
+        kind = "fg" if click.click.positive else "bg"
+        result.clicks[number][kind].append([int(c) for c in click.click.point])
+        result.order[number].append(kind)
 
 
 def read(golden: Path, name: str) -> list[dict[str, Any]]:

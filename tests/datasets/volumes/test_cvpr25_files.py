@@ -33,7 +33,6 @@ def test_a_case_has_its_classes_its_modality_and_spacing_in_the_order_of_its_arr
     assert scene.spacing_mm == (5.0, 0.7, 0.5)
     assert scene.modality == "CT"
     assert [(t.id, t.mask.area) for t in scene.targets] == [("label-1", 320), ("label-3", 48)]
-    assert read_member(folder / "CT_one.npz", "boxes")[1]["z_max"] == 4
 
 
 def test_ground_truth_may_be_in_another_folder(folder: Path, tmp_path: Path) -> None:
@@ -64,5 +63,5 @@ class Evil:
 
 def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", boxes=np.array([Evil()], dtype=object))
-    with pytest.raises(BadInput, match=r"'boxes' cannot be read: it holds a builtins\.print"):
+    with pytest.raises(BadInput, match="'boxes' cannot be read: Object arrays cannot be loaded"):
         read_member(tmp_path / "a.npz", "boxes")

@@ -21,7 +21,7 @@ from segmeter.models.volumes._medical_networks import (  # noqa: E402
     MedicalNetwork,
     SamMed2dFrame,
 )
-from segmeter.models.volumes.medical_sam import KINDS, MedicalSam  # noqa: E402
+from segmeter.models.volumes.medical_sam import CARDS, MedicalSam  # noqa: E402
 
 from ..sam.test_mobile_sam import (  # noqa: E402
     assert_close,
@@ -139,10 +139,10 @@ def test_a_checkpoint_is_read_strictly_and_what_training_left_is_passed_over(tmp
     (tmp_path / "litemedsam").mkdir()
     file = tmp_path / "litemedsam" / "lite.pth"
     torch.save({"model": tensors, "optimizer": {"step": 3}, "epoch": 7}, file)
-    model = MedicalSam(KINDS[0], str(tmp_path), device="cpu")
+    model = MedicalSam(CARDS[0], str(tmp_path), device="cpu")
     found = model.network.parts.state_dict()
     assert all(torch.equal(found[k], v) for k, v in tensors.items())
     del tensors["mask_decoder.mask_tokens.weight"]
     torch.save({"model": tensors}, file)
     with pytest.raises(BadWeights, match=r"lacks 'mask_decoder\.mask_tokens\.weight'"):
-        _ = MedicalSam(KINDS[0], str(tmp_path), device="cpu").network
+        _ = MedicalSam(CARDS[0], str(tmp_path), device="cpu").network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,42 +16,40 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sections import (
-    Block,
-    Cell,
-    Column,
-    Frame,
-    Note,
-    Slices,
-    Table,
-)
+from segmeter.core.sections import Block, Cell, Column, Frame, Note, Slices, Table
 
 _LISTED, _SHOWN = 15, 3
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
     """The objects that come out worst over all models and users of a data set."""
-    order = _by_quality(groups)
-    sizes = _voxels(run, groups[0].dataset)
-    rows: list[list[Cell]] = []
-    for key in order[:_LISTED]:
-        own = _with(groups, key)
-        best, worst = _extremes(own, key)
-        label = own[0].labels[own[0].keys.index(key)]
-        mean = float(np.mean([_last(g, key) for g in own]))
-        rows.append([key[0], key[1], label, sizes.get(key), mean, *best, *worst])
-    columns = [
-        Column("case"),
-        Column("object"),
-        Column("class"),
-        Column("voxels", digits=0),
-        Column("Dice", "%, mean", digits=1, percent=True),
-        Column("best", "%", digits=1, percent=True),
-        Column("by"),
-        Column("worst", "%", digits=1, percent=True),
-        Column("by"),
-    ]
-    return Table(name, columns, rows, f"{groups[0].dataset}: the objects with the lowest Dice.")
+    table = run.sql(
+        "select distinct scene, target, area from rows where dataset = ? order by all",
+        [groups[0].dataset],
+    )
+    sizes = {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}
+
+    def ends(key: Key, which: int) -> VolumeSessions:
+        return sorted(_with(groups, key), key=lambda g: (_last(g, key), g.key))[which]
+
+    def named(group: VolumeSessions) -> str:
+        return f"{group.model}, {group.prompter_label}"
+
+    columns: dict[Column, Callable[[Key], Cell]] = {
+        Column("case"): lambda key: key[0],
+        Column("object"): lambda key: key[1],
+        Column("class"): lambda key: (own := ends(key, 0)).labels[own.keys.index(key)],
+        Column("voxels", digits=0): lambda key: sizes.get(key),
+        Column("Dice", "%, mean", digits=1, percent=True): (
+            lambda key: float(np.mean([_last(g, key) for g in _with(groups, key)]))
+        ),
+        Column("best", "%", digits=1, percent=True): lambda key: _last(ends(key, -1), key),
+        Column("best by"): lambda key: named(ends(key, -1)),
+        Column("worst", "%", digits=1, percent=True): lambda key: _last(ends(key, 0), key),
+        Column("worst by"): lambda key: named(ends(key, 0)),
+    }
+    caption = f"{groups[0].dataset}: the objects with the lowest Dice."
+    return Table.of(name, _by_quality(groups)[:_LISTED], columns, caption)
 
 
 def lost_prompts(run: Results) -> list[Block]:
@@ -62,22 +60,14 @@ def lost_prompts(run: Results) -> list[Block]:
         " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
         " from rows group by all having lost > 0 or gone > 0 order by all"
     )
-    if not found.num_rows:
-        return []
-    columns = [
-        Column("model"),
-        Column("protocol"),
-        Column("user"),
-        Column("prompts lost", digits=0),
-        Column("rounds", digits=0),
-        Column("targets lost", digits=0),
-    ]
+    words = [Column(word) for word in ("model", "protocol", "user")]
+    counts = [Column(word, digits=0) for word in ("prompts lost", "rounds", "targets lost")]
     rows = [list(row.values()) for row in found.to_pylist()]
     caption = (
         "Prompts that a model's crop or coarser grid kept from its network, and targets of which "
         "nothing is left there: what such a model misses, no prompt can mend."
     )
-    return [Table("prompts-lost", columns, rows, caption)]
+    return [Table("prompts-lost", [*words, *counts], rows, caption)] if rows else []
 
 
 def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[Block]:
@@ -138,17 +128,3 @@ def _with(groups: Sequence[VolumeSessions], key: Key) -> list[VolumeSessions]:
 
 def _last(group: VolumeSessions, key: Key) -> float:
     return float(group.dice[group.keys.index(key), -1])
-
-
-def _extremes(groups: Sequence[VolumeSessions], key: Key) -> tuple[list[Cell], list[Cell]]:
-    order = sorted(groups, key=lambda g: (_last(g, key), g.key))
-    return tuple(  # type: ignore[return-value]  # two of them
-        [_last(g, key), f"{g.model}, {g.prompter_label}"] for g in (order[-1], order[0])
-    )
-
-
-def _voxels(run: Results, dataset: str) -> dict[Key, int]:
-    table = run.sql(
-        "select distinct scene, target, area from rows where dataset = ? order by all", [dataset]
-    )
-    return {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}

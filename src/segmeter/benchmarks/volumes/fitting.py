@@ -26,11 +26,6 @@ def needs(user: User) -> frozenset[str]:
     return prompts_given_by(user) | {"click"}
 
 
-def sees_slices(model: Model) -> bool:
-    """Whether a model looks at a volume slice by slice: all that are not made for volumes."""
-    return isinstance(model, Slicewise) or "volume" not in model.card.abilities
-
-
 def fits(model: Model, user: User) -> bool:
     """Whether a model takes what a user gives, where it gives it.
 
@@ -40,7 +35,8 @@ def fits(model: Model, user: User) -> bool:
     if not needs(user) <= model.card.abilities:
         return False
     if isinstance(user, Prompter | Refiner):
-        return user.whole is not sees_slices(model)
+        by_slices = isinstance(model, Slicewise) or "volume" not in model.card.abilities
+        return user.whole is not by_slices
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,6 @@ from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import (
     Way,
-    column_of,
     cost_of,
     cost_section,
     difference_section,
@@ -40,19 +39,20 @@ from segmeter.benchmarks.volumes.statistics import (
     seconds_until,
 )
 from segmeter.benchmarks.volumes.tables import (
+    Cells,
     by_organ,
     instances,
     leaderboard,
     paper_tables,
     typed,
     units_of,
+    value_columns,
 )
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import (
     Answer,
     Axis,
     Block,
-    Cell,
     Chart,
     Column,
     Label,
@@ -69,6 +69,9 @@ from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
+Sets = Mapping[str, Sequence[VolumeSessions]]
+"""Groups of the leading protocol by data set."""
+
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
@@ -77,58 +80,52 @@ def sections(run: Results) -> list[Section]:
     numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
     several = len(run.plan.segmenters) > 1  # prompters of one model have their own section
     apart = [d for d in benchmark.differences(run) if d.protocol == lead] if several else []
-    goals, shown = goals_of(run), Surfaces.of(run.plan.options)
-    leading: dict[str, list[VolumeSessions]] = {}
-    for group in found:
-        if group.protocol == lead:
-            leading.setdefault(group.dataset, []).append(group)
+    goals, leading = goals_of(run), _sets(g for g in found if g.protocol == lead)
+    every = [instances(own, numbers, _stem("instances", n)) for n, own in _sets(found).items()]
+    paper = [block for protocol in run.plan.protocols for block in paper_tables(found, protocol)]
     made = [
         _results(run, leading, numbers, cards, goals[-1]),
         _against_effort(leading),
         _prompters(leading, cards),
-        _by_organ(found, lead, shown),
+        _by_organ(leading, Surfaces.of(run.plan.options)),
         _equal_effort(leading, numbers, goals),
         *difference_section(apart, cards, users=typed, units=_units(found)),
-        _shaped_like_the_paper(found, run.plan.protocols),
-        _instances(found, numbers),
-        _failures(run, leading),
+        Section("Comparison with the paper's tables", _PAPER, paper),
+        Section("Instances", blocks=[table for table in every if table is not None]),
+        Section("Hardest objects", _HARDEST, [
+            *(failures(run, own, _stem("failures", name)) for name, own in leading.items()),
+            *lost_prompts(run), *lost_jobs(run),
+        ]),
         *start_sections(
-            run,
-            [(g, g.start) for members in leading.values() for g in members],
-            [seconds_until(goal) for goal in goals],
-            goals[-1] / (200 - goals[-1]),
+            run, [(g, g.start) for own in leading.values() for g in own],
+            [seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
         ),
         *response_sections(run, benchmark),
-        _scrolled(run, leading),
-    ]
+        Section("Sessions", _SCROLLED, [
+            block for own in leading.values() for block in sessions_to_scroll(run, own)
+        ]),
+    ]  # fmt: skip
     return [section for section in made if section.blocks]
 
 
-def _scrolled(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section:
-    text = (
-        "The worst object of each data set, a middling one and the best, with the session that "
-        "came out best. Scroll with the wheel or the arrow keys."
-    )
-    blocks = [b for members in leading.values() for b in sessions_to_scroll(run, members)]
-    return Section("Sessions", text, blocks)
+_PAPER = "Percent Dice. The paper's data sets are named D1 to D8."
+_HARDEST = "The objects that come out worst over all models and prompters."
+_SCROLLED = (
+    "The worst object of each data set, a middling one and the best, with the session that "
+    "came out best. Scroll with the wheel or the arrow keys."
+)
 
 
 def _results(
-    run: Results,
-    leading: dict[str, list[VolumeSessions]],
-    numbers: Numbers,
-    cards: Mapping[str, Statistic],
-    goal: float,
+    run: Results, leading: Sets, numbers: Numbers, cards: Mapping[str, Statistic], goal: float
 ) -> Section:
-    blocks: list[Block] = []
-    blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
+    blocks: list[Block] = [Note(f"{sentence}.") for sentence in left_out(run)]
     planned = [str(spec) for spec in run.plan.segmenters]
     for dataset, members in leading.items():
-        name, title = _stem("volumes", dataset), dataset
         blocks.append(recommendation(members, dataset, goal, planned))
         if _complete(members, planned):
             blocks.append(_answer(members, dataset, numbers))
-        blocks.append(leaderboard(members, numbers, cards, name, title, goal))
+        blocks.append(leaderboard(members, numbers, cards, _stem("volumes", dataset), goal))
     blocks += followed_notes(run, Volumes())
     text = (
         "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
@@ -160,7 +157,7 @@ def _best(members: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Sum
     return max(rows, key=lambda row: (row.value, row.model, row.user))
 
 
-def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
+def _against_effort(leading: Sets) -> Section:
     text = (
         "A dot is a prompter after its last round, under the name that `--user` takes. A line is "
         "the best Dice of a model for so many interactions, rounds of refinements included. "
@@ -210,7 +207,7 @@ def _dots(model: str, mine: Sequence[VolumeSessions]) -> Points:
     )
 
 
-def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Statistic]) -> Section:
+def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> Section:
     """Prompters of one model against its best, on the same objects."""
     blocks: list[Block] = []
     for dataset, members in leading.items():
@@ -226,9 +223,7 @@ def _prompters(leading: dict[str, list[VolumeSessions]], cards: Mapping[str, Sta
     return Section("Prompters compared", text, blocks)
 
 
-def _by_organ(found: Sequence[VolumeSessions], lead: str, surfaces: Surfaces) -> Section:
-    members = [(name, [g for g in groups if g.protocol == lead]) for name, groups in _sets(found)]
-    tables: list[Block] = [by_organ(own, _stem("organs", name)) for name, own in members if own]
+def _by_organ(leading: Sets, surfaces: Surfaces) -> Section:
     counted_by = "surface elements by area, as DeepMind's surface-distance"
     if surfaces.convention == "monai":
         counted_by = "outermost voxels, as MONAI"
@@ -236,6 +231,7 @@ def _by_organ(found: Sequence[VolumeSessions], lead: str, surfaces: Surfaces) ->
         f"NSD is at {surfaces.nsd_mm} mm; distances are between {counted_by}. Volumes are of the "
         "ground truth, errors are predicted less true."
     )
+    tables = [by_organ(own, _stem("organs", name)) for name, own in leading.items()]
     return Section("Results by organ", text, tables)
 
 
@@ -243,53 +239,28 @@ def _units(found: Sequence[VolumeSessions]) -> str:
     return "patients" if any(units_of(g) == "patients" for g in found) else "scans"
 
 
-def _equal_effort(
-    leading: dict[str, list[VolumeSessions]], numbers: Numbers, goals: Sequence[float]
-) -> Section:
+def _equal_effort(leading: Sets, numbers: Numbers, goals: Sequence[float]) -> Section:
     """Dice for the same number of interactions, prompter by prompter."""
-    blocks: list[Block] = []
+    cards = [*map(dice_within, BUDGETS)]
+    for goal in goals:
+        cards += [seconds_until(goal), rounds_that_pay(goal), never(goal)]
+    told = (
+        "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
+        "stop prompting and correct by hand where that is cheaper; they add drawing by hand, "
+        "slice by slice, where the goal is never reached."
+    )
+    tables = []
     for dataset, members in leading.items():
-        shown = [*map(dice_within, BUDGETS)]
-        for goal in goals:
-            shown += [seconds_until(goal), rounds_that_pay(goal), never(goal)]
-        shown = [card for card in shown if (members[0].key, card.name) in numbers]
-        columns = [Column("prompter"), Column("model")]
-        columns += map(column_of, shown)
-        rows: list[list[Cell]] = []
-        for group in members:
-            values = [Value.of(numbers[group.key, s.name]) for s in shown]
-            rows.append([Label(typed(group.user)), group.model, *values])
-        told = (
-            "Dice of the last prediction that the budget pays for, 0 for none. Seconds to a goal "
-            "stop prompting and correct by hand where that is cheaper; they add drawing by hand, "
-            "slice by slice, where the goal is never reached."
-        )
-        caption = f"{dataset}: {told}"
-        blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
+        shown = [card for card in cards if (members[0].key, card.name) in numbers]
+        columns: Cells = {
+            Column("prompter"): lambda g: Label(typed(g.user)),
+            Column("model"): lambda g: g.model,
+            **value_columns(shown, numbers),
+        }
+        name = _stem("equal-effort", dataset)
+        tables.append(Table.of(name, members, columns, f"{dataset}: {told}"))
     text = "What every prompter has reached once so many interactions are spent."
-    return Section("Dice at equal effort", text, blocks)
-
-
-def _shaped_like_the_paper(found: Sequence[VolumeSessions], protocols: Sequence[str]) -> Section:
-    blocks = [block for protocol in protocols for block in paper_tables(found, protocol)]
-    text = "Percent Dice. The paper's data sets are named D1 to D8."
-    return Section("Comparison with the paper's tables", text, blocks)
-
-
-def _instances(found: Sequence[VolumeSessions], numbers: Numbers) -> Section:
-    tables = [
-        instances(members, numbers, _stem("instances", name)) for name, members in _sets(found)
-    ]
-    return Section("Instances", blocks=[table for table in tables if table is not None])
-
-
-def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section:
-    blocks: list[Block] = [
-        failures(run, members, _stem("failures", name)) for name, members in leading.items()
-    ]
-    blocks += [*lost_prompts(run), *lost_jobs(run)]
-    text = "The objects that come out worst over all models and prompters."
-    return Section("Hardest objects", text, blocks)
+    return Section("Dice at equal effort", text, tables)
 
 
 def project_section(run: Results, objects: int, rate: float | None) -> Section:
@@ -300,7 +271,7 @@ def project_section(run: Results, objects: int, rate: float | None) -> Section:
     found, card = _leading(run, lead), seconds_until(goal)
     tables: dict[str, list[Way]] = {}
     numbers = benchmark.numbers(run)
-    for dataset, members in _sets(found):
+    for dataset, members in _sets(found).items():
         ways = tables.setdefault(dataset, [])
         for group in members:
             seconds = card.compared(group)
@@ -325,11 +296,11 @@ def _leading(run: Results, protocol: str) -> list[VolumeSessions]:
     return [g for g in found if g.protocol == protocol]
 
 
-def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:
+def _sets(found: Iterable[VolumeSessions]) -> Sets:
     sets: dict[str, list[VolumeSessions]] = {}
     for group in found:
         sets.setdefault(group.dataset, []).append(group)
-    return list(sets.items())
+    return sets
 
 
 def _stem(kind: str, dataset: str) -> str:
@@ -423,17 +394,13 @@ def _first(difference: Difference, user: str) -> Difference:
 def seen_as(run: Results) -> str:
     """Modality, window and orientation of what networks for slices saw."""
     rows = run.sql(
-        "select distinct dataset, protocol, modality, window_low, window_high from rows"
-        " where window_low is not null order by all"
+        "select distinct modality, window_low as low, window_high as high from rows"
+        " where window_low is not null and protocol = ? order by all",
+        [run.plan.leading_protocol],
     ).to_pylist()
-    windows = sorted(
-        {
-            f"{row['modality'] or 'unknown modality'} from {row['window_low']:g} to"
-            f" {row['window_high']:g}"
-            for row in rows
-            if row["protocol"] == run.plan.leading_protocol
-        }
-    )
+    windows = [
+        f"{r['modality'] or 'unknown modality'} from {r['low']:g} to {r['high']:g}" for r in rows
+    ]
     shown = windows[0] if len(windows) == 1 else f"{len(windows)} windows, one per volume"
     upright = "upright, the patient's right on the left"
     turned = "rotated by 180 degrees, as in the paper"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -86,11 +86,6 @@ class VolumeSessions(Group):
     def rounds(self) -> int:
         return int(self.dice.shape[1])
 
-    @property
-    def in_challenge(self) -> bool:
-        """Whether the user clicks as the CVPR 2025 challenge does, which has its own scores."""
-        return self.user.partition("?")[0] == _CHALLENGE_USER
-
     def unless_met(self, goal: float, values: Floats, at_start: float = 0.0) -> Floats:
         """Values of objects, `at_start` where the starting mask has the Dice of the goal."""
         if self.start is None:
@@ -155,13 +150,9 @@ def measures_besides_dice(run: Results) -> list[str]:
     """Measures of the plan, then those that were added later for every row."""
     held = columns_in(run)
     later = [m for m in MEASURES if m not in run.plan.measures and m.replace("-", "_") in held]
-    whole = [m for m in later if not _lacking(run, m.replace("-", "_"))]
+    lacking = 'select 1 from rows where "{}" is null limit 1'
+    whole = [m for m in later if not run.sql(lacking.format(m.replace("-", "_"))).num_rows]
     return [m for m in (*run.plan.measures, *whole) if m != "dice"]
-
-
-def _lacking(run: Results, column: str) -> bool:
-    found = run.sql(f'select 1 from rows where "{column}" is null limit 1')
-    return bool(found.num_rows)
 
 
 @lru_cache(maxsize=256)
@@ -280,12 +271,16 @@ def statistics(run: Results) -> list[Statistic]:
     """All statistics of a run, in the order in which they are listed."""
     others = measures_besides_dice(run)
     made = [
-        _dice("dice", "Dice", lambda g: g.dice[:, -1], "%, last round", tested=True),
-        _dice("dice-first", "Dice, first round", _first_of_several, "%"),
-        _dice("dice-median", "Dice, median", lambda g: g.dice[:, -1], "%", interval=_median),
-        _mean("empty", "empty masks", "of all objects", _empty, 0, interval=_total),
+        _dice("dice", "Dice", "%, last round", lambda g: g.dice[:, -1], tested=True),
+        _dice("dice-first", "Dice, first round", "%", _first_of_several),
+        _dice("dice-median", "Dice, median", "%", lambda g: g.dice[:, -1], interval=_median),
+        _mean("empty", "empty masks", "of all objects", lambda g: np.where(
+            np.isnan(g.predicted_ml[:, -1]), np.nan, g.predicted_ml[:, -1] == 0
+        ), 0, interval=_total),
         *map(_other, others),
-        _mean("volume-error", "volume error", "%", _volume_error, 1, "", percent=True),
+        _mean("volume-error", "volume error", "%",
+              lambda g: (g.predicted_ml - g.volume_ml)[:, -1] / g.volume_ml[:, -1], 1, "",
+              percent=True),
         _mean("interactions", "interactions", "per object", lambda g: g.interactions[:, -1],
               better="", effort="clicks"),
         _mean("dof", "degrees of freedom", "per object", lambda g: g.degrees_of_freedom[:, -1], 0,
@@ -293,13 +288,13 @@ def statistics(run: Results) -> list[Statistic]:
         _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0, "",
               effort="seconds"),
         *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
-        _dice("area", f"area to {AREA}", lambda g: area_to(g.dice, g.interactions, AREA), "%",
+        _dice("area", f"area to {AREA}", "%", lambda g: area_to(g.dice, g.interactions, AREA),
               tested=True),
     ]  # fmt: skip
     for goal in goals_of(run):
         pays = [rounds_that_pay(goal)] if "redrawn-path" in others else []
         made += [effort_until(goal), seconds_until(goal), *pays, never(goal)]
-    made.append(_dice("dice-published", "Dice, re-matched", lambda g: g.published[:, -1], "%"))
+    made.append(_dice("dice-published", "Dice, re-matched", "%", lambda g: g.published[:, -1]))
     kinds = ("dsc", "nsd") if "nsd" in others else ("dsc",)
     return [*made, *(_challenge(kind, final=f) for kind in kinds for f in (False, True))]
 
@@ -328,28 +323,7 @@ def _mean(
     )  # fmt: skip
 
 
-def _dice(
-    name: str,
-    title: str,
-    values: Callable[[Any], Floats],
-    unit: str,
-    *,
-    tested: bool = False,
-    interval: Callable[[Any, Floats], Interval | None] = _mean_over_cases,
-) -> Statistic:
-    return _mean(
-        name, title, unit, values, 1, "higher", tested=tested, percent=True, interval=interval
-    )
-
-
-def _empty(group: VolumeSessions) -> Floats:
-    return np.where(np.isnan(group.predicted_ml[:, -1]), np.nan, group.predicted_ml[:, -1] == 0)
-
-
-def _volume_error(group: VolumeSessions) -> Floats:
-    """Predicted less true volume, as a share of the true one."""
-    true = group.volume_ml[:, -1]
-    return (group.predicted_ml[:, -1] - true) / true
+_dice = partial(_mean, better="higher", percent=True)
 
 
 def _first_of_several(group: VolumeSessions) -> Floats:
@@ -373,10 +347,9 @@ def _other(measure: str) -> Statistic:
 
 def dice_within(budget: int, *, tested: bool = False) -> Statistic:
     """Dice of the last prediction that so many interactions pay for."""
-    title, unit = f"Dice within {budget}", f"%, for {budget} interactions"
     return _dice(
-        f"dice@{budget}", title, lambda g: quality_at(g.dice, g.interactions, budget), unit,
-        tested=tested,
+        f"dice@{budget}", f"Dice within {budget}", f"%, for {budget} interactions",
+        lambda g: quality_at(g.dice, g.interactions, budget), tested=tested,
     )  # fmt: skip
 
 
@@ -424,28 +397,19 @@ def _with_touch_up(group: VolumeSessions, goal: float) -> tuple[Floats, Floats]:
 def never(goal: float) -> Statistic:
     """The share of objects, in all draws of the user, that never reach a Dice."""
 
-    def flags(group: VolumeSessions) -> list[Floats]:
-        each = group.repeats or (group,)
-        missed = (never_reached(one.dice, goal / 100).astype(float) for one in each)
-        return [one.unless_met(goal, m) for one, m in zip(each, missed, strict=True)]
+    def missed(group: VolumeSessions) -> Floats:
+        return group.unless_met(goal, never_reached(group.dice, goal / 100).astype(float))
 
     def interval(group: VolumeSessions, _: Floats) -> Interval:
-        found = flags(group)
+        found = [missed(one) for one in group.repeats or (group,)]
         if len(set(group.clusters)) < FEWEST:
             return _alone(float(np.concatenate(found).mean()))
         return share_interval(np.concatenate(found), group.clusters * len(found))
 
-    return Statistic(
-        f"never@{goal:g}",
-        f"never {goal:g} %",
-        "% of objects",
-        0,
-        "lower",
-        percent=True,
-        values=lambda g: np.asarray(np.mean(flags(g), axis=0)),
+    return _mean(
+        f"never@{goal:g}", f"never {goal:g} %", "% of objects", missed, 0, percent=True,
         interval=interval,
-        of=VolumeSessions,
-    )
+    )  # fmt: skip
 
 
 def _challenge(kind: str, *, final: bool) -> Statistic:
@@ -453,30 +417,22 @@ def _challenge(kind: str, *, final: bool) -> Statistic:
     what = "final" if final else "AuC"
 
     def values(group: VolumeSessions) -> Floats:
-        if not group.in_challenge:
+        """Fractions; the area is by trapezoids over the clicks, the box's round left out."""
+        if group.user.partition("?")[0] != _CHALLENGE_USER:
             return np.full(group.size, np.nan)
-        return _challenge_values(group, kind == "nsd", final)
+        table = group.dice
+        if kind == "nsd":
+            table = np.where(_gated(group), 0.0, group.others["nsd"])
+        if final:
+            return table[:, -1]
+        clicks = table if "box=false" in group.user else table[:, 1:]
+        return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
 
     return _mean(f"{kind}-{what.lower()}", f"{kind.upper()} {what}", "", values, 3, "higher")
 
 
-def _challenge_values(group: VolumeSessions, surface: bool, final: bool) -> Floats:
-    """Fractions, as the challenge prints them.
-
-    In `published` NSD counts 0 for all classes of a case whose mean Dice is at most 0.2. The
-    area is by trapezoids over the clicks, the box's round left out.
-    """
-    table = group.dice
-    if surface:
-        table = np.where(_gated(group), 0.0, group.others["nsd"])
-    if final:
-        return table[:, -1]
-    clicks = table if "box=false" in group.user else table[:, 1:]
-    return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
-
-
 def _gated(group: VolumeSessions) -> Bits:
-    """Whether the challenge's script leaves NSD at 0: by the mean Dice of the case."""
+    """Whether the challenge's script leaves NSD at 0: where the case's mean Dice is at most 0.2."""
     if group.protocol == "corrected":
         return np.zeros(group.dice.shape, bool)
     _, cases = np.unique(np.array(group.scenes), return_inverse=True)

@@ -8,8 +8,7 @@ segmented on another's features: they are not a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,6 +23,7 @@ from segmeter.benchmarks.volumes.statistics import (
     effort_until,
     never,
 )
+from segmeter.core.benchmarks import StatisticCard
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.statistics import Statistic
@@ -51,28 +51,15 @@ CAVEATS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PaperRow:
-    """One printed row; `values` are percent by data set, None where nothing is printed."""
-
-    table: int
-    iteration: int
-    prompter: str
-    model: str
-    interactions: str
-    values: tuple[float | None, ...]
-    average: float | None
-
-
 @cache
-def paper_rows(table: int) -> tuple[PaperRow, ...]:
-    """The rows of a table in print order.
+def paper_rows(table: int) -> tuple[dict[str, str], ...]:
+    """The rows of a table as text by column, in print order; percent by data set, if printed.
 
-    >>> paper_rows(3)[0].average
-    4.83
+    >>> paper_rows(3)[0]["average"]
+    '4.83'
     """
     rows = published_rows("volumes", "paper_tables.csv")
-    return tuple(_row(row) for row in rows if int(row["table"]) == table)
+    return tuple(row for row in rows if int(row["table"]) == table)
 
 
 def table_of(user: Prompter | Refiner) -> int:
@@ -84,73 +71,49 @@ def table_of(user: Prompter | Refiner) -> int:
     return 2 if "PS" in user.label or "Center P" in user.label else 3
 
 
-def _row(row: dict[str, str]) -> PaperRow:
-    return PaperRow(
-        int(row["table"]),
-        int(row["iteration"]),
-        row["prompter"],
-        row["model"],
-        row["interactions"],
-        tuple(_number(row[name]) for name in PAPER_DATASETS),
-        _number(row["average"]),
-    )
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text else None
-
-
 # Two folders of one data set: the liver, and the lesions in it.
 _ONE_IN_THE_PAPER = {"D11": "D8", "D12": "D8"}
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetDice:
-    """Mean Dice over the cases of one class of one data set, 0 to 1."""
+def averaged(
+    given: Sequence[tuple[str, float]], datasets: Sequence[str], protocol: str
+) -> tuple[dict[str, float], float]:
+    """Percent of each data set (the plain mean over its classes, NaN for none), and their mean.
 
-    dataset: str
-    label: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row of a table in percent: one value per data set, NaN where there is none, and a mean.
-
-    `complete` tells whether every data set of the table has a value.
+    `given` are data sets with the mean Dice of a class. `published` averages the data sets that
+    are there and rounds last, to two digits; `corrected` only where every one has a value, so
+    that rows compare like with like.
     """
-
-    values: Mapping[str, float]
-    average: float
-    complete: bool
-
-
-def published_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> TableRow:
-    """The paper's: the average skips data sets that are missing; rounded last, to two digits."""
-    values = _of_datasets(given, datasets)
+    found: dict[str, list[float]] = {_ONE_IN_THE_PAPER.get(name, name): [] for name in datasets}
+    for name, value in given:
+        own = _ONE_IN_THE_PAPER.get(name, name)
+        if own in found and not np.isnan(value):
+            found[own].append(value)
+    values = {n: 100 * float(np.mean(v)) if v else float("nan") for n, v in found.items()}
     there = [v for v in values.values() if not np.isnan(v)]
-    average = round(float(np.mean(there)), 2) if there else float("nan")
-    rounded = {name: round(v, 2) for name, v in values.items()}
-    return TableRow(rounded, average, len(there) == len(values))
+    published = protocol == "published"
+    usable = there and (published or len(there) == len(values))
+    average = float(np.mean(there)) if usable else float("nan")
+    if published:
+        return {name: round(v, 2) for name, v in values.items()}, round(average, 2)
+    return values, average
 
 
-def corrected_row(given: Sequence[DatasetDice], datasets: Sequence[str]) -> TableRow:
-    """The average only where every data set has a value, so that rows compare like with like."""
-    values = _of_datasets(given, datasets)
-    complete = not any(np.isnan(v) for v in values.values())
-    average = float(np.mean(list(values.values()))) if complete and values else float("nan")
-    return TableRow(values, average, complete)
+Cells = dict[Column, Callable[[VolumeSessions], Cell]]
 
 
-def _of_datasets(given: Sequence[DatasetDice], datasets: Sequence[str]) -> dict[str, float]:
-    """Percent of each data set: the plain mean over its classes."""
-    wanted = dict.fromkeys(_ONE_IN_THE_PAPER.get(name, name) for name in datasets)
-    found: dict[str, list[float]] = {name: [] for name in wanted}
-    for one in given:
-        name = _ONE_IN_THE_PAPER.get(one.dataset, one.dataset)
-        if name in found and not np.isnan(one.value):
-            found[name].append(one.value)
-    return {n: 100 * float(np.mean(v)) if v else float("nan") for n, v in found.items()}
+def prompter_cell(group: VolumeSessions) -> Label:
+    """A prompter by the name that one types, with its protocol."""
+    return Label(typed(group.user), protocol=group.protocol)
+
+
+def value_columns(cards: Iterable[StatisticCard], numbers: Numbers, plot: str = "") -> Cells:
+    """A column for each statistic; `plot` names the one whose intervals are drawn."""
+
+    def cell(name: str) -> Callable[[VolumeSessions], Cell]:
+        return lambda group: Value.of(numbers.get((group.key, name)))
+
+    return {column_of(card, plot=card.name == plot): cell(card.name) for card in cards}
 
 
 def leaderboard(
@@ -158,7 +121,6 @@ def leaderboard(
     numbers: Numbers,
     cards: Mapping[str, Statistic],
     name: str,
-    title: str,
     goal: float,
 ) -> Table:
     """Every model and user of one data set, the largest area first."""
@@ -172,35 +134,23 @@ def leaderboard(
         )
         if name in cards and (found[0].key, name) in numbers
     ]  # fmt: skip
-    columns = [
-        Column("prompter"),
-        Column("model"),
-        Column("paper's name"),
-        *(column_of(s, plot=s.name == "dice") for s in shown),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            Label(typed(group.user), protocol=group.protocol),
-            group.model,
-            group.prompter_label,
-            *(Value.of(numbers.get((group.key, s.name))) for s in shown),
-        ]
-        for group in found
-    ]
-    return Table(
+    cases = counted(len({scene for scene, _ in groups[0].keys}), "case")
+    columns: Cells = {
+        Column("prompter"): prompter_cell,
+        Column("model"): lambda g: g.model,
+        Column("paper's name"): lambda g: g.prompter_label,
+        **value_columns(shown, numbers, plot="dice"),
+    }
+    return Table.of(
         name,
+        found,
         columns,
-        rows,
-        f"{title}: {counted(len(groups[0].keys), 'object')} of {_cases(groups[0])}, by falling "
+        f"{groups[0].dataset}: {counted(len(groups[0].keys), 'object')} of {cases}, by falling "
         f"area. Dice is averaged over the instances of a case, then over cases; {few(groups[0])}",
         "An area is mean Dice over the first 50 interactions, 0 before the first prediction. An "
         f"object that never reaches {goal:g} % needs infinitely many interactions (∞); an empty "
         "mask is infinitely far. A star marks a refinement that gets earlier prompts again.",
     )
-
-
-def _cases(group: VolumeSessions) -> str:
-    return counted(len({scene for scene, _ in group.keys}), "case")
 
 
 def units_of(group: VolumeSessions) -> str:
@@ -240,7 +190,8 @@ def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]
 
 def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], protocol: str) -> Table:
     datasets = list(dict.fromkeys(g.dataset for g in groups))
-    printed = [r for r in paper_rows(number) if _shown_beside(r, groups)]
+    labels = {_plain(g.prompter_label) for g in groups}
+    printed = [row for row in paper_rows(number) if _plain(row["prompter"]) in labels]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
     columns = [
         Column("step", digits=0),
@@ -261,11 +212,6 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
     )
 
 
-def _shown_beside(row: PaperRow, groups: Sequence[VolumeSessions]) -> bool:
-    labels = {_plain(g.prompter_label) for g in groups}
-    return _plain(row.prompter) in labels
-
-
 def _plain(label: str) -> str:
     """Labels without spaces and marks; the paper's 3P of Table 5 is five points."""
     bare = label.replace(" ", "").replace("*", "").replace("center", "").lower()
@@ -282,20 +228,19 @@ def _own_rows(
         refines = members[0].paper_table in (5, 6)
         for step in range(max(g.rounds for g in members) if refines else 1):
             given = [d for g in members for d in _class_dice(g, step, protocol)]
-            row = (published_row if protocol == "published" else corrected_row)(given, datasets)
-            values = [row.values.get(name) for name in names]
-            whole = not any(v is None or np.isnan(v) for v in values)
+            found, average = averaged(given, datasets, protocol)
+            values = [found.get(name, np.nan) for name in names]
             yield [
                 step,
                 members[0].prompter_label,
                 model,
                 members[0].paper_interactions,
-                *(None if v is None or np.isnan(v) else v for v in values),
-                row.average if whole else None,
+                *(None if np.isnan(v) else v for v in values),
+                None if np.isnan(values).any() else average,
             ]
 
 
-def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[DatasetDice]:
+def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[str, float]]:
     """Mean over cases of each class: of matched instances in published, of pairs in corrected."""
     table = group.published if protocol == "published" else group.dice
     column = table[:, min(step, group.rounds - 1)]
@@ -303,103 +248,88 @@ def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[Dataset
     for (scene, _), label, value in zip(group.keys, group.labels, column, strict=True):
         cases.setdefault(label, {}).setdefault(scene, []).append(float(value))
     return [
-        DatasetDice(group.dataset, label, float(np.mean([np.mean(v) for v in by_case.values()])))
-        for label, by_case in cases.items()
+        (group.dataset, float(np.mean([np.mean(v) for v in by_case.values()])))
+        for by_case in cases.values()
     ]
 
 
-def _printed_rows(rows: Sequence[PaperRow], names: Sequence[str]) -> Iterator[list[Cell]]:
+def _printed_rows(rows: Sequence[dict[str, str]], names: Sequence[str]) -> Iterator[list[Cell]]:
     for row in rows:
-        known = dict(zip(PAPER_DATASETS, row.values, strict=True))
+        values = [row.get(name) for name in (*names, "average")]
         yield [
-            row.iteration,
-            Label(row.prompter, protocol="paper"),
-            row.model,
-            row.interactions,
-            *(known.get(name) for name in names),
-            row.average,
+            int(row["iteration"]),
+            Label(row["prompter"], protocol="paper"),
+            row["model"],
+            row["interactions"],
+            *(float(value) if value else None for value in values),
         ]
 
 
 def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
-    measures = [m for m in groups[0].others if m in _ORGAN_COLUMNS]
-    columns = [
-        Column("organ"),
-        Column("prompter"),
-        Column("model"),
-        Column("objects", digits=0),
-        Column("Dice", "%, mean", digits=1, better="higher", shade=True, percent=True),
-        Column("Dice", "%, median", digits=1, percent=True),
-        *(_ORGAN_COLUMNS[m] for m in measures),
-        Column("volume", "ml, mean", digits=1),
-        Column("volume error", "ml, mean", digits=1),
-        Column("empty masks", digits=0),
-    ]
+
+    def last(at: tuple[str, VolumeSessions], table: str, measure: str = "") -> Any:
+        """Values of the organ's objects after the last round, of all draws."""
+        label, group = at
+        mine = [own == label for own in group.labels]
+        tables = [getattr(one, table) for one in group.repeats or (group,)]
+        return np.concatenate([(t[measure] if measure else t)[mine, -1] for t in tables])
+
+    columns: dict[Column, Callable[[tuple[str, VolumeSessions]], Cell]] = {
+        Column("organ"): lambda at: at[0] or "?",
+        Column("prompter"): lambda at: prompter_cell(at[1]),
+        Column("model"): lambda at: at[1].model,
+        Column("objects", digits=0): lambda at: at[1].labels.count(at[0]),
+        Column("Dice", "%, mean", digits=1, better="higher", shade=True, percent=True): (
+            lambda at: float(last(at, "dice").mean())
+        ),
+        Column("Dice", "%, median", digits=1, percent=True): (
+            lambda at: float(np.median(last(at, "dice")))
+        ),
+    }
+    surfaces: dict[str, tuple[Column, Callable[[Any], Any]]] = {
+        "nsd": (Column("NSD", "%, mean", digits=1, better="higher", percent=True), np.mean),
+        "hd95": (Column("HD95", "mm, median", digits=1, better="lower"), np.median),
+        "mean-surface-distance": (
+            Column("mean distance", "mm, median", digits=2, better="lower"), np.median,
+        ),
+    }  # fmt: skip
+
+    def cell(measure: str) -> Callable[[tuple[str, VolumeSessions]], Cell]:
+        return lambda at: float(surfaces[measure][1](last(at, "others", measure)))
+
+    columns |= {surfaces[m][0]: cell(m) for m in groups[0].others if m in surfaces}
+    columns |= {
+        Column("volume", "ml, mean", digits=1): lambda at: float(last(at, "volume_ml").mean()),
+        Column("volume error", "ml, mean", digits=1): lambda at: float(
+            (last(at, "predicted_ml") - last(at, "volume_ml")).mean()
+        ),
+        Column("empty masks", digits=0): lambda at: int((last(at, "predicted_ml") == 0).sum()),
+    }
     labels = sorted({label for g in groups for label in g.labels})
-    rows = [_organ_row(g, label, measures) for label in labels for g in groups if label in g.labels]
-    return Table(name, columns, rows, f"{groups[0].dataset}: the last round, organ by organ.")
-
-
-_ORGAN_COLUMNS = {
-    "nsd": Column("NSD", "%, mean", digits=1, better="higher", percent=True),
-    "hd95": Column("HD95", "mm, median", digits=1, better="lower"),
-    "mean-surface-distance": Column("mean distance", "mm, median", digits=2, better="lower"),
-}
-
-
-def _organ_row(group: VolumeSessions, label: str, measures: Sequence[str]) -> list[Cell]:
-    mine = np.array([own == label for own in group.labels])
-    draws = group.repeats or (group,)
-
-    def all_draws(name: str, measure: str = "") -> Any:
-        tables = [getattr(one, name) for one in draws]
-        chosen = [table[measure] if measure else table for table in tables]
-        return np.concatenate([table[mine, -1] for table in chosen])
-
-    dice = all_draws("dice")
-    found: list[Cell] = []
-    for measure in measures:
-        values = all_draws("others", measure)
-        found.append(float(values.mean() if measure == "nsd" else np.median(values)))
-    true, predicted = all_draws("volume_ml"), all_draws("predicted_ml")
-    empty = int((predicted == 0).sum())
-    return [
-        label or "?",
-        Label(typed(group.user), protocol=group.protocol),
-        group.model,
-        int(mine.sum()),
-        float(dice.mean()),
-        float(np.median(dice)),
-        *found,
-        float(true.mean()),
-        float((predicted - true).mean()),
-        empty,
-    ]
+    rows = [(label, g) for label in labels for g in groups if label in g.labels]
+    caption = f"{groups[0].dataset}: the last round, organ by organ."
+    return Table.of(name, rows, columns, caption)
 
 
 def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:
     """Direct pairing and the original's matching, where a case has several instances."""
     shared = [g for g in groups if _several(g)]
-    if not shared:
-        return None
-    columns = [
-        Column("prompter"),
-        Column("model"),
-        Column("Dice, paired", "%", digits=2, better="higher"),
-        Column("Dice, re-matched", "%", digits=2),
-    ]
-    rows: list[list[Cell]] = []
-    for group in shared:
-        values = [Value.of(numbers[group.key, name]) for name in ("dice", "dice-published")]
-        rows.append([Label(group.prompter_label, protocol=group.protocol), group.model, *values])
-    return Table(
-        name,
-        columns,
-        rows,
+    columns: Cells = {
+        Column("prompter"): lambda g: Label(g.prompter_label, protocol=g.protocol),
+        Column("model"): lambda g: g.model,
+        Column("Dice, paired", "%", digits=2, better="higher"): (
+            lambda g: Value.of(numbers[g.key, "dice"])
+        ),
+        Column("Dice, re-matched", "%", digits=2): (
+            lambda g: Value.of(numbers[g.key, "dice-published"])
+        ),
+    }
+    caption = (
         f"{groups[0].dataset}: each mask with the instance it was prompted for, and the "
-        "original's way, which forgets that and counts a miss twice.",
+        "original's way, which forgets that and counts a miss twice."
     )
+    return Table.of(name, shared, columns, caption) if shared else None
 
 
 def _several(group: VolumeSessions) -> bool:

@@ -206,7 +206,8 @@ class Case:
     def targets(self, options: Options) -> list[Target]:
         """From label maps, from a file per structure, or from DICOM segmentations."""
         found = self._targets(options)
-        patient = self.patient or self._named_patient(options.patient)
+        named = re.search(options.patient, self.id)
+        patient = self.patient or (named[min(1, named.re.groups)] if named else "")
         known = {"patient": patient} if patient else {}
         return [replace(t, groups={**t.groups, **known}) for t in found]
 
@@ -216,14 +217,12 @@ class Case:
         held = (*self.images, *self.labels.values(), *self.parts.values(), *(f.path for f in dicom))
         return list(dict.fromkeys(held))
 
-    def _named_patient(self, pattern: str) -> str:
-        found = re.search(pattern, self.id)
-        return "" if found is None else found[1] if found.groups() else found[0]
-
     def _targets(self, options: Options) -> Iterator[Target]:
         for reader, path in self.labels.items():
             for target in self._mapped(path, options):
-                yield _by_reader(target, reader) if reader else target
+                groups = {**target.groups, "reader": reader}
+                own = replace(target, id=f"{target.id}@{reader}", groups=groups)
+                yield own if reader else target
         for name, path in self.parts.items():
             if chosen(options.labelling.classes, name):
                 yield from self._part(name, path, options)
@@ -315,11 +314,6 @@ class Case:
         return _pasted(theirs.to_scene(labels), low, mine.shape, stored.path)
 
 
-def _by_reader(target: Target, reader: str) -> Target:
-    groups = {**target.groups, "reader": reader}
-    return replace(target, id=f"{target.id}@{reader}", groups=groups)
-
-
 def _pasted(
     labels: npt.NDArray[Any], low: Sequence[int], shape: Sequence[int], path: Path
 ) -> npt.NDArray[Any]:
@@ -389,20 +383,14 @@ def options_of(
 def _window(what: str, window: str | Sequence[float] | None) -> Window | None:
     if window is None:
         return None
-    ends = WINDOWS.get(window) if isinstance(window, str) else tuple(window)
-    if isinstance(window, str) and ends is None:
-        parts = window.split(",")
-        ends = tuple(float(p) for p in parts) if all(map(_number, parts)) else None
-    if ends is None or len(ends) != 2 or not ends[0] < ends[1]:
+    try:
+        named = WINDOWS.get(window) if isinstance(window, str) else None
+        given = window.split(",") if isinstance(window, str) else window
+        low, high = named or (float(end) for end in given)
+    except ValueError:
+        low = high = 0.0
+    if not low < high:
         raise BadInput(
             f"{what}: window={window} is not a window; use {', '.join(WINDOWS)} or -160,240"
         )
-    return float(ends[0]), float(ends[1])
-
-
-def _number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return low, high

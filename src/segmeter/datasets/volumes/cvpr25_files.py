@@ -1,13 +1,11 @@
 """CVPR25 files: cases of the CVPR 2025 challenge on interactive segmentation, one `.npz` each.
 
-Arrays are `(z, y, x)`, `spacing` is (x, y, z). Boxes and text prompts are pickled by NumPy; only
-arrays, numbers, text, lists and dictionaries are unpickled, so that reading executes nothing.
+Arrays are `(z, y, x)`, `spacing` is (x, y, z). Boxes and text prompts, which NumPy pickles, are not
+read: boxes are drawn by the user `cvpr25-clicks`.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
 import zipfile
 from collections.abc import Sequence
 from functools import cached_property
@@ -27,50 +25,24 @@ from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
 
-_MOST_VOXELS = 1 << 31
+_MOST_BYTES = 1 << 33
 _CITATION = (
     "Ma et al. Foundation models for interactive 3D biomedical image segmentation. CVPR 2025 "
     "challenge"
 )
-_UNPICKLED = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    *((f"numpy.{core}.multiarray", name)
-      for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
-}  # fmt: skip
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles arrays and plain values; anything else is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _UNPICKLED:
-            raise pickle.UnpicklingError(f"it holds a {module}.{name}")
-        return super().find_class(module, name)
-
-
-def read_member(path: Path, name: str) -> Any:
-    """One array of a case, or the lists and dictionaries of a pickled one; None if absent."""
+def read_member(path: Path, name: str) -> npt.NDArray[Any] | None:
+    """One array of a case; None if absent. Pickled ones are refused: nothing is executed."""
     with named_errors(path, f"'{name}' cannot be read"), zipfile.ZipFile(path) as archive:
         if f"{name}.npy" not in archive.namelist():
             return None
+        size = archive.getinfo(f"{name}.npy").file_size
+        if size > _MOST_BYTES:
+            raise ValueError(f"it has {size} bytes; at most {_MOST_BYTES} are read")
         with archive.open(f"{name}.npy") as member:
-            return _array(member)
-
-
-def _array(member: Any) -> Any:
-    version = np.lib.format.read_magic(member)
-    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-        version, np.lib.format.read_array_header_2_0
-    )
-    shape, fortran, dtype = read(member)
-    if dtype.hasobject:
-        return _PlainUnpickler(io.BytesIO(member.read())).load().tolist()
-    count = int(np.prod(shape, dtype=object))
-    if count > _MOST_VOXELS:
-        raise ValueError(f"it has {count} values; at most {_MOST_VOXELS} are read")
-    content = member.read(count * dtype.itemsize)
-    return np.frombuffer(content, dtype, count).reshape(shape, order="F" if fortran else "C")
+            found: npt.NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+            return found
 
 
 def holds_cases(folder: Path) -> bool:
@@ -123,7 +95,7 @@ class _Case(Volume):
 
     def _volume(self, path: Path, name: str) -> npt.NDArray[Any]:
         found = read_member(path, name)
-        if not isinstance(found, np.ndarray) or found.ndim != 3:
+        if found is None or found.ndim != 3:
             raise BadInput(f"'{path}' has no volume '{name}'; give the folder of ground truths")
         return found
 
@@ -155,14 +127,13 @@ class Cvpr25:
     def scenes(self) -> Sequence[str]:
         return list(self._cases)
 
-    def load(self, scene: str) -> Volume:
+    def load(self, scene: str) -> _Case:
         known(self.card.name, scene, self._cases)
         return _Case(self.card.name, self._cases[scene], self._ground_truths[scene])
 
     def grid(self, scene: str) -> Grid:
         """The grid of a case's arrays."""
-        found: Grid = self.load(scene).grid  # type: ignore[attr-defined]  # it is a _Case
-        return found
+        return self.load(scene).grid
 
     def fingerprint(self) -> str:
         return digest(dict.fromkeys((*self._cases.values(), *self._ground_truths.values())))

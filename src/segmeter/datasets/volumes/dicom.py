@@ -6,7 +6,6 @@ one folder. Files are read with pydicom; SimpleITK unpacks compressed pixels.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim
+from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim, need
 
 __all__ = ["Series"]
 
@@ -137,10 +136,11 @@ class Series:
 
 
 def is_dicom(path: Path) -> bool:
-    """By its name, or by the mark that every DICOM file carries behind 128 bytes."""
+    """By its name, or by the mark behind 128 bytes; DICOMDIR only lists the others."""
     if path.name.lower().endswith(".dcm"):
         return True
-    if path.name[0] == "." or path.suffix.lower() in (".json", ".csv", ".txt", ".png"):
+    other = path.suffix.lower() in (".json", ".csv", ".txt", ".png")
+    if path.name[0] == "." or other or path.name.upper() == "DICOMDIR":
         return False
     with path.open("rb") as file:
         return file.read(132)[128:] == b"DICM"
@@ -148,11 +148,7 @@ def is_dicom(path: Path) -> bool:
 
 def walk_dicom(files: Iterable[Path]) -> tuple[list[DicomSeries], list[DicomFile]]:
     """Series with what segments them, by folder; and files that belong to none."""
-    if importlib.util.find_spec("pydicom") is None or importlib.util.find_spec("SimpleITK") is None:
-        raise NotFound(
-            "DICOM needs the packages 'pydicom' and 'SimpleITK';"
-            " install the extra: pip install 'segmeter[volumes]'"
-        )
+    need("DICOM", "pydicom", "SimpleITK")
     found = [DicomFile.read(path) for path in files]
     by_series: dict[tuple[Path, str], list[DicomFile]] = defaultdict(list)
     for file in found:

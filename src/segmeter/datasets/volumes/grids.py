@@ -39,8 +39,8 @@ class Grid:
     >>> grid = Grid((7, 9, 5), [[0, 0, 1, 0], [-2, 0, 0, 12], [0, 3, 0, 0], [0, 0, 0, 1]])
     >>> grid.code, grid.shape, grid.spacing_mm
     ('PSR', (9, 7, 5), (3.0, 2.0, 1.0))
-    >>> grid.scene_index((4, 3, 1)), grid.file_index((3, 2, 1))
-    ((3, 2, 1), (4, 3, 1))
+    >>> grid.file_index((3, 2, 1))
+    (4, 3, 1)
     """
 
     size: tuple[int, int, int]
@@ -56,7 +56,7 @@ class Grid:
     def check(self, what: str) -> Grid:
         """Refuse an affine that maps nowhere, and sizes that are none."""
         if min(self.size) < 1:
-            raise BadInput(f"{what} has no voxels: its size is {_times(self.size)}")
+            raise BadInput(f"{what} has no voxels: its size is {' x '.join(map(str, self.size))}")
         if self.affine.shape != (4, 4) or not np.isfinite(self.affine).all():
             raise BadInput(f"{what}: its affine holds numbers that are not finite; mend its header")
         directions = self.affine[:3, :3]
@@ -142,11 +142,6 @@ class Grid:
             for n, w, f in zip(self.size, world, flipped, strict=True)
         )
 
-    def scene_index(self, index: Sequence[float]) -> tuple[float, ...]:
-        """The scene's point `(z, y, x)` of the file's `(i, j, k)`."""
-        upright = self._upright(index)
-        return tuple(upright[self._file_axis(w)] for w in (2, 1, 0))
-
     def distance_mm(self, other: Grid) -> float:
         """How far apart two grids of one shape put the same voxel of the scene, at most."""
         ends = [(0, n - 1) for n in self.shape]
@@ -168,12 +163,6 @@ class Grid:
         aligned = np.allclose(between[:3, :3], np.eye(3), atol=reach)
         return (
             tuple(low.tolist()) if aligned and np.abs(between[:3, 3] - low).max() < _SAME else None
-        )
-
-    def _upright(self, index: Sequence[float]) -> tuple[float, ...]:
-        _, flipped = self.axes
-        return tuple(
-            n - 1 - i if f else i for n, i, f in zip(self.size, index, flipped, strict=True)
         )
 
     def _file_axis(self, world: int) -> int:
@@ -200,7 +189,3 @@ def assigned_axes(affine: Affine) -> tuple[tuple[int, int, int], tuple[bool, boo
         world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
         free[chosen] = False
     return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])
-
-
-def _times(size: Sequence[int]) -> str:
-    return " x ".join(map(str, size))

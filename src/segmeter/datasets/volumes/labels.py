@@ -75,7 +75,7 @@ class Labelling:
         known = [name for v, name in self.names.items() if v not in self.excluded]
         known += self.regions
         for name in self.classes:
-            if known and not any(_is_called(name, one) for one in known):
+            if known and not any(chosen([name], one) for one in known):
                 raise BadInput(f"{what} has no class '{name}'; it has {', '.join(known)}")
         return self
 
@@ -126,11 +126,8 @@ def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -
 
 def chosen(classes: Sequence[str], name: str) -> bool:
     """Whether a class is one of those asked for; all are where none is named."""
-    return not classes or any(_is_called(one, name) for one in classes)
-
-
-def _is_called(asked: str, name: str) -> bool:
-    return asked.casefold() in (name.casefold(), name.casefold().removeprefix("label-"))
+    called = (name.casefold(), name.casefold().removeprefix("label-"))
+    return not classes or any(one.casefold() in called for one in classes)
 
 
 def _named(masks: Mapping[int, Mask], rule: Labelling) -> Iterator[tuple[str, Mask]]:

@@ -56,16 +56,11 @@ class Layout:
 
     def missing(self) -> str:
         """A sentence on what is left out and why; empty when everything is used."""
+        parts = [(*reason.partition(": "), names) for reason, names in self.unused.items()]
         return "; ".join(
-            f"{counted(len(names), reason.partition(':')[0])} left out{_why(reason)}, the first is"
-            f" '{names[0]}'"
-            for reason, names in self.unused.items()
+            f"{counted(len(names), what)} left out ({why}), the first is '{names[0]}'"
+            for what, _, why, names in parts
         )
-
-
-def _why(reason: str) -> str:
-    why = reason.partition(": ")[2]
-    return f" ({why})" if why else ""
 
 
 def holds_volumes(folder: Path) -> bool:
@@ -122,9 +117,8 @@ def _collected(folder: Path, depth: int = 0) -> Layout:
 
 def _is_series(folder: Path) -> bool:
     """Whether a folder holds DICOM files; those are found by one walk over all."""
-    return any(_maybe_dicom(p) for p in _plain_files(folder)) and not any(
-        is_volume(p) for p in _plain_files(folder)
-    )
+    files = [p for p in folder.iterdir() if p.is_file() and p.name[0] != "."]
+    return any(map(_maybe_dicom, files)) and not any(map(is_volume, files))
 
 
 def _merged(own: Layout, inner: Mapping[str, Layout]) -> Layout:
@@ -177,8 +171,9 @@ def _totalsegmentator(folder: Path) -> Layout | None:
     inside = [folder] if (folder / "segmentations").is_dir() else _folders(folder)
     found = Layout("TotalSegmentator folder")
     for case in inside:
-        scan = _scan(case)
-        if scan is None:
+        named = {case_name(p).lower(): p for p in _volumes(case)}
+        scan = next((named[n] for n in _SCANS if n in named), None)
+        if scan is None or not (case / "segmentations").is_dir():
             continue
         parts = {case_name(p): p for p in _volumes(case / "segmentations")}
         if parts:
@@ -186,13 +181,6 @@ def _totalsegmentator(folder: Path) -> Layout | None:
         else:
             found.leave("image: without labels", [case.name])
     return found
-
-
-def _scan(case: Path) -> Path | None:
-    if not (case / "segmentations").is_dir():
-        return None
-    named = {case_name(p).lower(): p for p in _volumes(case)}
-    return next((named[n] for n in _SCANS if n in named), None)
 
 
 def _two_folders(folder: Path) -> Layout | None:
@@ -282,15 +270,15 @@ def _dicom(folder: Path) -> Layout | None:
         return None
     series, left = walk_dicom(files)
     found, naming = Layout("DICOM series"), _naming(_dataset_json(folder))
-    names = _series_names(folder, series)
-    for one, name in zip(series, names, strict=True):
-        labels = {} if one.structures else _labels_of(folder, one, series)
-        if one.structures or labels:
-            found.cases[name] = Case(
-                name, labels=labels, dicom=one, naming=naming, patient=one.patient
-            )
-        else:
-            found.leave("DICOM series: without a segmentation", [name])
+    labels = [{} if s.structures else _labels_of(folder, s, series) for s in series]
+    used = [i for i, one in enumerate(series) if one.structures or labels[i]]
+    names = _series_names(folder, [series[i] for i in used])
+    for i, name in zip(used, names, strict=True):
+        found.cases[name] = Case(
+            name, labels=labels[i], dicom=series[i], naming=naming, patient=series[i].patient
+        )
+    rest = [str(s.folder.relative_to(folder)) for i, s in enumerate(series) if i not in used]
+    found.leave("DICOM series: without a segmentation", rest)
     for file in left:
         why = "belongs to no series here" if file.kind == "structures" else file.kind
         found.leave(f"DICOM file: {why}", [str(file.path.relative_to(folder))])
@@ -298,10 +286,13 @@ def _dicom(folder: Path) -> Layout | None:
 
 
 def _series_names(root: Path, series: Sequence[DicomSeries]) -> list[str]:
-    """The folder of each series, from the root; numbered where one holds several."""
-    places = [str(one.folder.relative_to(root)) for one in series]
-    tops = [Path(place).parts[0] if place != "." else root.name for place in places]
-    names = tops if len(set(tops)) == len(tops) else [p if p != "." else root.name for p in places]
+    """Where the folders of series part, or their paths from there; numbered within a folder."""
+    places = [one.folder.relative_to(root).parts or (root.name,) for one in series]
+    while len(series) > 1 and len({p[0] for p in places}) == 1 and min(map(len, places)) > 1:
+        places = [place[1:] for place in places]
+    names = [place[0] for place in places]
+    if len(set(names)) < len(names):
+        names = ["/".join(place) for place in places]
     several = {name for name in names if names.count(name) > 1}
     count: dict[str, int] = defaultdict(int)
     for i, name in enumerate(names):
@@ -375,10 +366,6 @@ def _files(folder: Path) -> Iterator[Path]:
         deep = len(Path(root).relative_to(folder).parts) >= _DEEPEST
         folders[:] = [] if deep else sorted(name for name in folders if name[0] != ".")
         yield from (Path(root, name) for name in sorted(files) if name[0] != ".")
-
-
-def _plain_files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -7,7 +7,6 @@ Cut-outs around one hippocampus each from the Medical Segmentation Decathlon, CC
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
-from segmeter.core.scenes import DatasetCard, Target, Volume
+from segmeter.core.scenes import DatasetCard, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.data_roots import known
 from segmeter.datasets.volumes.grids import Grid
@@ -47,11 +46,19 @@ class MiniVolume(Volume):
     modality = "MR"
     window = None
 
-    def __init__(self, record: _Record) -> None:
-        self.grid = record.grid
+    def __init__(self, id: str) -> None:
+        self.grid = Grid(_array(f"{id}.labels").shape, _array(f"{id}.affine"))
         self.slice_numbers = self.grid.slice_numbers
-        header = self.grid.header()
-        super().__init__(_CARD.name, record.id, record.voxels, record.targets, header=header)
+        super().__init__(
+            _CARD.name,
+            id,
+            lambda: self._turned("image"),
+            lambda: targets_in(self._turned("labels"), Labelling(names=_NAMES)),
+            header=self.grid.header(),
+        )
+
+    def _turned(self, name: str) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.{name}")))
 
 
 @catalogue.datasets.add("mini-volumes", summary=_CARD.summary)
@@ -65,7 +72,7 @@ class MiniVolumes:
 
     def load(self, scene: str) -> MiniVolume:
         known(_CARD.name, scene, dict.fromkeys(_SCENES))
-        return MiniVolume(_Record(scene))
+        return MiniVolume(scene)
 
     def grid(self, scene: str) -> Grid:
         """The grid of the decathlon's own file."""
@@ -73,24 +80,6 @@ class MiniVolumes:
 
     def fingerprint(self) -> str:
         return fingerprint(_CARD.name, _DATA.read_bytes())
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """One case of the archive: image, labels and affine along the file's axes."""
-
-    id: str
-
-    @property
-    def grid(self) -> Grid:
-        return Grid(_array(f"{self.id}.labels").shape, _array(f"{self.id}.affine"))
-
-    def voxels(self) -> npt.NDArray[Any]:
-        return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.image")))
-
-    def targets(self) -> list[Target]:
-        labels = np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.labels")))
-        return targets_in(labels, Labelling(names=_NAMES))
 
 
 @cache

@@ -134,7 +134,11 @@ def check_claim(path: Path, size: Sequence[int], item: int, offset: int, packed:
         )
 
 
-_EXTRA = "install the extra: pip install 'segmeter[volumes]'"
+def need(what: str, *packages: str) -> None:
+    """Refuse what a missing package of the extra `volumes` is needed for."""
+    if any(importlib.util.find_spec(package) is None for package in packages):
+        named = " and ".join(f"'{package}'" for package in packages)
+        raise NotFound(f"{what} needs {named}; pip install 'segmeter[volumes]'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +168,7 @@ class NiftiFile:
 
 def open_nifti(path: Path) -> NiftiFile:
     """Read and check the header; extensions behind it are not read."""
-    if importlib.util.find_spec("nibabel") is None:
-        raise NotFound(f"'{path}' is NIfTI, which needs the package 'nibabel'; {_EXTRA}")
+    need(f"'{path}'", "nibabel")
     with named_errors(path, "cannot be read as NIfTI"):
         header = _header(path)
         size = tuple(int(n) for n in header["dim"][1 : 1 + int(header["dim"][0])])
@@ -195,8 +198,7 @@ def _header(path: Path) -> Any:
 
 def write_nifti(path: Path, values: npt.NDArray[Any], grid: Grid) -> None:
     """Write an array along the file's axes; viewers show it over the image it belongs to."""
-    if importlib.util.find_spec("nibabel") is None:
-        raise NotFound(f"writing '{path}' needs the package 'nibabel'; {_EXTRA}")
+    need(f"writing '{path}'", "nibabel")
     from nibabel.nifti1 import Nifti1Image
 
     image = Nifti1Image(np.ascontiguousarray(values), np.asarray(grid.affine))
@@ -262,11 +264,7 @@ class ItkFile:
 
 def open_itk(path: Path) -> ItkFile:
     """Read and check the header."""
-    if importlib.util.find_spec("SimpleITK") is None:
-        raise NotFound(
-            f"'{path}' needs the package 'SimpleITK';"
-            " install the extra: pip install 'segmeter[volumes]'"
-        )
+    need(f"'{path}'", "SimpleITK")
     import SimpleITK
 
     data = _data_file(path)

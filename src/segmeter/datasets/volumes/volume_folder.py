@@ -147,46 +147,27 @@ class Published:
     modality: str
     card: DatasetCard
 
-    @classmethod
-    def read(cls, name: str, table: Mapping[str, Any]) -> Published:
-        """A table of `intrabench.toml`."""
-        rule = dict(table.get("labelling", {}))
-        rule["names"] = {int(value): word for value, word in rule.get("names", {}).items()}
-        labelling = Labelling(**rule)
-        notes = (
-            f"Put it as nnU-Net folder 'Dataset{table['number']:03d}_NAME' under the data folder. "
-            f"{table['paper']} of IntRaBench. Preparation: {table['preparation']}."
-        )
-        if labelling.components:
-            notes += (
-                " A map with one value only is cut into components by that rule when it is read."
-            )
-        card = DatasetCard(
-            name,
-            table["summary"],
-            "see its source",
-            table["citation"],
-            homepage=table["homepage"],
-            notes=notes,
-        )
-        return cls(table["number"], labelling, table["modality"], card)
+
+def _published(name: str, table: Mapping[str, Any]) -> Published:
+    """A table of `intrabench.toml`."""
+    rule = dict(table.get("labelling", {}))
+    rule["names"] = {int(value): word for value, word in rule.get("names", {}).items()}
+    notes = (
+        f"Put it as nnU-Net folder 'Dataset{table['number']:03d}_NAME' under the data folder. "
+        f"{table['paper']} of IntRaBench. Preparation: {table['preparation']}."
+    )
+    if rule.get("components"):
+        notes += " A map with one value only is cut into components by that rule when it is read."
+    card = DatasetCard(
+        name, table["summary"], "see its source", table["citation"],
+        homepage=table["homepage"], notes=notes,
+    )  # fmt: skip
+    return Published(table["number"], Labelling(**rule), table["modality"], card)
 
 
-def _read_sets() -> tuple[Published, ...]:
-    text = (files("segmeter.datasets.volumes") / "intrabench.toml").read_text("utf-8")
-    return tuple(Published.read(name, table) for name, table in tomllib.loads(text).items())
-
-
-SETS = _read_sets()
+_TABLES = tomllib.loads((files("segmeter.datasets.volumes") / "intrabench.toml").read_text("utf-8"))
+SETS = tuple(_published(name, table) for name, table in _TABLES.items())
 """The data sets of the paper and its successor; those of one paper number share it."""
-
-
-def _open(published: Published, data: str | Path | None, channel: int | str | None) -> VolumeSet:
-    folder = _dataset_folder(published, data)
-    layout = recognise(folder)
-    rule = published.labelling
-    options = options_of(f"'{folder}'", rule, channel, modality=published.modality)
-    return VolumeSet(published.card, layout, options)
 
 
 def _dataset_folder(published: Published, data: str | Path | None) -> Path:
@@ -210,7 +191,10 @@ def _dataset_folder(published: Published, data: str | Path | None) -> Path:
 def _register(published: Published) -> None:
     @catalogue.datasets.add(published.card.name, summary=published.card.summary)
     def make(data: str | Path | None = None, channel: int | str | None = None) -> VolumeSet:
-        return _open(published, data, channel)
+        folder = _dataset_folder(published, data)
+        rule, modality = published.labelling, published.modality
+        options = options_of(f"'{folder}'", rule, channel, modality=modality)
+        return VolumeSet(published.card, recognise(folder), options)
 
 
 for _set in SETS:

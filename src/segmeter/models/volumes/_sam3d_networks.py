@@ -7,16 +7,14 @@ The cells stay a list of tokens `(requests, cells, channels)`. Positions follow 
 network, which it was trained with: those of the cells have their first two axes swapped
 against those of the points, and the sine stands twice.
 
-What SAM-Med3D and SegVol share: SAM's prompts and mask decoder in three dimensions.
-
-Both networks were trained with positions of cells whose first two axes are swapped against
-those of points; that is kept. Parameter names are those of the published checkpoints.
+SegVol shares the prompts and the mask decoder, with the positions that it was trained with too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -278,7 +276,8 @@ class _PromptEncoder(VolumePromptEncoder):
 
     def __init__(self, side: int, width: int = 384) -> None:
         cells = side // _PATCH
-        super().__init__((cells,) * 3, width, kinds=2, waves=3, downscaling=_downscaling)
+        masks = partial(mask_downscaling, convolution=nn.Conv3d, norm=_Norm)
+        super().__init__((cells,) * 3, width, kinds=2, waves=3, downscaling=masks)
         self.side = side
 
     def points(self, points: Tensor, labels: Tensor) -> Tensor:
@@ -289,7 +288,3 @@ class _PromptEncoder(VolumePromptEncoder):
         """Dense prompt `(B, cells, width)` of logits `(B, 1, side / 4, ...)`."""
         grid: Tensor = self.mask_downscaling(logits)
         return grid.flatten(2).transpose(1, 2)
-
-
-def _downscaling(width: int) -> nn.Sequential:
-    return mask_downscaling(width, nn.Conv3d, _Norm)

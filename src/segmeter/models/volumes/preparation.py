@@ -101,8 +101,7 @@ class PreparedSlices:
     @property
     def modality(self) -> str:
         """As the data says, or CT where the voxels tell; empty where nothing does."""
-        told = self._modality or ("CT (by its voxels)" if looks_like_ct(self.voxels) else "")
-        return told
+        return self._modality or ("CT (by its voxels)" if looks_like_ct(self.voxels) else "")
 
     @property
     def shared_range(self) -> tuple[float, float] | None:
@@ -118,11 +117,10 @@ class PreparedSlices:
             return self._window
         if self._modality.upper() == "CT" or (not self._modality and looks_like_ct(self.voxels)):
             return CT_WINDOW
-        return _body_percentiles(self.voxels, self._published_window)
-
-    @property
-    def _published_window(self) -> bool:
-        return self.preparation.rounding == "truncate"
+        if self.preparation.rounding == "truncate":  # as LiteMedSAM's own script
+            return percentiles(self.voxels)
+        inside = self.voxels[self.voxels > self.voxels.min()]  # background is not tissue
+        return percentiles(inside if inside.size else self.voxels)
 
     def slice(self, z: int) -> Values:
         """One slice `(Y, X)`, float32."""
@@ -168,12 +166,6 @@ def percentiles(values: Voxels) -> tuple[float, float]:
 def looks_like_ct(voxels: Voxels) -> bool:
     """Whether values are those of CT: air far below zero."""
     return bool(voxels.dtype.kind != "u" and voxels.min() <= _AIR)
-
-
-def _body_percentiles(voxels: Voxels, whole: bool) -> tuple[float, float]:
-    """Percentiles of what is brighter than the darkest value: background is not tissue."""
-    inside = voxels if whole else voxels[voxels > voxels.min()]
-    return percentiles(inside if inside.size else voxels)
 
 
 Network = TypeVar("Network")

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class SamMed3d(CheckpointModel):
     """SAM-Med3D or SAM-Med3D-turbo with its published checkpoint."""
 
     def __init__(self, name: str, weights: str | None = None, device: str = "auto") -> None:
-        super().__init__(_card(name), weights, device)
+        super().__init__(_CARDS[name], weights, device)
 
     @cached_property
     def network(self) -> SamMed3dNetwork:
@@ -63,14 +63,6 @@ class SamMed3d(CheckpointModel):
         if not isinstance(scene, Volume):
             raise BadInput(f"{scene.name} is an image, and '{self.name}' looks at volumes")
         return SamMed3dEncodedScene(self.network, scene)
-
-
-@runtime_checkable
-class _KnowsItsFile(Protocol):
-    """A volume that can be put on the axes of the file it came from."""
-
-    @property
-    def grid(self) -> Any: ...
 
 
 @capable(FollowsProtocol, LosesPrompts)
@@ -241,27 +233,19 @@ class SamMed3dEncodedScene:
 
     @property
     def _file(self) -> Any | None:
-        published = self.protocol == "published"
-        known = published and isinstance(self.volume, _KnowsItsFile)
-        return self.volume.grid if known else None  # type: ignore[attr-defined]  # just asked
+        """The grid of the volume's file, in `published`."""
+        return getattr(self.volume, "grid", None) if self.protocol == "published" else None
 
     def _to_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = (
-            array.transpose(2, 1, 0) if self._file is None else self._file.to_file(array)
-        )
-        return found
+        turned = array.transpose(2, 1, 0) if self._file is None else self._file.to_file(array)
+        return np.asarray(turned)
 
     def _from_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = (
-            array.transpose(2, 1, 0) if self._file is None else self._file.to_scene(array)
-        )
-        return found
+        turned = array.transpose(2, 1, 0) if self._file is None else self._file.to_scene(array)
+        return np.asarray(turned)
 
     def _axes_point(self, point: Sequence[float]) -> Sequence[float]:
-        if self._file is None:
-            return tuple(point)[::-1]
-        found: Sequence[float] = self._file.file_index(point)
-        return found
+        return tuple(point)[::-1] if self._file is None else tuple(self._file.file_index(point))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,21 +297,14 @@ def _less(point: Sequence[float], cube: Cube) -> Point3:
     return x, y, z
 
 
-_SUMMARIES = {
-    "sam-med3d": "SAM-Med3D, clicks on a cube of 128 voxels",
-    "sam-med3d-turbo": "SAM-Med3D-turbo, clicks on a cube of 128 voxels",
-}
-
-
-def _card(name: str) -> ModelCard:
-    return ModelCard(
-        name=name,
-        summary=_SUMMARIES[name],
-        abilities=frozenset({"click", "scribble", "volume"}),
-        licence="Apache-2.0",
-        citation="wang2023",
-        family="sam-med3d",
+_TAKES = frozenset({"click", "scribble", "volume"})
+_CARDS = {
+    name: ModelCard(
+        name, f"{title}, clicks on a cube of 128 voxels", _TAKES, "Apache-2.0", "wang2023",
+        "sam-med3d",
     )
+    for name, title in (("sam-med3d", "SAM-Med3D"), ("sam-med3d-turbo", "SAM-Med3D-turbo"))
+}  # fmt: skip
 
 
 def _maker(name: str) -> Callable[..., Any]:
@@ -336,7 +313,7 @@ def _maker(name: str) -> Callable[..., Any]:
     return make
 
 
-for _name, _summary in _SUMMARIES.items():
-    catalogue.models.add(_name, _summary)(_maker(_name))
+for _name, _card in _CARDS.items():
+    catalogue.models.add(_name, _card.summary)(_maker(_name))
     _file = f"{_name.replace('-', '_')}.pth"
     offer(_name, ByHand("https://github.com/uni-medical/SAM-Med3D", _file))

@@ -33,22 +33,10 @@ Values = npt.NDArray[np.float32]
 _SIDE = 128
 _NAME = "scribbleprompt"
 _SUMMARY = "ScribblePrompt-UNet at 128: clicks, boxes, strokes"
-_CARD = ModelCard(
-    name=_NAME,
-    summary=_SUMMARY,
-    abilities=frozenset({"click", "box", "scribble", "mask"}),
-    licence="Apache-2.0",
-    citation="wong2024",
-    family=_NAME,
-)
-
-
-offer(
-    _NAME,
-    ByHand(
-        "https://github.com/halleewong/ScribblePrompt", "ScribblePrompt_unet_v1_nf192_res128.pt"
-    ),
-)
+_TAKES = frozenset({"click", "box", "scribble", "mask"})
+_CARD = ModelCard(_NAME, _SUMMARY, _TAKES, "Apache-2.0", "wong2024", _NAME)
+_HOME = "https://github.com/halleewong/ScribblePrompt"
+offer(_NAME, ByHand(_HOME, "ScribblePrompt_unet_v1_nf192_res128.pt"))
 
 
 @catalogue.models.add(_NAME, _SUMMARY)

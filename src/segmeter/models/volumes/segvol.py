@@ -30,21 +30,14 @@ if TYPE_CHECKING:
 
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
+_WHOLE = (-1, -1, -1)  # key of the small image of the whole
 _KEPT_BLOCKS = 64
 """Embedded blocks of a volume, those used last: 6 MB each, and a large CT has hundreds."""
 
 _NAME = "segvol"
 _SUMMARY = "SegVol on whole CTs: points and a box, no text"
-_CARD = ModelCard(
-    name=_NAME,
-    summary=_SUMMARY,
-    abilities=frozenset({"click", "box", "scribble", "volume"}),
-    licence="MIT",
-    citation="du2024",
-    family=_NAME,
-)
-
-
+_TAKES = frozenset({"click", "box", "scribble", "volume"})
+_CARD = ModelCard(_NAME, _SUMMARY, _TAKES, "MIT", "du2024", _NAME)
 offer(_NAME, ByHand("https://github.com/BAAI-DCAI/SegVol", "SegVol_v1.pth"))
 
 
@@ -125,7 +118,7 @@ class SegVolEncodedScene:
         values, origin = self._cropped
         inside = [self._inside(point) for point in points]
         small = [self._shrunk(point) for point in inside]
-        whole = self._decoded((-1, -1, -1), self._zoomed_out(), small, labels)
+        whole = self._decoded(_WHOLE, _nearest(values, self.network.size), small, labels)
         rough = _nearest(whole, values.shape) > 0
         found = Mask.of(rough)
         if not found:
@@ -148,7 +141,8 @@ class SegVolEncodedScene:
                 block = np.full(self.network.size, -1.0, np.float32)
             else:
                 block = self._decoded(start, self._block(values, start), points, labels)
-            here = tuple(slice(s - a, s - a + n) for s, a, n in self._axes(start, low))
+            axes = zip(start, low, self.network.size, strict=True)
+            here = tuple(slice(s - a, s - a + n) for s, a, n in axes)
             inner = summed[here].shape
             summed[here] += block[tuple(slice(n) for n in inner)]
             count[here] += 1
@@ -173,9 +167,6 @@ class SegVolEncodedScene:
         both = clicks + boxes
         return [p for p, _ in both], [label for _, label in both]
 
-    def _axes(self, start: Index, low: Index) -> list[tuple[int, int, int]]:
-        return list(zip(start, low, self.network.size, strict=True))
-
     def _inside(self, point: Sequence[float]) -> Index:
         """A scene's point as an index of the cropped values."""
         values, origin = self._cropped
@@ -186,9 +177,6 @@ class SegVolEncodedScene:
         values, _ = self._cropped
         axes = zip(index, values.shape, self.network.size, strict=True)
         return tuple(round(i * (m - 1) / max(n - 1, 1)) for i, n, m in axes)
-
-    def _zoomed_out(self) -> Values:
-        return _nearest(self._cropped[0], self.network.size)
 
     def _block(self, values: Values, start: Index) -> Values:
         axes = zip(start, self.network.size, strict=True)

@@ -1,14 +1,7 @@
 """Slices of a volume as images: what models can do, prompts by slice, a store of encodings.
 
-Prompts of a volume as prompts of the slices they lie in, and slices turned upright.
-
 Scene axes run to the front and to the right, so row 0 of a slice is at the back. Radiologists
 see the front at the top and the patient's right on the left: the slice turned by 180 degrees.
-
-Slices that were looked at, kept while memory lasts.
-
-The key is the content of a slice as its model sees it, so that no slice is ever answered on the
-embedding of another patient, and two protocols that prepare a slice alike share it.
 """
 
 from __future__ import annotations
@@ -16,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +17,7 @@ import numpy.typing as npt
 from segmeter.core.capabilities import capability
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, Prediction, ProtocolName
+from segmeter.core.models import EncodedScene, ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Image
 from segmeter.core.seeds import fingerprint
@@ -39,13 +32,6 @@ class SliceRequest:
     z: int
     prompts: tuple[Prompt, ...]
     state: Any = None
-
-
-@capability
-class PredictsSlices(Protocol):
-    """A view of a volume that can be asked slice by slice, as propagation does."""
-
-    def predict_slices(self, requests: Sequence[SliceRequest]) -> Sequence[Prediction]: ...
 
 
 @capability
@@ -156,6 +142,9 @@ _UNKNOWN = 4 << 20  # an embedding of SAM; of views that do not say how large th
 class SliceStore:
     """Views by content, the least recently used dropped first when the budget is full.
 
+    The key is the slice as its model sees it, so that no slice is ever answered on the embedding
+    of another patient, and two protocols that prepare a slice alike share it.
+
     `looks` counts how often a slice was looked at: tests and speed tables ask for it.
     """
 
@@ -198,10 +187,4 @@ def content_key(seen: npt.NDArray[Any], *more: object) -> str:
 
 
 def _bytes(encoded: EncodedScene) -> int:
-    return encoded.nbytes if isinstance(encoded, _Sized) else _UNKNOWN
-
-
-@runtime_checkable
-class _Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
+    return int(getattr(encoded, "nbytes", _UNKNOWN))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,6 @@ from segmeter.models.volumes.slices import (
     EncodesTogether,
     EncodesValues,
     OfAnEncodedScene,
-    PredictsSlices,
     ReadsSlices,
     ReadsTargets,
     SliceRequest,
@@ -46,7 +45,6 @@ from segmeter.models.volumes.slices import (
 
 __all__ = ["SliceEncodedScene", "Slicewise", "on_volumes"]
 
-Previous = Literal["with", "without"]
 Seen = npt.NDArray[Any]
 _BUDGET_MB = 2048
 _FIRST, _TOGETHER = 4, 16
@@ -167,7 +165,7 @@ class _Prepared:
         return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
 
 
-@capable(FollowsProtocol, KeepsState, PredictsSlices)
+@capable(FollowsProtocol, KeepsState)
 class SliceEncodedScene:
     """A volume of which slices are looked at when they are first asked for.
 
@@ -180,12 +178,10 @@ class SliceEncodedScene:
         model: Slicewise,
         volume: Volume,
         protocol: ProtocolName = "corrected",
-        previous: Previous = "with",
         prepared: _Prepared | None = None,
     ) -> None:
         self.model, self.volume = model, volume
         self.protocol: ProtocolName = protocol
-        self.previous: Previous = previous
         self._prepared = prepared or _Prepared(volume, model)
 
     @property
@@ -203,14 +199,11 @@ class SliceEncodedScene:
         """Darkest and brightest value that the model sees; None where each slice has its own."""
         return self._prepared.slices(self.protocol).shared_range
 
-    def in_protocol(
-        self, protocol: ProtocolName, previous: Previous | None = None
-    ) -> SliceEncodedScene:
+    def in_protocol(self, protocol: ProtocolName) -> SliceEncodedScene:
         """The same volume in a protocol; embeddings are shared where slices agree."""
-        previous = previous or self.previous
-        if (protocol, previous) == (self.protocol, self.previous):
+        if protocol == self.protocol:
             return self
-        return SliceEncodedScene(self.model, self.volume, protocol, previous, self._prepared)
+        return SliceEncodedScene(self.model, self.volume, protocol, self._prepared)
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         """One prediction per ask; slices of all asks are answered slice by slice, together."""
@@ -285,14 +278,8 @@ class SliceEncodedScene:
 
     def _heard(self, request: Request) -> Heard:
         """All prompts of an ask, and those handed on; published lists the newest round first."""
-        heard = _state(request).heard
-        if self.previous == "without":
-            return Heard(request.prompts, heard.new(request.prompts))
-        newest_first = self.protocol == "published"
-        return Heard(
-            request.prompts,
-            heard.newest_first(request.prompts) if newest_first else request.prompts,
-        )
+        heard, prompts = _state(request).heard, request.prompts
+        return Heard(prompts, prompts if self.upright else heard.newest_first(prompts))
 
     def _slice_requests(self, request: Request) -> Iterator[SliceRequest]:
         state, given = _state(request), self._heard(request).passed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -11,15 +10,14 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import CountsEffort, capable
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.models import ProtocolName
 from segmeter.core.morphology import components
-from segmeter.core.prompts import Click, Prompt, Prompts
-from segmeter.core.scenes import Target, Volume
+from segmeter.core.prompts import Click, Prompts
+from segmeter.core.scenes import Volume
 from segmeter.core.users import Observation
+from segmeter.users.volumes.volume_clicks import Clicks
 
 Voxels = list[tuple[int, ...]]
 _HOT_PERCENT = 99.75
@@ -76,8 +74,7 @@ def autopet_clicks(
     "autopet-clicks", summary="volumes: clicks on lesions and hot background, as in autoPET IV"
 )
 @dataclass(frozen=True, slots=True)
-@capable(CountsEffort)
-class AutopetUser:
+class AutopetUser(Clicks):
     """The protocol of autoPET IV: each round gives one more click of either kind.
 
     All clicks are drawn beforehand, whatever the model answers. The volume shown is the PET;
@@ -103,11 +100,6 @@ class AutopetUser:
             for voxels, positive in ((found.tumor, True), (found.background, False))
             for voxel in voxels[at]
         ]
-
-    def effort(
-        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        return Effort(points=len(prompts))
 
 
 def _clicks(

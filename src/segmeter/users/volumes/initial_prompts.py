@@ -178,7 +178,7 @@ def box_seeds(
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
-        box, past = tight_box(target.slice(z), z), _past(protocol)
+        box, past = tight_box(target.slice(z), z), int(protocol == "published")
         ends = [int(box.high[2]) + past, int(box.high[1]) + past]
         corners = [int(box.low[2]), int(box.low[1]), *ends]
         if shaken and draws is not None:
@@ -194,7 +194,7 @@ def interpolated_boxes(
 
     `published` interpolates and rounds ends that are one past the last pixel.
     """
-    past = _past(protocol)
+    past = int(protocol == "published")
     seeds = box_seeds(target, count, protocol, shaken, draws)
     boxes = []
     for z, (x0, y0, x1, y1) in _between(seeds):
@@ -202,11 +202,6 @@ def interpolated_boxes(
             x0, x1, y0, y1 = min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1)
         boxes.append(Box((z, y0, x0), (z, y1 - past, x1 - past)))
     return boxes
-
-
-def _past(protocol: ProtocolName) -> int:
-    """How far behind the last pixel a box ends."""
-    return 1 if protocol == "published" else 0
 
 
 def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:
@@ -306,7 +301,8 @@ def _ways(
         for i, step in enumerate((1, -1)):
             if going[i]:
                 at[i] += step
-                last[i] = tuple(_moved(p, at[i]) for p in seeds)
+                boxes = [p for p in seeds if isinstance(p, Box)]
+                last[i] = tuple(Box((at[i], *b.low[1:]), (at[i], *b.high[1:])) for b in boxes)
                 ways[i].append(last[i])
                 going[i] = at[i] != ends[1 - i]
     while any(going):
@@ -322,10 +318,3 @@ def _ways(
             ways[i].append(last[i])
             going[i] = at[i] != ends[1 - i]
     return ways
-
-
-def _moved(prompt: Prompt, z: int) -> Prompt:
-    """The same box in another slice."""
-    if not isinstance(prompt, Box):
-        return prompt
-    return Box((z, *prompt.low[1:]), (z, *prompt.high[1:]))

@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import EncodedScene, ProtocolName, Request, render
+from segmeter.core.models import ProtocolName, Request, render
 from segmeter.core.prompts import Click, Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -143,21 +143,15 @@ class Prompter:
 
 
 def context_of(observation: Observation, rng: np.random.Generator) -> PromptContext:
-    """The parts of an observation that a prompter sees."""
-    protocol = observation.protocol
-    draws, answers = draws_of(protocol, rng), answers_of(observation.encoded)
-    return PromptContext(observation.target.mask, protocol, draws, answers)
-
-
-def answers_of(encoded: EncodedScene) -> initial.Answers:
-    """Answers of a view to prompters that ask while they prompt; the same is asked once."""
+    """The parts of an observation that a prompter sees; the same is asked of a model once."""
+    encoded, protocol = observation.encoded, observation.protocol
 
     def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
         unique = list(dict.fromkeys(sets))
         masks = render(encoded, encoded.predict([Request(prompts) for prompts in unique]))
         return [masks[unique.index(prompts)] for prompts in sets]
 
-    return answers
+    return PromptContext(observation.target.mask, protocol, draws_of(protocol, rng), answers)
 
 
 def _seeds_of_points(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
@@ -248,18 +242,22 @@ KINDS = (
 )  # fmt: skip
 
 
-def _register(kind: Kind) -> None:
-    def make(**options: Any) -> Prompter:
-        return Prompter(kind, _checked(kind.defaults | options))
-
+def register(
+    name: str, summary: str, make: Callable[..., Any], defaults: Mapping[str, Any]
+) -> None:
+    """Register a user whose options are those named, with their defaults."""
     named = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d)
-             for n, d in kind.defaults.items()]  # fmt: skip
-    make.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # its options
-    catalogue.users.add(kind.name, summary=kind.summary)(make)
+             for n, d in defaults.items()]  # fmt: skip
+    make.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    catalogue.users.add(name, summary=summary)(make)
+
+
+def _made(kind: Kind) -> Callable[..., Prompter]:
+    return lambda **options: Prompter(kind, _checked(kind.defaults | options))
 
 
 for _kind in KINDS:
-    _register(_kind)
+    register(_kind.name, _kind.summary, _made(_kind), _kind.defaults)
 
 
 def _checked(options: Mapping[str, Any]) -> Mapping[str, Any]:

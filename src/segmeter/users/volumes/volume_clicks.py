@@ -102,7 +102,7 @@ def _block_depths(bits: Bits, pads: Sequence[int]) -> Floats:
 
 
 @capable(CountsEffort)
-class _Clicks:
+class Clicks:
     """A user who needs no scrolling; one interaction per round unless stated otherwise."""
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class _Clicks:
     "volume-centre-click", summary="volumes: clicks the deepest wrong voxel, in millimetres"
 )
 @dataclass(frozen=True, slots=True)
-class VolumeCentreClick(_Clicks):
+class VolumeCentreClick(Clicks):
     """Clicks the deepest wrong voxel that was not clicked before, by distance in mm.
 
     Positive when the false negatives are deeper; a tie is a negative click; first in raster
@@ -143,7 +143,7 @@ class VolumeCentreClick(_Clicks):
     summary="volumes: clicks of an RClicks group (group=1..10; 0 for all)",
 )
 @dataclass(frozen=True, slots=True)
-class VolumeClickingGroup(_Clicks):
+class VolumeClickingGroup(Clicks):
     """Clicks drawn from the click model of error regions, carried over to volumes.
 
     Which side is corrected is the centre click's choice. Group 1 holds the least likely tenth
@@ -178,7 +178,7 @@ class VolumeClickingGroup(_Clicks):
 )
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
-class ChallengeClicks(_Clicks):
+class ChallengeClicks(Clicks):
     """The protocol of the CVPR 2025 challenge on interactive segmentation of volumes.
 
     In `published` ties of depth are drawn as the challenge's script draws them, by one seed;
@@ -258,7 +258,7 @@ def lasso(region: Mask, positive: bool = True) -> Scribble:
 )
 @dataclass(frozen=True, slots=True)
 @capable(GivesPrompts)
-class Lasso(_Clicks):
+class Lasso(Clicks):
     """Draws around the largest part of whichever error has more voxels; a tie is positive."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"scribble"})
