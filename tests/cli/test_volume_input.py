@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import struct
 from pathlib import Path
@@ -149,6 +150,28 @@ def test_the_extra_for_volumes_is_named_where_a_reader_installs() -> None:
     assert any(name.startswith("nibabel") for name in extras["volumes"])
     assert '".[models,volumes]" for CT and MR' in (root / "README.md").read_text()
     assert '".[volumes,models]"' in (root / "docs/volumes.md").read_text()
+
+
+def test_without_nibabel_a_volume_names_the_extra_to_install(
+    typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, find = one_ct(tmp_path / "data"), importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "nibabel" else find(name)
+    )
+    code, said, err = typed("check", data)
+    assert code != 0
+    assert "p1.nii' needs 'nibabel'; pip install 'segmeter[volumes]'" in said + err
+
+
+def test_a_table_of_pairs_is_checked_by_its_path(typed: Any, tmp_path: Path) -> None:
+    one_ct(tmp_path)
+    table = tmp_path / "cases.csv"
+    table.write_text("image,label,patient\nimagesTr/p1.nii,labelsTr/p1.nii,Anna\n")
+    code, said, err = typed("check", table)
+    assert code == 0, err
+    assert "1 volume, a table of pairs" in said
+    assert "p1 of patient Anna: 16 x 18 x 6" in said
 
 
 def one_ct(folder: Path) -> Path:

@@ -48,7 +48,7 @@ from segmeter.benchmarks.volumes.tables import (
     units_of,
     value_columns,
 )
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -136,7 +136,13 @@ def _results(
 
 def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -> Answer:
     """The best user within ten interactions, and the best overall."""
-    few, most = (_best(members, numbers, name) for name in (dice_within(10).name, "dice"))
+    few, most = (
+        max(
+            (numbers[g.key, name] for g in members),
+            key=lambda row: (row.value, row.model, row.user),
+        )
+        for name in (dice_within(10).name, "dice")
+    )
     best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
     cheap = (
         phrase(f"{best}{typed(few.user)}, ", percent(few), ".")
@@ -150,11 +156,6 @@ def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -
         f"Highest at any cost: {most.model} with {typed(most.user)}, {percent(most)} after "
         f"{mean:.1f} interactions per object.",
     )
-
-
-def _best(members: Sequence[VolumeSessions], numbers: Numbers, name: str) -> SummaryRow:
-    rows = [numbers[group.key, name] for group in members]
-    return max(rows, key=lambda row: (row.value, row.model, row.user))
 
 
 def _against_effort(leading: Sets) -> Section:

@@ -31,24 +31,20 @@ from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
 PAPER_DATASETS = tuple(f"D{i}" for i in range(1, 9))
-TITLES = {
-    2: "Prompts in every slice (Table 2)",
-    3: "Prompts in a few slices (Table 3)",
-    4: "Prompts for the whole volume (Table 4)",
-    5: "Refinement, slice by slice (Table 5)",
-    6: "Refinement of the whole volume (Table 6)",
-}
 _STALE = (
     "The paper's rows of this table come from code that kept slice embeddings by slice number "
     "and never cleared them; it was mended in January 2025, after the paper. Do not chase them."
 )
-CAVEATS = {
-    2: _STALE,
-    3: _STALE,
-    4: "",
-    5: f"{_STALE} Its '3P Inter' is five-point interpolation.",
-    6: "The paper's rows start from one centre point, though they are labelled 1 PPV.",
-}
+TABLES = {
+    2: ("Prompts in every slice (Table 2)", _STALE),
+    3: ("Prompts in a few slices (Table 3)", _STALE),
+    4: ("Prompts for the whole volume (Table 4)", ""),
+    5: ("Refinement, slice by slice (Table 5)",
+        f"{_STALE} Its '3P Inter' is five-point interpolation."),
+    6: ("Refinement of the whole volume (Table 6)",
+        "The paper's rows start from one centre point, though they are labelled 1 PPV."),
+}  # fmt: skip
+"""Titles of the paper's tables, and what to know of their rows."""
 
 
 @cache
@@ -179,12 +175,11 @@ def typed(user: str) -> str:
 def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]:
     """Our rows in the shape of the paper's tables, with the paper's own beneath."""
     blocks: list[Block] = []
-    for number, title in TITLES.items():
+    for number, (title, caveat) in TABLES.items():
         mine = [g for g in groups if g.protocol == protocol and g.paper_table == number]
         if mine:
             blocks.append(_paper_table(number, title, mine, protocol))
-            if CAVEATS[number]:
-                blocks.append(Note(CAVEATS[number], "warning"))
+            blocks += [Note(caveat, "warning")] if caveat else []
     return blocks
 
 

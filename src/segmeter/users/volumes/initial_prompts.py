@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -95,8 +95,9 @@ def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]
 def _ring(mask: Mask) -> Pixels:
     """Pixels around a mask that are neither next to it nor far."""
     import cv2
-    from skimage.morphology import disk
+    from skimage import morphology
 
+    disk: Any = morphology.disk  # untyped
     reach = _GAP_PX + _RING_PX
     low = tuple(max(0, a - reach) for a in mask.low)
     high = tuple(min(n, h + reach) for h, n in zip(mask.high, mask.shape, strict=True))
