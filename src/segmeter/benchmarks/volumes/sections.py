@@ -29,6 +29,7 @@ from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     FEWEST,
+    FEWEST_PAIRS,
     VolumeSessions,
     dice_within,
     goals_of,
@@ -44,6 +45,7 @@ from segmeter.benchmarks.volumes.tables import (
     instances,
     leaderboard,
     paper_tables,
+    prompter_cell,
     typed,
     units_of,
     value_columns,
@@ -55,7 +57,6 @@ from segmeter.core.sections import (
     Block,
     Chart,
     Column,
-    Label,
     Line,
     Multiples,
     Note,
@@ -221,6 +222,8 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> Section:
         "The prompter with the highest Dice of each model (first) against its others (second), on "
         "the same objects; p values are corrected for all prompters of a model (Holm)."
     )
+    if any(len(set(members[0].clusters)) < FEWEST_PAIRS for members in leading.values()):
+        text += f" A test needs {FEWEST_PAIRS} patients or scans; with fewer, p is 1."
     return Section("Prompters compared", text, blocks)
 
 
@@ -254,7 +257,7 @@ def _equal_effort(leading: Sets, numbers: Numbers, goals: Sequence[float]) -> Se
     for dataset, members in leading.items():
         shown = [card for card in cards if (members[0].key, card.name) in numbers]
         columns: Cells = {
-            Column("prompter"): lambda g: Label(typed(g.user)),
+            Column("prompter"): prompter_cell,
             Column("model"): lambda g: g.model,
             **value_columns(shown, numbers),
         }
@@ -329,7 +332,8 @@ def recommendation(
         known = ", ".join(f"{name} on {min(counts[name], default=0)}" for name in planned)
         return Answer(phrase(f"{dataset}: no recommendation yet; objects with results: {known}."))
     text = f"{dataset}: {_sentence(groups, goal)}"
-    organs = sorted({label for group in groups for label in group.labels if label})
+    reached = any(_reached(group, goal, None)[0] for group in groups)
+    organs = sorted({label for g in groups for label in g.labels if label}) if reached else []
     by_organ = [f"{organ}: {_sentence(groups, goal, organ)}" for organ in organs]
     return Answer(phrase(text), " ".join(by_organ[:12]) if len(organs) > 1 else "")
 

@@ -99,8 +99,8 @@ Cells = dict[Column, Callable[[VolumeSessions], Cell]]
 
 
 def prompter_cell(group: VolumeSessions) -> Label:
-    """A prompter by the name that one types, with its protocol."""
-    return Label(typed(group.user), protocol=group.protocol)
+    """A prompter by the name that one types."""
+    return Label(typed(group.user))
 
 
 def value_columns(cards: Iterable[StatisticCard], numbers: Numbers, plot: str = "") -> Cells:
@@ -121,20 +121,16 @@ def leaderboard(
 ) -> Table:
     """Every model and user of one data set, the largest area first."""
     found = sorted(groups, key=lambda g: (-numbers[g.key, "area"].value, g.key))
-    shown = [
-        cards[name]
-        for name in (
-            "interactions", "seconds", "dice", "dice-median", "empty", *found[0].others,
-            "volume-error", dice_within(10).name, "area", effort_until(goal).name,
-            never(goal).name,
-        )
-        if name in cards and (found[0].key, name) in numbers
-    ]  # fmt: skip
+    measures = [name for name in found[0].others if not name.endswith("-path")]
+    wanted = (
+        "interactions", "seconds", "dice", "dice-median", *measures, "empty",
+        dice_within(10).name, "area", effort_until(goal).name, never(goal).name,
+    )  # fmt: skip
+    shown = [cards[n] for n in wanted if n in cards and (found[0].key, n) in numbers]
     cases = counted(len({scene for scene, _ in groups[0].keys}), "case")
     columns: Cells = {
         Column("prompter"): prompter_cell,
         Column("model"): lambda g: g.model,
-        Column("paper's name"): lambda g: g.prompter_label,
         **value_columns(shown, numbers, plot="dice"),
     }
     return Table.of(
@@ -142,10 +138,11 @@ def leaderboard(
         found,
         columns,
         f"{groups[0].dataset}: {counted(len(groups[0].keys), 'object')} of {cases}, by falling "
-        f"area. Dice is averaged over the instances of a case, then over cases; {few(groups[0])}",
+        f"area; protocol {groups[0].protocol}. Dice is averaged over the instances of a case, then "
+        f"over cases; {few(groups[0])}",
         "An area is mean Dice over the first 50 interactions, 0 before the first prediction. An "
         f"object that never reaches {goal:g} % needs infinitely many interactions (∞); an empty "
-        "mask is infinitely far. A star marks a refinement that gets earlier prompts again.",
+        "mask is infinitely far.",
     )
 
 
@@ -203,7 +200,8 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
         rows,
         f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
-        "An average needs every data set of the table.",
+        "An average needs every data set of the table. A star marks a refinement that gets "
+        "earlier prompts again.",
     )
 
 
@@ -303,7 +301,8 @@ def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
     }
     labels = sorted({label for g in groups for label in g.labels})
     rows = [(label, g) for label in labels for g in groups if label in g.labels]
-    caption = f"{groups[0].dataset}: the last round, organ by organ."
+    dataset, protocol = groups[0].dataset, groups[0].protocol
+    caption = f"{dataset}: the last round, organ by organ; protocol {protocol}."
     return Table.of(name, rows, columns, caption)
 
 

@@ -7,7 +7,7 @@ of the published checkpoint `ScribblePrompt_unet_v1_nf192_res128.pt`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,6 @@ class ScribbleEncodedScene:
     network: ScribbleUNet
     values: Values  # (H, W) in 0..1
     protocol: ProtocolName = "corrected"
-    _small: list[Values] = field(default_factory=list, repr=False, compare=False)  # once resized
 
     @property
     def nbytes(self) -> int:
@@ -102,9 +101,7 @@ class ScribbleEncodedScene:
     def _channels(self, request: Request) -> Values:
         """Slice, box, positive and negative marks, and the last answer: `(5, 128, 128)`."""
         drawn = np.zeros((5, _SIDE, _SIDE), np.float32)
-        if not self._small:
-            self._small.append(_resized(self.values))
-        drawn[0] = self._small[0]
+        drawn[0] = _resized(self.values)
         for prompt in request.prompts:
             self._draw(drawn, prompt)
         if request.state is not None:
