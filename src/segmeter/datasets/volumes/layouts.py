@@ -286,7 +286,7 @@ def _dicom(folder: Path) -> Layout | None:
 
 
 def _series_names(root: Path, series: Sequence[DicomSeries]) -> list[str]:
-    """Where the folders of series part, or their paths from there; numbered within a folder."""
+    """Folders at which the paths of series part, or the rest of the paths; numbered if equal."""
     places = [one.folder.relative_to(root).parts or (root.name,) for one in series]
     while len(series) > 1 and len({p[0] for p in places}) == 1 and min(map(len, places)) > 1:
         places = [place[1:] for place in places]

@@ -46,7 +46,7 @@ def _points(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What prompters of one name have in common.
+    """Common properties of prompters of one name.
 
     Attributes
     ----------

@@ -113,7 +113,7 @@ class Draws:
         self._rng = rng
 
     def restart(self) -> None:
-        """Restart where the original sets its seed again; a generator of one's own goes on."""
+        """Restart where the original sets its seed again; here nothing happens."""
 
     def choose(self, count: int, size: int) -> list[int]:
         """So many different numbers below `count`, in drawn order."""
