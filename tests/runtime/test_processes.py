@@ -6,6 +6,8 @@ import subprocess
 import sys
 from multiprocessing.connection import Connection
 
+import pytest
+
 from segmeter.runtime.processes import PrewarmedWorkers
 
 
@@ -31,6 +33,22 @@ def test_those_that_nobody_took_or_that_died_are_ended() -> None:
     assert taken.pipe.recv() == "a"
     prewarmed.stop()
     assert not spare.is_alive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system has no /proc")
+def test_even_the_first_process_never_receives_an_interrupt() -> None:
+    """Its parent blocks it before the process exists: one that still starts up would die of it."""
+    lines = [
+        "import signal",
+        "from pathlib import Path",
+        "from segmeter.runtime.processes import Process, end_all",
+        "first = Process.start(0)",
+        "status = Path(f'/proc/{first.process.pid}/status').read_text()",
+        "blocked = int(status.partition('SigBlk:')[2].split()[0], 16)",
+        "end_all([first])",
+        "assert blocked & 1 << signal.SIGINT - 1, hex(blocked)",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
