@@ -36,7 +36,10 @@ demo: $(VENV)/.use
 	@$(BIN)/segmeter demo
 	@echo "next: source $(BIN)/activate, then segmeter doctor"
 
-test: check
+# Types are checked by a test, beside the others.
+test: $(VENV)/.develop
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rsfE
 
 check: $(VENV)/.develop

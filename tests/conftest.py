@@ -86,6 +86,11 @@ def real_weights(shared: Path) -> Path:
     return shared / "weights"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests come first: at the end both workers have something left to do."""
+    items.sort(key=lambda item: "long" not in item.keywords)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With SEGMETER_REQUIRE_SHARED a skipped test needs an excuse, or it is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

@@ -243,6 +243,7 @@ def test_a_partner_is_turned_only_where_it_must_be() -> None:
         turned(array, (4, 4))
 
 
+@pytest.mark.long
 def test_sihd_of_the_published_table_comes_out_of_the_annotations(
     golden: Path, real_data: Path, tmp_path: Path
 ) -> None:

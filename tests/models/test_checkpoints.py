@@ -287,6 +287,7 @@ def rule_tensor(name: str, shape: tuple[int, ...]) -> Any:
 PROMPTED = ("point", "box", "points_mask")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sam2.1_hiera_small", "sam_hq_vit_b"])
 def test_weights_by_rule_give_the_outputs_of_the_authors_code(
     tmp_path: Path, golden: Path, real_data: Path, name: str

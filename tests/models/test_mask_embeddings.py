@@ -71,6 +71,7 @@ def test_histograms_compare_colours_and_ignore_place() -> None:
     assert colour_histogram(scene, light) @ colour_histogram(scene, dark) == 0
 
 
+@pytest.mark.long
 def test_objects_of_a_real_encoder_are_most_like_themselves(
     real_weights: Path, tmp_path: Path
 ) -> None:

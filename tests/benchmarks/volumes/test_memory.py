@@ -70,6 +70,7 @@ print(json.dumps({"done": tally.done, "failed": tally.failed, "peak_gb": peak * 
 """
 
 
+@pytest.mark.long
 def test_a_run_on_a_large_ct_with_a_network_stays_below_three_gigabytes(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(tmp_path)], capture_output=True, text=True, check=False
