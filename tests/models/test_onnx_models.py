@@ -69,7 +69,7 @@ def test_a_pair_is_found_by_folder_by_one_of_its_files_and_by_options(pair: Path
 
 
 def test_halves_that_do_not_fit_are_refused(pair: Path, tmp_path: Path) -> None:
-    other = export_pair(SamNetwork(TinyVit(), 512), tmp_path / "small")
+    other = export_pair(SamNetwork(TinyVit(), 256), tmp_path / "small")
     shutil.copy(pair / "encoder.onnx", tmp_path / "small" / "encoder.onnx")
     data = catalogue.datasets.make("mini")
     with pytest.raises(BadWeights, match="are no pair: 'image_embeddings' is"):
@@ -83,7 +83,7 @@ def test_halves_that_do_not_fit_are_refused(pair: Path, tmp_path: Path) -> None:
 
 
 def test_a_decoder_of_one_mask_shows_it(tmp_path: Path) -> None:
-    folder = export_pair(SamNetwork(TinyVit()), tmp_path / "single", single=True)
+    folder = export_pair(SamNetwork(TinyVit(), 256), tmp_path / "single", single=True)
     scene = Image("drawn", "grey", np.full((40, 60, 3), 99, np.uint8), [])
     found = (
         catalogue.models.make(str(folder)).encode(scene).predict([Request((Click((9, 9), True),))])

@@ -48,12 +48,15 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture(params=["disk", "memory", "s3"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def any_storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a run may lie: a folder, or an address of each kind."""
-    if request.param == "disk":
-        yield str(tmp_path / "run")
-    else:
-        yield from _address(request)
+    yield from [str(tmp_path / "run")] if request.param == "disk" else _address(request)
+
+
+@pytest.fixture(params=["disk", "memory"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A folder, or an address: where its kind makes no difference."""
+    yield from [str(tmp_path / "run")] if request.param == "disk" else _address(request)
 
 
 @pytest.fixture(params=["memory", "s3"])

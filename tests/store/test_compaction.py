@@ -42,9 +42,9 @@ def loose(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(loose: Path, storage: str) -> RunFolder:
+def folder(loose: Path, any_storage: str) -> RunFolder:
     """A copy of it on each storage."""
-    return copied(loose, storage)
+    return copied(loose, any_storage)
 
 
 def copied(run: Path, address: object) -> RunFolder:

@@ -29,8 +29,8 @@ Typed = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def place(storage: str) -> Place:
-    return place_of(storage)
+def place(any_storage: str) -> Place:
+    return place_of(any_storage)
 
 
 @pytest.fixture

@@ -174,8 +174,7 @@ class _Trial:
     def requests(self) -> list[Request]:
         """Requests of different kinds and lengths, as in a round of many users."""
         singles = [(p,) for p in self.usable.values()]
-        clicks = self.clicks()
-        return [Request(p) for p in (*singles, *(clicks[: n + 1] for n in range(len(clicks))))]
+        return [Request(p) for p in (*singles, self.clicks()) if p]
 
     def clicks(self) -> tuple[Prompt, ...]:
         first = self.usable.get("click")
