@@ -36,7 +36,7 @@ demo: $(VENV)/.use
 	@$(BIN)/segmeter demo
 	@echo "next: source $(BIN)/activate, then segmeter doctor"
 
-# Types are checked by a test, beside the others.
+# Types are checked by one of the tests.
 test: $(VENV)/.develop
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .

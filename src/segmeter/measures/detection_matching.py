@@ -77,12 +77,10 @@ def match(
     """
     outside = (cell.ground_truth_areas < sizes[0]) | (cell.ground_truth_areas > sizes[1])
     ignore = cell.crowd | outside
-    ground_truths = np.argsort(ignore, kind="stable")
     ranked = np.argsort(-cell.scores, kind="stable")[:most]
-    overlaps = cell.overlaps[np.ix_(ranked, ground_truths)]
-    taken = _taken(overlaps, ignore[ground_truths], cell.crowd[ground_truths], thresholds)
+    taken = taken_by(cell.overlaps[ranked], ignore, cell.crowd, thresholds)
     hit = taken >= 0
-    ignored = hit & _at(ignore[ground_truths], taken)
+    ignored = hit & flags_at(ignore, taken)
     areas = cell.areas[ranked]
     forgiven = (areas < sizes[0]) | (areas > sizes[1]) | cell.forgiving
     ignored |= ~hit & forgiven
@@ -91,40 +89,38 @@ def match(
     )
 
 
-def _taken(overlaps: Real, ignore: Flags, crowd: Flags, thresholds: Real) -> npt.NDArray[np.intp]:
-    """Which ground truth each detection takes at each threshold, -1 for none."""
-    detections, ground_truths = overlaps.shape
-    taken = np.full((thresholds.size, detections), -1, dtype=np.intp)
-    if not ground_truths:
-        return taken
+def taken_by(
+    overlaps: Real, ignore: Flags, crowd: Flags, thresholds: Real = THRESHOLDS
+) -> npt.NDArray[np.intp]:
+    """Which ground truth each detection takes, `(thresholds, detections)`, -1 for none.
+
+    `overlaps` is detections x ground truths, the best detection first; thresholds ascend.
+
+    >>> regular = np.array([False])
+    >>> taken_by(np.array([[0.6], [0.9]]), regular, regular, np.array([0.5, 0.75])).tolist()
+    [[0, -1], [-1, 0]]
+    """
     least = np.minimum(thresholds, _NEVER_EXACT)
-    free = np.ones((thresholds.size, ground_truths), dtype=bool)
-    regular = int((~ignore).sum())
-    for k, row in enumerate(overlaps):
-        if row.max() < least[0]:
-            continue
-        for t in range(thresholds.size):
-            open_ = free[t] & (row >= least[t])
-            place = _last_best(row, open_, 0, regular)
-            if place < 0:
-                place = _last_best(row, open_, regular, ground_truths)
-            if place >= 0:
-                taken[t, k] = place
-                free[t, place] = crowd[place]
+    levels, last = np.arange(least.size), overlaps.shape[1] - 1
+    taken = np.full((least.size, len(overlaps)), -1, dtype=np.intp)
+    free = np.ones((least.size, overlaps.shape[1]), dtype=bool)
+    for k in np.flatnonzero(overlaps.max(axis=1, initial=-1.0) >= least[0]):
+        # Ignored ground truths are looked at only where no regular one was taken.
+        for kind in (~ignore, ignore):
+            values = np.where(free & kind, overlaps[k], -1.0)
+            best = last - np.argmax(values[:, ::-1], axis=1)
+            reached = (taken[:, k] < 0) & (values[levels, best] >= least)
+            taken[reached, k] = best[reached]
+            free[reached, best[reached]] = crowd[best[reached]]
     return taken
 
 
-def _last_best(row: Real, open_: Flags, start: int, end: int) -> int:
-    """The last place of the greatest overlap among those that are open, -1 without one."""
-    values = np.where(open_[start:end], row[start:end], -1.0)[::-1]
-    if not values.size:
-        return -1
-    best = int(values.argmax())
-    return end - 1 - best if values[best] >= 0 else -1
+def flags_at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
+    """Flags of places, where place -1 has none.
 
-
-def _at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
-    """Flags of places, where place -1 has none."""
+    >>> flags_at(np.array([True]), np.array([0, -1])).tolist()
+    [True, False]
+    """
     return np.append(flags, False)[places]
 
 

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.measures.detection_matching import flags_at, taken_by
 from segmeter.measures.tables import Real, Whole
 
 __all__ = ["ProposalCurve", "Recalled", "average_recall_of", "curve", "judge", "recalled"]
@@ -216,7 +217,6 @@ def _at(values: npt.NDArray[np.float64] | Whole, chosen: Whole) -> Real:
     return np.take_along_axis(values, chosen, axis=1).astype(np.float64)
 
 
-THRESHOLDS: Real = np.minimum(np.linspace(0.5, 0.95, 10), 1 - 1e-10)
 Limits = tuple[float, float]
 _EVERY: Mapping[str, Limits] = {"all": (0.0, np.inf)}
 
@@ -318,38 +318,12 @@ def overlaps_of(ground_truths: Sequence[Mask], proposals: Sequence[Mask]) -> Rea
 
 
 def _recalled(overlaps: Real, regular: npt.NDArray[np.bool_], numbers: tuple[int, ...]) -> Recalled:
-    """Matching at all thresholds at once; a proposal that reaches no object is passed over."""
-    free = np.ones((len(THRESHOLDS), overlaps.shape[1]), dtype=bool)
-    hits = np.zeros((len(THRESHOLDS), len(overlaps)), dtype=np.int64)
-    for place in np.flatnonzero(overlaps.max(axis=1, initial=0) >= THRESHOLDS[0]):
-        near = np.flatnonzero(overlaps[place] >= THRESHOLDS[0])
-        if len(near) == 1:
-            (only,) = near
-            taken = free[:, only] & (overlaps[place, only] >= THRESHOLDS)
-            free[taken, only] = False
-            hits[taken, place] = regular[only]
-            continue
-        open_ = np.ones(len(THRESHOLDS), dtype=bool)
-        for kind in (near[regular[near]], near[~regular[near]]):
-            # Ignored objects are looked at only where no regular one was taken.
-            best = _best(np.where(free[:, kind], overlaps[place, kind], -1.0))
-            levels = np.flatnonzero(open_ & (best >= 0))
-            chosen = kind[best[levels]]
-            free[levels, chosen] = False
-            hits[levels, place] = regular[chosen]
-            open_[levels] = False
-    sums = np.cumsum(hits, axis=1) if len(overlaps) else np.zeros((len(THRESHOLDS), 1), np.int64)
+    taken = taken_by(overlaps, ~regular, np.zeros_like(regular))
+    sums = np.cumsum(flags_at(regular, taken), axis=1)
+    if not len(overlaps):
+        sums = np.zeros((len(taken), 1), np.int64)
     ends = [min(n, max(len(overlaps), 1)) - 1 for n in numbers]
     return Recalled(int(regular.sum()), numbers, sums[:, ends].T)
-
-
-def _best(values: Real) -> npt.NDArray[np.intp]:
-    """At each threshold the last of the highest values that reach it, or -1."""
-    if not values.shape[1]:
-        return np.full(len(values), -1)
-    last = values.shape[1] - 1 - np.argmax(values[:, ::-1], axis=1)
-    reached = values[np.arange(len(values)), last] >= THRESHOLDS
-    return np.where(reached, last, -1)
 
 
 def _boxes(masks: Sequence[Mask]) -> Real:
