@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Difference, Group, Results, Row, StatisticCard, SummaryRow
 from segmeter.core.capabilities import KnowsItsScan
@@ -506,9 +507,10 @@ def cases_at_hand(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[list
 def session_rows(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
     """The rows of some users on one target in the group's reading, round by round."""
     scene, target = key
+    job = (group.model, group.dataset, scene)
     return [
         row
-        for row in run.job_rows(group.model, group.dataset, scene)
+        for row in once_per_run(run, f"rows of {job}", lambda: run.job_rows(*job))
         if (row["protocol"], row["target"]) == (group.protocol, target) and row["user"] in users
     ]
 
