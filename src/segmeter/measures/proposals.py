@@ -319,7 +319,7 @@ def overlaps_of(ground_truths: Sequence[Mask], proposals: Sequence[Mask]) -> Rea
 
 def _recalled(overlaps: Real, regular: npt.NDArray[np.bool_], numbers: tuple[int, ...]) -> Recalled:
     taken = taken_by(overlaps, ~regular, np.zeros_like(regular))
-    sums = np.cumsum(flags_at(regular, taken), axis=1)
+    sums = np.cumsum(flags_at(regular, taken), axis=1, dtype=np.int64)
     if not len(overlaps):
         sums = np.zeros((len(taken), 1), np.int64)
     ends = [min(n, max(len(overlaps), 1)) - 1 for n in numbers]
