@@ -1,9 +1,11 @@
 """Site hooks: pages made of notebooks, and pages that the navigation does not name.
 
+Tables of options come from the commands when the site is built, below marks such as
+`<!-- options of run noc -->`. Tables of columns are stored in the pages;
+
     python docs/hooks.py
 
-writes the tables of options and columns into the pages that have a mark such as
-`<!-- options of run noc -->`, from the commands and the schemas of rows; `make docs` does it first.
+writes them again, from the schemas of rows; `make docs` does it first.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from segmeter.core.rows import DETECTION_ROWS, ERROR_ROWS, SESSION_ROWS
 sys.path.insert(0, str(Path(__file__).parent))
 from notebooks import as_markdown  # next to this file
 
-_MARK = re.compile(r"^<!-- (options|columns) of (.+) -->\n(?:\n(?:\|.*\n)+)?", re.MULTILINE)
+_OPTIONS = re.compile(r"^<!-- options of (.+) -->$", re.MULTILINE)
+_COLUMNS = re.compile(r"^<!-- columns of (.+) -->\n(?:\n(?:\|.*\n)+)?", re.MULTILINE)
+# Options that mean the same in many commands, and a command that has each: listed once.
+_SHARED = {
+    "--data": "check", "--weights": "check", "--json": "check", "--cost": "report",
+    "--goal": "report", "--by": "report", "--groups": "report", "--trust": "report",
+    "--db": "study serve",
+}  # fmt: skip
 _SCHEMAS = {schema.name: schema for schema in (SESSION_ROWS, DETECTION_ROWS, ERROR_ROWS)}
 
 
@@ -54,19 +63,16 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Link to pages of notebooks."""
+    """Link to pages of notebooks, and list options."""
+    markdown = _OPTIONS.sub(lambda found: options_of(found[1]), markdown)
     return re.sub(r"(?<!notebook)\]\(([\w./-]+)\.ipynb\)", r"](\1.md)", markdown)
 
 
 def filled(markdown: str) -> str:
-    """A page with the current tables below its marks."""
-
-    def table(found: re.Match[str]) -> str:
-        kind, name = found.groups()
-        rows = options_of(name.split()) if kind == "options" else columns_of(name)
-        return f"<!-- {kind} of {name} -->\n\n{rows}\n"
-
-    return _MARK.sub(table, markdown)
+    """A page with the current tables of columns below its marks."""
+    return _COLUMNS.sub(
+        lambda found: f"<!-- columns of {found[1]} -->\n\n{columns_of(found[1])}\n", markdown
+    )
 
 
 def columns_of(name: str) -> str:
@@ -75,28 +81,41 @@ def columns_of(name: str) -> str:
     return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
 
 
-def options_of(words: list[str]) -> str:
-    """A command's arguments and options as a table."""
-    command: Any = typer.main.get_command(commands())
-    for word in words:
-        command = command.commands[word]
-    rows = [row for parameter in command.params for row in _row(parameter)]
-    return "\n".join(["| option | what it does |", "|---|---|", *rows])
+def options_of(command: str) -> str:
+    """A command's arguments and options as a table, then the names of shared options."""
+    if command == "many commands":
+        return _table([p for flag, name in _SHARED.items() for p in _parameters(name, flag)])
+    found = _parameters(command)
+    table = _table([p for p in found if not _SHARED.keys() & p.opts])
+    shared = [f"`{flag}`" for flag in _SHARED if any(flag in p.opts for p in found)]
+    also = f"Also {', '.join(shared)}: see [shared options](#shared-options)."
+    return "\n\n".join(filter(None, (table, also if shared else "")))
 
 
-def _row(parameter: Any) -> Iterator[str]:
-    if parameter.name == "help":
-        return
+def _parameters(command: str, flag: str = "") -> list[Any]:
+    """The parameters of a command without `--help`, or the one with a flag."""
+    found: Any = typer.main.get_command(commands())
+    for word in command.split():
+        found = found.commands[word]
+    return [p for p in found.params if p.name != "help" and (not flag or flag in p.opts)]
+
+
+def _table(parameters: list[Any]) -> str:
+    rows = [_row(parameter) for parameter in parameters]
+    return "\n".join(["| option | what it does |", "|---|---|", *rows]) if rows else ""
+
+
+def _row(parameter: Any) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
     if parameter.param_type_name == "argument":
         names = [(parameter.metavar or parameter.name).upper()]
     said = " ".join((parameter.help or "").split()).replace("|", "\\|")
     default = parameter.default
-    if isinstance(default, int | float | str | Path) and not isinstance(default, bool):
+    if isinstance(default, int | float | str | Path) and default != "" and default is not False:
         said += f" Default: `{getattr(default, 'value', default)}`."
     if parameter.required:
         said += " Required."
-    yield f"| {', '.join(f'`{name}`' for name in names)} | {said} |"
+    return f"| {', '.join(f'`{name}`' for name in names)} | {said} |"
 
 
 def _pages(entries: Any) -> Iterator[str]:

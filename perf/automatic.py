@@ -4,7 +4,7 @@
         [--image FILE] [--device cpu] [--maps 24] [--dtype float32] [--repeats 3]
 
 First what comes after the network, on drawn logit maps at 480 x 640 and 1080 x 1440: enlarge,
-stability, threshold, box and run lengths. Then, where weights are at hand, a whole image, look
+stability, threshold, box and run lengths. Then, where weights are available, a whole image, look
 included, at the default settings. The plain way is what the originals do: batches of 64 points
 through the decoder as published, run eagerly, everything enlarged before anything is dropped,
 run lengths of all that passed, suppression, masks drawn (`plain_automatic.py`,

@@ -1,7 +1,7 @@
 """F_b: SciPy's way against ours, the original's times against ours, and a whole sweep.
 
     python perf/boundaries.py            # the first two parts, one thread
-    python perf/boundaries.py --sweep    # also all images at hand x 99 thresholds, two threads
+    python perf/boundaries.py --sweep    # also all available images x 99 thresholds, two threads
 
 Partitions and images of BSDS500 are taken from `$SEGMETER_SHARED/data` (else `../shared`);
 without them random Voronoi partitions stand in, and only the first part is shown.
@@ -75,7 +75,7 @@ def against_the_original(data: Bsds500) -> None:
 
 
 def whole_sweep(data: Bsds500) -> None:
-    """Every image at hand at 99 thresholds: edge maps of the brightness gradient."""
+    """Every image available at 99 thresholds: edge maps of the brightness gradient."""
     names = data.scenes()
     cpu, wall = time.process_time(), time.perf_counter()
     counts = [_sweep(data, name) for name in names]

@@ -2,7 +2,7 @@
 
     python perf/published.py [--data DATA] [--weights WEIGHTS] [--out runs/published]
 
-Runs the click benchmark for every model and data set at hand, in both protocols, resuming
+Runs the click benchmark for every model and data set available, in both protocols, resuming
 what was done before, and prints NoC@90, NoF@90, AuC and IoU@1 next to the figures of the
 RClicks paper (Tables 9 to 12) for the whole sets.
 """

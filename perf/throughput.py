@@ -3,7 +3,7 @@
     python perf/throughput.py [--objects 345] [--workers N] [--out RUN] [--data D] [--weights W]
 
 Runs the click benchmark with SAM 2 tiny on DAVIS in one protocol. Where fewer than so many
-objects are at hand, they are repeated under other names, so that the run has its published
+objects are available, they are repeated under other names, so that the run has its published
 size; the copies are files like any other and each is encoded. The rate once warm leaves out
 the first tenth of the objects, in which workers capture their graphs. The GPU's utilisation is
 what nvidia-smi reports over that time: the share of it in which a kernel ran.
@@ -29,7 +29,7 @@ JOB_ID = 20  # letters; files with longer names are compacted files of many jobs
 
 
 def enlarged(data: Path, folder: Path, objects: int) -> Path:
-    """DAVIS with so many objects, copies of those at hand; the first keep their names."""
+    """DAVIS with so many objects, copies of those available; the first keep their names."""
     root = folder / "DAVIS"
     images = sorted((data / "DAVIS" / "img").glob("*.jpg"))
     for part in ("img", "gt"):

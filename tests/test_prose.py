@@ -22,7 +22,8 @@ WORDS = [
     r"anew", r"whoever", r"nobody", r"somebody", r"beside", r"go(?:es)?\s+on(?:\s+with)?",
     r"(?:is|are)\s+told", r"stands\s+in", r"lies\s+in", r"no\s+part\s+of", r"hears",
     r"of\s+one's\s+own", r"for\s+good", r"foretells?", r"lifelike", r"verdicts?", r"established",
-    r"photographs?", r"pictures?", r"good\s+sense\s+part",
+    r"photographs?", r"pictures?", r"good\s+sense\s+part", r"at\s+hand", r"mend(?:s|ed|ing)?",
+    r"hangs?\s+on", r"anybody", r"every\s+value\s+but",
     r"(?:clicks|masks|images|slices|rows|jobs)\s+a\s+second",
 ]  # fmt: skip
 TURN = re.compile(r"(?<![\w-])(?:" + "|".join(WORDS) + r")(?![\w-])", re.IGNORECASE)

@@ -285,7 +285,7 @@ def _check(plan: Plan, roots: Roots, objects: Objects, say: Callable[[str], None
         if spec.name in objects:
             continue
         data = catalogue.datasets.make(spec, **roots.options())
-        # What was recognised in a folder, or what of a set is not at hand.
+        # What was recognised in a folder, or what of a set is not available.
         said = getattr(data, "recognised", "") or data.card.missing
         if said:
             say(f"{data.card.name}: {said}")

@@ -164,7 +164,7 @@ def test_costs_are_the_seconds_of_the_report_times_objects(tmp_path: Path, typed
     both = model["hours"]["value"] + model["waiting_hours"]["value"]
     assert model["total_hours"]["value"] == pytest.approx(both)
     assert model["money"]["value"] == pytest.approx(10 * both)
-    assert (hand["way"], hand["conclusion"]) == ("all by hand", "the alternative")
+    assert (hand["way"], hand["conclusion"]) == ("all by hand", "baseline")
     code, text, _ = typed("report", out, "--objects", 7200, "--hourly-rate", 10, "--json")
     assert code == 0
     assert json.loads(text)["cost"] == json.loads(

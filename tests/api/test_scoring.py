@@ -215,5 +215,5 @@ def test_coco_results_are_scored_against_coco_annotations(tmp_path: Path) -> Non
     assert rows["dog"]["iou"] == pytest.approx(iou(dog, wide))
     assert run.report().exists()
     (tmp_path / "results.json").write_text('{"image_id": "x"}')
-    with pytest.raises(SegmeterError, match="is no COCO results file"):
+    with pytest.raises(SegmeterError, match="is not a COCO results file"):
         segmeter.score(tmp_path / "results.json", tmp_path / "truth.json", out=tmp_path / "other")

@@ -33,7 +33,7 @@ RUNS = sorted(path.stem for path in KEPT.glob("*.parquet") if path != NUMBERS)
 
 
 class KeptRun:
-    """One kept run; its images are not at hand."""
+    """One kept run; its images are not available."""
 
     provenance: Mapping[str, Any] = {"commands": [], "segmenters": {}}
     damaged: Mapping[str, str] = {}

@@ -20,7 +20,7 @@ Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
 
 
 class RandomRun:
-    """Rows in memory; two targets share a scene, and no data is at hand."""
+    """Rows in memory; two targets share a scene, and no data is available."""
 
     def __init__(
         self,

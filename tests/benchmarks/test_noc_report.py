@@ -186,12 +186,12 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
     assert answer.text.startswith(
-        "**synthetic-oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s and 1.00"
+        "**synthetic-oracle** needs the least annotation time: 2.5\N{NO-BREAK SPACE}s and 1.00"
     )
-    longer, more = answer.detail.split(". Counted")
+    longer, more = answer.detail.split(". It needs")
     assert "**synthetic-noisy**, takes" in longer
-    assert "longer per object, and that is **significant**" in longer
-    assert "more, and that is **significant**" in more
+    assert "longer per object, which is **significant**" in longer
+    assert "more clicks, which is **significant**" in more
 
 
 def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:
@@ -216,7 +216,7 @@ def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> No
     assert isinstance(answer, Answer)
     assert "prompts" in answer.text
     assert "clicks" not in answer.text + answer.detail
-    assert "3 images are too few to establish any difference" in answer.detail
+    assert "3 images are too few for any significant difference" in answer.detail
 
 
 def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
@@ -310,7 +310,7 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), provenance(run)]))
-    assert "is measured alone" in html
+    assert "is the only model" in html
     assert json.dumps(Noc().differences(run)) == "[]"
 
 

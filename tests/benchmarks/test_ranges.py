@@ -124,7 +124,7 @@ def test_no_statistic_of_a_run_leaves_its_range(made: Any) -> None:
         summary, found = _told(made, Path(folder) / "run")
     check_summary(summary)
     check_differences(found)
-    json.dumps(_plain([asdict(row) for row in summary]), allow_nan=False)  # NaN is no JSON
+    json.dumps(_plain([asdict(row) for row in summary]), allow_nan=False)  # NaN is not JSON
 
 
 def test_two_objects_of_one_id_never_count_double(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ SENTENCES = {
     "corrupt": "is not a whole image",
     "cut-short": "is not a whole image",
     "damaged-mask": "is not a whole image",
-    "empty": "is empty; mend its mask or leave it out",
+    "empty": "is empty; fix its mask or leave it out",
     "small-mask": "image is 60 x 40 but its mask is 60 x 20",
 }
 

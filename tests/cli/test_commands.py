@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.cli._printing import _tables
+from segmeter.cli._printing import _print_tables
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.stats.statistics import Statistic
 
@@ -76,40 +76,43 @@ def test_compare_shows_every_number_whole_beside_a_long_name(tmp_path: Path) -> 
     assert max(map(len, said.splitlines())) <= 80
 
 
-def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
+def test_a_summary_counts_and_rounds_as_its_numbers_ask(capsys: pytest.CaptureFixture[str]) -> None:
     share = SummaryRow("m", "d", "", "corrected", "fb-ods", 0.42, 0.417, 0.428, 1)
     clicks = SummaryRow("m", "d", "", "corrected", "noc@90", 2.75, 2.33, 3.0, 1)
     cards = {
         "fb-ods": Statistic("fb-ods", "F_b ODS", digits=3),
         "noc@90": Statistic("noc@90", "NoC@90", "clicks"),
     }
-    (table,) = _tables([share, clicks], (), cards, "scene")
-    assert str(table.title) == "d, 1 scene, protocol corrected"
-    cells = [str(next(iter(column.cells))) for column in table.columns]
-    assert cells == ["m", "0.420\n0.42–0.43", "2.75\n2.3–3.0"]
+    _print_tables([share, clicks], (), cards, "scene")
+    title, *lines = filter(str.strip, capsys.readouterr().out.splitlines())
+    assert title == "d, 1 scene, protocol corrected"
+    assert [line.split() for line in lines[2:4]] == [
+        ["m", "0.420", "2.75"],
+        ["0.42–0.43", "2.3–3.0"],
+    ]
 
 
-def test_protocols_are_in_the_title_and_share_a_table_where_they_agree() -> None:
+def test_protocols_are_in_the_title_and_share_a_table_where_they_agree(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """An interval under a value next to the word `published` was read as a paper's number."""
     row = SummaryRow("m", "d", "u", "published", "noc@90", 2.75, 2.33, 3.0, 4)
     cards = {"noc@90": Statistic("noc@90", "NoC@90", "clicks")}
     same = replace(row, protocol="corrected")
-    (table,) = _tables([row, same], (), cards, "target")
-    assert str(table.title) == "d, u, 4 targets, both protocols"
-    assert [len(list(column.cells)) for column in table.columns] == [1, 1]
-    other = _tables([row, replace(same, value=2.5)], (), cards, "target")
-    assert [str(t.title).rpartition(", ")[2] for t in other] == [
-        "protocol published",
-        "protocol corrected",
-    ]
+    _print_tables([row, same], (), cards, "object")
+    shown = capsys.readouterr().out
+    assert shown.count("d, u, 4 objects, both protocols") == shown.count("2.75") == 1
+    _print_tables([row, replace(same, value=2.5)], (), cards, "object")
+    shown = capsys.readouterr().out
+    assert shown.count("protocol published") == shown.count("protocol corrected") == 1
 
 
-def test_an_interval_with_a_negative_bound_has_no_dash() -> None:
+def test_an_interval_with_a_negative_bound_has_no_dash(capsys: pytest.CaptureFixture[str]) -> None:
     cells = []
     for low, high in ((-44.4, -8.9), (-0.2, 0.1), (1.0, 4.0)):
         row = SummaryRow("m", "d", "", "corrected", "iou-d", 0.0, low, high, 3)
-        (table,) = _tables([row], (), {"iou-d": Statistic("iou-d", "D")}, "scene")
-        cells.append(next(iter(table.columns[1].cells)).partition("\n")[2])
+        _print_tables([row], (), {"iou-d": Statistic("iou-d", "D")}, "scene")
+        cells.append(capsys.readouterr().out.splitlines()[-2].strip())
     assert cells == ["-44.4 to -8.9", "-0.2 to 0.1", "1.0–4.0"]
 
 

@@ -270,7 +270,7 @@ def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> Non
     assert code == 1
     assert "b: is the very same image as a" in out
     assert "tiny (10 pixels)" in out
-    assert "2 things are wrong" in out
+    assert "2 problems" in out
     assert "very same image" in (here / "page.html").read_text()
 
 

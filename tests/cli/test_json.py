@@ -53,7 +53,7 @@ def rows(run: Any) -> dict[str, Any]:
 
 
 def checked(found: Any) -> dict[str, Any]:
-    return {"model": found.name, "broken": found.faults, "about": found.about}
+    return {"model": found.name, "faults": found.faults, "about": found.about}
 
 
 def exported(found: Any) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def test_a_page_that_cannot_be_written_goes_by_its_own_name(run: Path, typed: Ty
 def test_an_empty_folder_is_not_said_to_be_missing(typed: Typed, tmp_path: Path) -> None:
     code, _, err = typed("report", tmp_path)
     assert code == 2
-    assert "is not a run (nothing lies there)" in err
+    assert "is not a run (nothing is there)" in err
 
 
 def test_a_measure_that_is_there_already_is_not_scored_again(run: Path, typed: Typed) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import segmeter
+from segmeter.api.listing import BenchmarkOptions
 from segmeter.cli.app import app, commands
 
 from .conftest import type_here
@@ -17,6 +18,7 @@ from .conftest import type_here
     [
         ("noc", {"--until", "--user", "--model"}, {"--clicks", "--method"}),
         ("rclicks", {"--clicks", "--model"}, {"--until", "--method"}),
+        ("boxes", {"--boxes", "--model"}, {"--user", "--rounds", "--method"}),
         ("seism", {"--method", "--dataset"}, {"--model", "--user", "--until", "--rounds"}),
     ],
 )
@@ -28,6 +30,15 @@ def test_help_shows_the_options_of_that_benchmark_only(
     words = set(done.stdout.split())
     assert shown <= words
     assert not hidden & words
+
+
+def test_examples_name_what_can_be_listed() -> None:
+    kinds = {"--model": segmeter.list_models, "--method": segmeter.list_methods}
+    kinds["--dataset"] = segmeter.list_datasets
+    for benchmark in segmeter.list_benchmarks():
+        words = BenchmarkOptions.of(benchmark).example.split()
+        for flag, name in zip(words[::2], words[1::2], strict=True):
+            assert flag == "--data" or name.partition("?")[0] in kinds[flag](), benchmark
 
 
 def test_the_command_run_lists_the_benchmarks() -> None:

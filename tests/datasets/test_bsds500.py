@@ -71,7 +71,7 @@ def test_splits_have_names(made_up):
 
 
 def test_the_real_test_part_has_its_known_numbers(real_data):
-    """The folder's README: 200 ground truths of 60 images at hand, 4 to 8 people each,
+    """The folder's README: 200 ground truths of 60 available images, 4 to 8 people each,
     labels 1..k without gaps."""
     data = catalogue.datasets.make("bsds500", data=real_data)
     assert (len(data.scenes()), len(data.annotated())) == (60, 200)

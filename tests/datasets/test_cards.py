@@ -90,7 +90,7 @@ def test_what_is_at_hand_and_what_is_missing_is_counted(name, scenes, targets, m
 
 @pytest.mark.parametrize(("name", "folder"), [("davis", "DAVIS"), ("coco-mval", "COCO_MVal")])
 def test_a_part_of_the_images_beside_all_masks_is_run(name, folder, real_data, tmp_path):
-    """Ten images beside all masks at hand: ten scenes, the others named on the card."""
+    """Ten images beside all masks available: ten scenes, the others named on the card."""
     source, part = real_data / folder, tmp_path / folder
     (part / "img").mkdir(parents=True)
     (part / "gt").symlink_to(source / "gt")

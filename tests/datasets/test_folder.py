@@ -60,7 +60,7 @@ def test_binary_masks_of_any_value(images, write):
     assert data.scenes() == ["a", "b"]
     assert _areas(data, "a") == _areas(data, "b") == {"object": 15}
     assert data.recognised == (
-        "2 images in 'images', masks in 'masks'; binary masks, every value but 0 the object"
+        "2 images in 'images', masks in 'masks'; binary masks, all non-zero values are foreground"
     )
     assert data.card.notes == data.recognised
     assert data.card.name == images.name
@@ -88,7 +88,7 @@ def test_masks_with_a_band_leave_it_unjudged(images, write):
 def test_label_maps_have_an_object_a_value(images, write):
     data = _masks(images, write, a=TWO, b=BLOCK)
     assert _areas(data, "a") == {"1": 15, "2": 8}
-    assert "label maps, every value but 0 an object" in data.recognised
+    assert "label maps, one object per non-zero value" in data.recognised
 
 
 def test_sixteen_bits_hold_many_labels(images, write):
@@ -119,7 +119,7 @@ def test_a_label_map_in_colour_has_an_object_a_colour(images, write):
     colours[TWO == 2] = (0, 0, 255)
     data = _masks(images, write, a=colours, b=colours)
     assert _areas(data, "a") == {str(0x0000FF): 8, str(0xFF0000): 15}
-    assert "every colour but black" in data.recognised
+    assert "one object per colour except black" in data.recognised
 
 
 def test_one_file_an_object_in_a_folder_a_image(images, write):

@@ -104,15 +104,15 @@ def test_views_of_a_predictor_ask_about_their_own_images() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "gave nothing"),
-        (np.full((4, 5), -3.0), r"gave logits \(-3 to -3\); return mask > 0"),
-        (np.full((4, 5), 0.3), "gave probabilities .* return mask > 0.5"),
-        (np.full((4, 5), np.nan), "gave NaN"),
-        (np.zeros((1, 4, 5)), "take away the axes of length 1"),
+        (None, "returned nothing"),
+        (np.full((4, 5), -3.0), r"returned logits \(-3 to -3\); return mask > 0"),
+        (np.full((4, 5), 0.3), "returned probabilities .* return mask > 0.5"),
+        (np.full((4, 5), np.nan), "returned NaN"),
+        (np.zeros((1, 4, 5)), "remove the axes of length 1"),
         (np.zeros((5, 4)), r"shape \(5, 4\); return one \(4, 5\)"),
-        (np.full((4, 5), 255), "values beyond 0 and 1"),
-        ([[1], [1, 2]], "gave a list"),
-        ("yes", "gave an array of shape ()"),
+        (np.full((4, 5), 255), "values other than 0 and 1"),
+        ([[1], [1, 2]], "returned a list"),
+        ("yes", "returned an array of shape ()"),
     ],
 )
 def test_an_answer_that_is_no_mask_is_named(given: Any, said: str) -> None:

@@ -242,6 +242,6 @@ def test_a_network_of_monai_that_takes_points_receives_them_in_its_frame() -> No
         )
         network_def = Half(1, 1, 1)
 
-    with pytest.raises(BadInput, match="gave an array of shape"):  # nothing inverts the spacing
+    with pytest.raises(BadInput, match="returned an array of shape"):  # nothing inverts the spacing
         as_model(BundleWorkflow()).encode(given).predict([request])
     assert seen == [((1, 1, 63, 16, 46), [[[50.0, 4.0, 9.0], [14.0, 8.0, 27.0]]], [[1, 0]])]

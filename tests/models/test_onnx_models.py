@@ -72,7 +72,7 @@ def test_halves_that_do_not_fit_are_refused(pair: Path, tmp_path: Path) -> None:
     other = export_pair(SamNetwork(TinyVit(), 256), tmp_path / "small")
     shutil.copy(pair / "encoder.onnx", tmp_path / "small" / "encoder.onnx")
     data = catalogue.datasets.make("mini")
-    with pytest.raises(BadWeights, match="are no pair: 'image_embeddings' is"):
+    with pytest.raises(BadWeights, match="do not fit together: 'image_embeddings' is"):
         catalogue.models.make(str(other)).encode(data.load(data.scenes()[0]))
     (tmp_path / "small" / "decoder.onnx").unlink()
     with pytest.raises(BadWeights, match=r"encoder.onnx \(encoder\); give one encoder and one"):

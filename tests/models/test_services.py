@@ -257,7 +257,7 @@ def test_a_run_is_resumed_after_its_service_was_killed(tmp_path: Path, protocol:
             broken = segmeter.evaluate(name, "mini", **asked)
         assert started.wait(10) == 9
         assert all(
-            f"the service at {address} is not reached" in e["error"] for e in broken.errors()
+            f"the service at {address} cannot be reached" in e["error"] for e in broken.errors()
         )
         assert broken.sql("select count(distinct scene) as n from rows").to_pylist() == [{"n": 1}]
     (tmp_path / "mended").touch()
@@ -354,7 +354,7 @@ def test_brush_masks_are_read_with_runs_and_literals() -> None:
 def test_addresses_and_protocols_that_cannot_be_are_refused() -> None:
     with pytest.raises(BadInput, match="protocol=soap is none of segmeter, label-studio"):
         catalogue.models.make("http://127.0.0.1:1?protocol=soap")
-    with pytest.raises(SegmeterError, match="is not reached"):
+    with pytest.raises(SegmeterError, match="cannot be reached"):
         catalogue.models.make("http://127.0.0.1:1").encode(drawn_scene())
     with received(), pytest.raises(NotFound, match="reading a run opens none"):
         catalogue.models.make("http://127.0.0.1:1")

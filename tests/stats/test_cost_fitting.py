@@ -124,7 +124,7 @@ def test_a_log_is_read_with_any_clock(tmp_path: Path, name: str) -> None:
         ("annotator,image,object,event,time\na,p,1,click,soon\n", "line 2 has the time 'soon'"),
         ("annotator,image,object,event,time\na,p,1,click,nan\n", "line 2 has the time 'nan'"),
         ("annotator,image,object,event,time\na,p,1,zoom,1\n", "no event that is known"),
-        ('{"annotator": "a"\n', "line 1 is no JSON"),
+        ('{"annotator": "a"\n', "line 1 is not JSON"),
         ('{"annotator": 1}\n[]\n', "line 1 has no 'image'"),
         ("", "no column"),
     ],

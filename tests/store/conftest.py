@@ -61,7 +61,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(params=["memory", "s3"])
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where a run may lie that is no folder."""
+    """Where a run may lie that is not a folder."""
     yield from _address(request)
 
 

@@ -24,7 +24,7 @@ _SENSIBLE = 0.4  # mean IoU after five clicks; random weights stay below
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of a check: true if nothing is wrong.
+    """The result of a check: true if there are no problems.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def check(
     page: str | Path | None = None,
     tell: Tell = silent,
 ) -> Check:
-    """Check a model, a data set or a run: one sentence for everything that is wrong with it.
+    """Check a model, a data set or a run; returns one sentence per problem.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ def check(
         return _check_data(thing, data, limit, page)
     if page is not None or limit is not None:
         raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
-    from segmeter.models.conformance import check as broken_promises
+    from segmeter.models.conformance import check as problems_of
     from segmeter.models.opening import described
 
     made = as_model(thing, weights)
     name = thing if isinstance(thing, str) else made.card.name
     tell(f"{name}: checking the rules that every model keeps")
-    faults = broken_promises(made)
+    faults = problems_of(made)
     about = described(name) if isinstance(thing, str) else []
     own = not isinstance(thing, str) or ".py:" in thing
     takes = frozenset() if faults else made.card.abilities

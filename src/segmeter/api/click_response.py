@@ -147,7 +147,7 @@ def _write(
 
 
 def _title(facts: dict[str, Any]) -> str:
-    """Model, scene and object; an object that is only called so says nothing more."""
+    """Model, scene and object; an object without a name of its own is left out."""
     target = str(facts["target"])
     place = f"{facts['model']} on {facts['scene']}"
     if target in ("", "object"):

@@ -1,4 +1,4 @@
-"""Checks of data: what a data set holds, and what in it would spoil a benchmark."""
+"""Checks of data: the contents of a data set, and problems that would affect a benchmark."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Findings:
 
 
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
-    """Read every scene and report faults; no model is run."""
+    """Read every scene and list problems; no model is run."""
     found = Findings(data.card.name, getattr(data, "recognised", "") or "")
     seen: dict[str, str] = {}
     for name in list(data.scenes())[:limit]:

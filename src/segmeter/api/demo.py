@@ -69,19 +69,22 @@ def _models(what: str, weights: str | Path | None, tell: Tell) -> tuple[list[str
     found = [name for name in networks if _available(name, weights)]
     if what == "video":
         if "mobile-sam" in found:
-            return ["hand-over?model=mobile-sam", "flow"], "a network handed over, and optical flow"
-        return ["hand-over?model=grabcut", "flow"], "a classical segmenter handed over, and flow"
+            return [
+                "hand-over?model=mobile-sam",
+                "flow",
+            ], "a network and optical flow"
+        return ["hand-over?model=grabcut", "flow"], "a classical method and optical flow"
     if what == "volumes":
         if found:
-            return [*found, "random-walker"][:2], "networks first, whose weights are available"
-        return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
+            return [*found, "random-walker"][:2], "networks whose weights are available"
+        return ["random-walker", "disc"], "a classical method, and a baseline that fills the box"
     if found:
-        return [*found, *_CLASSICAL][:2], "real networks, whose weights are at hand"
+        return [*found, *_CLASSICAL][:2], "networks whose weights are available"
     why = _download(tell)
     if not why:
-        return ["mobile-sam", _CLASSICAL[0]], "MobileSAM, just fetched, and a classical segmenter"
+        return ["mobile-sam", _CLASSICAL[0]], "MobileSAM (just downloaded) and a classical method"
     return list(_CLASSICAL), (
-        f"classical segmenters, since {why} ('segmeter fetch mobile-sam' gets a network's weights)"
+        f"classical methods, because {why} ('segmeter fetch mobile-sam' downloads a network)"
     )
 
 
@@ -101,10 +104,10 @@ def _download(tell: Tell) -> str:
     if not _networks_installed():
         return "torch and transformers are not installed"
     if os.environ.get("SEGMETER_OFFLINE"):
-        return "no network's weights are at hand and SEGMETER_OFFLINE is set"
+        return "no weights are available and SEGMETER_OFFLINE is set"
     from segmeter.models.fetching import fetch, offers
 
-    tell("looking for MobileSAM's weights (40 MB)")
+    tell("looking for MobileSAM's weights (40 MB) to download")
     responded, ended = threading.Event(), threading.Event()
     faults: list[str] = []
 
@@ -116,7 +119,7 @@ def _download(tell: Tell) -> str:
         ended.set()
         responded.set()
 
-    # A daemon: if nothing responds the demo continues, and the thread ends with it.
+    # A daemon thread: if nothing responds, the demo continues, and the thread ends with it.
     threading.Thread(target=bring, daemon=True).start()
     if not responded.wait(_SOON):
         return f"no source of weights answered within {_SOON} s"

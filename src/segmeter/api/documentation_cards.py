@@ -368,7 +368,7 @@ def _table(path: Path) -> list[dict[str, str]]:
 
 
 def _parameters(model: Any) -> str:
-    """The number of parameters by the headers of the weights, where they are at hand."""
+    """The number of parameters by the headers of the weights, where they are available."""
     from math import prod
 
     from segmeter.models import weights as weight_files

@@ -23,7 +23,7 @@ def fetch(
     *,
     progress: Progress | None = None,
 ) -> Arrival:
-    """Download a model's weights, unless they are there; resumes an interrupted download.
+    """Download a model's weights unless they exist; resumes an interrupted download.
 
     Parameters
     ----------

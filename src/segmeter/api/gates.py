@@ -1,4 +1,4 @@
-"""Gates for continuous integration: does a new model do worse than the old one?"""
+"""Gates for continuous integration: is a new model worse than the old one?"""
 
 from __future__ import annotations
 

@@ -190,6 +190,8 @@ class BenchmarkOptions:
     options: tuple[RunOption, ...]
     models: bool
     methods: bool
+    rounds: bool
+    example: str
 
     @classmethod
     def of(cls, benchmark: str) -> BenchmarkOptions:
@@ -200,8 +202,14 @@ class BenchmarkOptions:
         """
         summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
         evaluates = getattr(made, "evaluates", ("model",))
-        offered = tuple(option for option in made.options if option.help or option.refused)
-        return cls(summary or benchmark, offered, "model" in evaluates, "method" in evaluates)
+        return cls(
+            summary or benchmark,
+            tuple(option for option in made.options if option.help or option.refused),
+            models="model" in evaluates,
+            methods="method" in evaluates,
+            rounds=any(column.name == "round" for column in made.schema.columns),
+            example=getattr(made, "example", "--model grabcut --dataset mini"),
+        )
 
 
 def measure_cards() -> dict[str, Any]:

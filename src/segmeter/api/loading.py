@@ -131,8 +131,8 @@ class Dataset:
         images
             Images `(H, W, 3)` or `(H, W)` of uint8, or volumes `(Z, Y, X)` of numbers.
         masks
-            One entry per image, of the same size: a boolean mask; a label map, of which every
-            value but 0 is a target; or a list of masks, one per target.
+            One entry per image, of the same size: a boolean mask; a label map with one target
+            per non-zero value; or a list of masks, one per target.
         name
             Name of the data set in results.
         names

@@ -50,7 +50,7 @@ def measure_files(
     boundaries: bool = True,
     figure: str | Path | None = None,
 ) -> Measured:
-    """Compare a partition, an object's mask or proposals with what people drew.
+    """Compare a partition, an object's mask or proposals with human annotations.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def check_file(flag: str, path: str | Path | None, *endings: str) -> None:
 
 
 def write_figure(draw: Callable[[Any, Path], None], what: Any, path: Path) -> None:
-    """Draw a figure; a file that cannot be written is refused in a sentence."""
+    """Draw a figure; refuses a file that cannot be written."""
     try:
         draw(what, path)
     except OSError as error:

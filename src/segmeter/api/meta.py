@@ -1,4 +1,4 @@
-"""Meta-measures: how well measures of partitions tell good ones from bad ones."""
+"""Meta-measures: how well measures distinguish good partitions from bad ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: how many jobs, how fast, how long still, what failed."""
+"""Progress of a run on stderr: jobs done, speed, time left, failures."""
 
 from __future__ import annotations
 

@@ -486,13 +486,13 @@ class Run(StoredRun):
 
 
 def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
-    """The folder of the data: as given, else where the run's last commands said it was."""
+    """The folder of the data: as given, else as noted by the run's last command."""
     if data is not None:
         return roots_of(data)
     for entry in reversed(run.commands):
         try:
             words = shlex.split(str(entry.get("command", "")), posix=True)
-        except ValueError:  # no command that anybody typed
+        except ValueError:  # not a typed command
             continue
         for word, following in pairwise([*words, ""]):
             told = following if word == "--data" else word.removeprefix("--data=")

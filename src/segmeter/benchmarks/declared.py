@@ -58,6 +58,8 @@ class Declared:
         Defaults of a plan; a benchmark without default users has none.
     options
         Options of `segmeter run` of its own.
+    example
+        What `segmeter run NAME --help` shows as an example.
     """
 
     __slots__ = ()
@@ -69,6 +71,8 @@ class Declared:
     options: ClassVar[tuple[RunOption, ...]] = ()
     citations: ClassVar[Mapping[str, str]] = {}
     split_by: ClassVar[tuple[str, ...]] = ()
+    evaluates: ClassVar[tuple[str, ...]] = ("model",)
+    example: ClassVar[str] = "--model grabcut --dataset mini"
 
     def plan(self, plan: Plan) -> Plan:
         """Fill what the request left open."""

@@ -110,7 +110,9 @@ class Masks(Declared):
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         if not isinstance(segmenter, Predictions):
-            raise BadInput(f"'{segmenter.card.name}' is no folder of masks: use 'segmeter score'")
+            raise BadInput(
+                f"'{segmenter.card.name}' is not a folder of masks: use 'segmeter score'"
+            )
         found = segmenter.encode(scene)
         judge, whole = self.judge(plan, scene), _of_image(scene, found.labels)
         rows = []
@@ -188,7 +190,7 @@ def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:
 
 def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     """The objects of the lowest IoU or Dice over all predictions, with their images."""
-    from segmeter.benchmarks.report_parts import cases_at_hand
+    from segmeter.benchmarks.report_parts import available_cases
     from segmeter.core.sections import Gallery, Illustration, Note, Outline
 
     by = next((name for name in ("iou", "dice") if groups and name in groups[0].values), "")
@@ -200,7 +202,7 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     if not ranked:
         return []
     places = [(groups[place].dataset, key) for _, key, place in ranked]
-    cases, why = cases_at_hand(run, places)
+    cases, why = available_cases(run, places)
     if why:
         return [Section("Worst masks", "", [Note(f"They cannot be shown: {why}", "warning")])]
     images = []

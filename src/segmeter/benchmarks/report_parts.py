@@ -434,7 +434,7 @@ NO_MASKS = Note("Masks were not kept in this run, so objects cannot be shown.", 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One target with its scene, whose image is at hand; `dataset` as the run names it."""
+    """One target with its scene, whose image is available; `dataset` as the run names it."""
 
     dataset: str
     key: Key
@@ -496,7 +496,7 @@ def case_at_hand(run: Results, dataset: str, key: Key) -> Case:
     return Case(dataset, key, scene, target)
 
 
-def cases_at_hand(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[list[Case], str]:
+def available_cases(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[list[Case], str]:
     """Cases by data set and key, or the reason why they cannot be shown."""
     try:
         return [case_at_hand(run, dataset, key) for dataset, key in places], ""
@@ -579,7 +579,7 @@ def cost_section(
         hand = float(ways[0].by_hand.mean()) * objects / _HOUR
         money: list[Cell] = [] if rate is None else [Value(hand * rate)]
         rows.append(["all by hand", Value(hand), Value(0.0), Value(hand), *money, None,
-                     "the alternative"])  # fmt: skip
+                     "baseline"])  # fmt: skip
         where = f" like those of {title}" if len(tables) > 1 else ""
         group = ways[0].group
         scenes = len(set(group.clusters))
@@ -650,9 +650,8 @@ def _cost_row(way: Way, objects: int, rate: float | None, units: str) -> list[Ce
 
 def _pays(gap: float, p: float) -> str:
     if p >= 0.05:
-        return "no significant difference from drawing by hand"
-    word = "pays: costs less" if gap < 0 else "does not pay: costs more"
-    return f"{word} than drawing by hand"
+        return "no significant difference"
+    return f"{'cheaper' if gap < 0 else 'more expensive'} than by hand"
 
 
 def _times(value: Value, factor: float) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 from segmeter.benchmarks.declared import Declared, Numbers
 from segmeter.benchmarks.report_parts import (
     Case,
-    cases_at_hand,
+    available_cases,
     column_of,
     cost_of,
     frame_of,
@@ -341,7 +341,7 @@ def _replays(run: Results, members: Sequence[Responses], stem: str) -> list[Bloc
         lost = lost + np.nansum(group.earlier - group.kept, axis=1)
         order = np.argsort(-lost, kind="stable")
         worst = [group.keys[i] for i in order[:_REPLAYED] if lost[i] > 0]
-        cases, _ = cases_at_hand(run, [(group.dataset, key) for key in worst])
+        cases, _ = available_cases(run, [(group.dataset, key) for key in worst])
         for place, case in enumerate(cases):
             every = run.job_rows(group.model, group.dataset, case.key[0])
             users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]

@@ -60,7 +60,7 @@ def with_start(options: Mapping[str, Any]) -> dict[str, Any]:
     if name in catalogue.models.names():
         source = f"automatic?model={source}"
     elif name not in catalogue.methods.names():
-        raise NotFound(f"--start '{source}' is no folder, results file, method or model")
+        raise NotFound(f"--start '{source}' is not a folder, results file, method or model")
     catalogue.methods.check(str(source))
     return {**options, "start": str(source)}
 

@@ -49,8 +49,16 @@ def say_answer(sentence: str) -> None:
         print(textwrap.fill(printable(line), 80, break_long_words=False))
 
 
+def progress_line(text: str, *, lasting: bool) -> None:
+    """Print progress on stderr: over the line before on a terminal, else only lasting lines."""
+    live = sys.stderr.isatty()
+    if not VOLUME.quiet and (live or lasting):
+        start = "\r\x1b[K" if live else ""
+        typer.echo(start + printable(text), err=True, nl=lasting)
+
+
 def progress_bar() -> Bar:
-    """Progress of a run on stderr, as loud as was asked."""
+    """A progress bar on stderr, unless `-q` was given."""
     from segmeter.api.progress import Bar
 
     return Bar(quiet=VOLUME.quiet, every=VOLUME.verbose)
@@ -86,18 +94,28 @@ def _plain(value: Any) -> Any:
 def print_table(table: Table) -> None:
     from rich.console import Console
 
-    Console(markup=False).print(table)
+    Console(width=min(Console().width, 100), markup=False).print(table)
 
 
-def print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], **options: Any) -> None:
-    """Print rows of text, which may come from a run and is made safe, as a table."""
+def print_rows(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    columns: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Print rows of text as a table; the text may come from a run and is made safe.
+
+    `columns` has options of the columns; by default text is folded.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, **options)
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    if title:
+        print(printable(title))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name, options in zip(titles, columns or [{"overflow": "fold"}] * len(titles), strict=True):
+        table.add_column(name, **options)
     for row in rows:
         table.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in row))
     print_table(table)
@@ -115,19 +133,15 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     if as_json:
         rows_json([asdict(row) for row in rows])
         return
-    from rich.console import Console
-
     names = display_names(run.plan.datasets)  # a folder by its last part
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
-    console = Console(width=min(Console().width, 100), markup=False)
     cards = {card.name: card for card in run.statistics()} if rows else {}
     shown = run.headline() if rows else []
-    unit = "scene" if run.plan.kind == "method" else "target"
-    for table in _tables(rows, shown, cards, unit):
-        console.print(table)
-    told = [*_legend(rows, [cards[name] for name in shown]), *run.notes()] if rows else []
-    for sentence in (*told, *_closing(run, reported)):
-        console.print(printable(sentence), soft_wrap=True, markup=False, highlight=False)
+    unit = "scene" if run.plan.kind == "method" else "object"
+    _print_tables(rows, shown, cards, unit)
+    notes = [*_legend(rows, [cards[name] for name in shown]), *run.notes()] if rows else []
+    for sentence in (*notes, *_closing(run, reported)):
+        print(printable(sentence))
 
 
 def _closing(run: segmeter.Run, reported: bool) -> list[str]:
@@ -141,38 +155,30 @@ def _closing(run: segmeter.Run, reported: bool) -> list[str]:
     return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
 
 
-def _tables(
+def _print_tables(
     rows: Sequence[segmeter.SummaryRow],
     headline: Sequence[str],
     cards: Mapping[str, Any],
     unit: str,
-) -> list[Table]:
+) -> None:
     """One table per data set, user and protocol; models down, headline statistics across.
 
     Protocols whose numbers are all equal share a table.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    tables = []
     for (dataset, user, protocol), here in _by_protocol(rows, headline).items():
         known = [row.measure for row in here if row.measure in cards]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
-        title = printable(", ".join(filter(None, (dataset, user, count, protocol))))
-        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("model", overflow="fold", max_width=24)
+        title = ", ".join(filter(None, (dataset, user, count, protocol)))
         shown = _fitting(here, shown, cards)
-        for name in shown:
-            table.add_column(name, justify="right", no_wrap=True)
+        lines = []
         for model in dict.fromkeys(row.model for row in here):
             values = {r.measure: r for r in here if r.model == model}
             cells = (_cell(values.get(name), cards[name]) for name in shown)
-            label = "\n".join(map(printable, _in_lines(short(model)).split("\n")))
-            table.add_row(Text(label), *cells)
-        tables.append(table)
-    return tables
+            lines.append([_in_lines(short(model)), *cells])
+        models = {"overflow": "fold", "max_width": 24}
+        numbers = [{"justify": "right", "no_wrap": True}] * len(shown)
+        print_rows(["model", *shown], lines, title, [models, *numbers])
 
 
 def _by_protocol(
@@ -200,7 +206,7 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any]) -> list[s
     """A line on what ranges and seconds are, where there are any."""
     ranges = ["ranges: 95 % intervals"] if any(row.low < row.high for row in rows) else []
     timed = any(card.effort == "seconds" for card in cards)
-    seconds = ["seconds: a person's, by the cost model, without waiting"] if timed else []
+    seconds = ["seconds: annotation time by cost model, no waiting"] if timed else []
     return ["; ".join([*ranges, *seconds])] if ranges or seconds else []
 
 

@@ -1,4 +1,4 @@
-"""`segmeter check`: does a model conform, is a data set usable?"""
+"""`segmeter check`: problems of a model, a dataset or a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from segmeter.api.checking import Check
     from segmeter.api.data_checks import Findings
 
-_NAMED = 20  # faults and volumes that are printed one by one
+_NAMED = 20  # problems and volumes that are printed one by one
 
 Segmenter = Annotated[
     str,
@@ -59,7 +59,7 @@ def check(
     elif found.findings is None:
         for line in (*found.about, *found.faults):
             typer.echo(line)
-        typer.echo(f"{model}: {_conclusion(len(found.faults))}")
+        typer.echo(f"{model}: {_problems(found.faults)}")
     else:
         _print_data(model, found.findings, found.faults, page)
     return code
@@ -70,7 +70,7 @@ def _facts(found: Check) -> dict[str, Any]:
     if found.damaged is not None:
         return {"run": found.name, "damaged": dict(found.damaged)}
     if found.findings is None:
-        return {"model": found.name, "broken": found.faults, "about": found.about}
+        return {"model": found.name, "faults": found.faults, "about": found.about}
     data = found.findings
     counts = {"scenes": data.scenes, "targets": data.targets, "classes": data.classes}
     volumes = {"volumes": [asdict(v) for v in data.volumes]} if data.volumes else {}
@@ -83,12 +83,12 @@ def _print_run(found: Check) -> None:
     for fault in found.faults:
         typer.echo(printable(fault))
     jobs, files = counted(found.jobs, "job"), counted(len(found.faults), "damaged file")
-    todo = "the same 'segmeter run' command runs their jobs again"
-    typer.echo(printable(f"{found.name}: {jobs}, {files}; {'nothing is wrong' if found else todo}"))
+    todo = "" if found else "; the same 'segmeter run' command runs their jobs again"
+    typer.echo(printable(f"{found.name}: {jobs}, {files}{todo}"))
 
 
 def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | None) -> None:
-    """Print what was recognised in a data set, and what is wrong with it."""
+    """Print what was recognised in a dataset, and its problems."""
     if found.recognised:
         typer.echo(found.recognised)
     facts = [v.sentence() for v in found.volumes] + [v.sentence() for v in found.videos]
@@ -100,20 +100,12 @@ def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | 
         typer.echo(line)
     if len(faults) > _NAMED:
         typer.echo(f"and {len(faults) - _NAMED} more; --page or --json has them all")
-    held = f"{counted(found.scenes, 'scene')}, {counted(found.targets, 'target')}"
+    held = f"{counted(found.scenes, 'scene')}, {counted(found.targets, 'object')}"
     classes = counted(len(found.classes), "class")
-    typer.echo(f"{name}: {held}, {classes}; {_things(len(faults))}")
+    typer.echo(f"{name}: {held}, {classes}; {_problems(faults)}")
     if page is not None:
         typer.echo(f"page: {page}")
 
 
-def _things(count: int) -> str:
-    if count == 0:
-        return "nothing wrong was found"
-    return "one thing is wrong" if count == 1 else f"{count} things are wrong"
-
-
-def _conclusion(broken: int) -> str:
-    if broken == 0:
-        return "keeps every promise; it can be measured"
-    return "one promise is broken" if broken == 1 else f"{broken} promises are broken"
+def _problems(faults: Sequence[str]) -> str:
+    return counted(len(faults), "problem") if faults else "no problems found"

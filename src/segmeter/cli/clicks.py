@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +29,7 @@ from segmeter.cli._options import (
     Threads,
     Weights,
 )
-from segmeter.cli._printing import print_json, print_table, say
+from segmeter.cli._printing import print_json, print_table, progress_line, say
 from segmeter.cli.app import Exit, command_group
 
 group = command_group(
@@ -156,10 +154,8 @@ def response(
     """
 
     def progress(what: str, done: int, total: int | None = None) -> None:
-        if sys.stderr.isatty():
-            share = f"{done} of {total}" if total else f"{done}"
-            end = "\n" if done == total else ""
-            print(f"\r{share} {what}", end=end, file=sys.stderr, flush=True)
+        of = f" of {total}" if total else ""
+        progress_line(f"{done}{of} {what}", lasting=done == total)
 
     facts = segmeter.click_response_map(
         model, dataset, out, scene=scene, target=target, stride=stride, threshold=threshold,
@@ -302,7 +298,7 @@ def train(
     found = click_training.train_clicks(
         clicks, dataset, out, data=data, previous=previous, learn=learn, report=report,
         recipe=recipe, epochs=epochs, batch=batch, rate=learning_rate, size=size, frame=frame,
-        seed=seed, device=device, workers=workers, backbone=backbone, progress=_training_bar(),
+        seed=seed, device=device, workers=workers, backbone=backbone, progress=_progress,
         tell=say,
     )  # fmt: skip
     for row in found.scores:
@@ -312,27 +308,12 @@ def train(
     return Exit.DONE
 
 
-def _training_bar() -> Callable[[Any], None]:
-    """Progress on stderr: a bar on a terminal, else a line per epoch."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True, markup=False)
-    bar = Progress(console=console, disable=not sys.stderr.isatty(), transient=True)
-    task = bar.add_task("steps", total=None)
-    bar.start()
-
-    def show(step: Any) -> None:
-        bar.update(task, completed=step.step, total=step.steps)
-        if step.likeness is not None:
-            console.print(
-                f"epoch {step.epoch}: step {step.step} of {step.steps}, "
-                f"mean loss {step.mean_loss:.3f}, likeness {step.likeness:.3f}"
-            )
-        if step.step == step.steps:
-            bar.stop()
-
-    return show
+def _progress(step: Any) -> None:
+    """A line per epoch, and every step on a terminal."""
+    line = f"epoch {step.epoch}: step {step.step} of {step.steps}, loss {step.loss:.3f}"
+    if step.likeness is not None:
+        line += f", mean {step.mean_loss:.3f}, likeness {step.likeness:.3f}"
+    progress_line(line, lasting=step.likeness is not None)
 
 
 @group.command()

@@ -23,9 +23,10 @@ from segmeter.cli._options import (
     Runs,
     Trust,
 )
-from segmeter.cli._printing import differences_json, print_json, say_answer
+from segmeter.cli._printing import differences_json, print_json, print_rows, say_answer
 from segmeter.cli.app import Exit, app
 
+_PAIR: dict[str, Any] = {"overflow": "fold", "max_width": 24}
 _NARROW = 72  # columns of a terminal below which a measure and its models share a column
 
 FailIf = Annotated[
@@ -130,28 +131,20 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
 
 def _print(found: Sequence[segmeter.Difference]) -> None:
     """One table per data set, user and protocol, the significant differences first."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(markup=False)
+    narrow = get_terminal_size().columns < _NARROW
     for place in dict.fromkeys((d.dataset, d.user, d.protocol) for d in found):
         here = [d for d in found if (d.dataset, d.user, d.protocol) == place]
-        title = printable(", ".join(filter(None, (*place[:2], f"protocol {place[2]}"))))
-        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        narrow = console.width < _NARROW
-        if not narrow:
-            table.add_column("measure", no_wrap=True)
-        pair = "measure, first\nminus second" if narrow else "first minus\nsecond"
-        table.add_column(pair, overflow="fold", max_width=24)
-        for name in ("difference\n95 % interval", "p\n(Holm)"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("signi-\nficant" if narrow else "conclusion", no_wrap=True)
-        for d in sorted(here, key=lambda d: not d.significant):
-            table.add_row(*(Text("\n".join(map(printable, cell.split("\n"))))
-                            for cell in _row(d, narrow)))  # fmt: skip
-        console.print(table)
+        rows = [_row(d, narrow) for d in sorted(here, key=lambda d: not d.significant)]
+        title = ", ".join(filter(None, (*place[:2], f"protocol {place[2]}")))
+        numbers = {"justify": "right", "no_wrap": True}
+        columns: dict[str, dict[str, Any]] = {} if narrow else {"measure": {"no_wrap": True}}
+        columns |= {
+            "measure, first\nminus second" if narrow else "first minus\nsecond": _PAIR,
+            "difference\n95 % interval": numbers,
+            "p\n(Holm)": numbers,
+            "signi-\nficant" if narrow else "conclusion": {"no_wrap": True},
+        }
+        print_rows(list(columns), rows, title, list(columns.values()))
 
 
 def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:

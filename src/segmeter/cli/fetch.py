@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from typer import Argument, Option
 
 import segmeter
+from segmeter.api import size_text
 from segmeter.api.fetching import weight_sources, weights_home
 from segmeter.cli._options import AsJson
-from segmeter.cli._printing import print_json
+from segmeter.cli._printing import print_json, progress_line
 from segmeter.cli.app import Exit, app
 
 ModelName = Annotated[str | None, Argument(help="Model whose weights to fetch.")]
@@ -44,35 +42,15 @@ def fetch(
         return _list(as_json)
     if name is None:
         raise segmeter.BadInput("which model's weights? 'segmeter fetch --list' lists them")
-    with _Meter() as meter:
-        arrival = segmeter.fetch(name, out, source, progress=meter.show)
+
+    def progress(what: str, have: int, total: int) -> None:
+        of = f" of {size_text(total)}" if total else ""
+        progress_line(f"{what}: {size_text(have)}{of}", lasting=False)
+
+    arrival = segmeter.fetch(name, out, source, progress=progress)
+    progress_line("", lasting=False)
     _print(arrival, as_json)
     return Exit.DONE
-
-
-class _Meter:
-    """Progress of a download on stderr; silent without a terminal."""
-
-    def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
-        )
-
-    def __enter__(self) -> _Meter:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def show(self, what: str, have: int, total: int) -> None:
-        if not self._bar.tasks or self._bar.tasks[-1].description != what:
-            self._bar.add_task(what)
-        self._bar.update(self._bar.task_ids[-1], completed=have, total=total or None)
 
 
 def _print(arrival: Any, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from segmeter.cli._options import (
     Trust,
     Weights,
 )
-from segmeter.cli._printing import print_json, say
+from segmeter.cli._printing import print_json, progress_line, say
 from segmeter.cli.app import Exit, command_group
 
 group = command_group(
@@ -158,12 +158,11 @@ def embed(
         if place.suffix not in (".npz", ".parquet", ".html"):
             raise segmeter.BadInput(f"--out: '{place.name}' is not .npz, .parquet or .html")
 
-    def told(done: int, total: int) -> None:
-        if done % 10 == 0 or done == total:
-            typer.echo(f"{done} of {total} images", err=True)
+    def progress(done: int, total: int) -> None:
+        progress_line(f"{done} of {total} images", lasting=done % 100 == 0 or done == total)
 
     found, thumbnails = segmeter.embed_masks(
-        model, dataset, data=data, weights=weights, limit=limit, progress=told
+        model, dataset, data=data, weights=weights, limit=limit, progress=progress
     )
     for place in out:
         if place.suffix == ".html":

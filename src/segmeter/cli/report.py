@@ -92,7 +92,7 @@ def report(
 
 
 def _write_page(opened: segmeter.Run, out: Path | None, options: dict[str, Any], told: str) -> None:
-    """Write the page; print its answer, unless that was told, and images that are not at hand."""
+    """Write the page; print its answer, unless that was told, and images that are not available."""
     page = opened.report(out, **options)
     say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in told))
     typer.echo(f"report: {printable(page)}")

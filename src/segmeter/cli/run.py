@@ -34,8 +34,6 @@ from segmeter.cli.app import Exit, command_group
 _SUITE = "zero-shot"
 _RULES = "Rules of the benchmark"
 _WORK = "Resuming, sharing, speed"
-# Of benchmarks that evaluate methods, which need no user, these have no meaning.
-_OF_MODELS = ("model", "user", "rounds")
 
 Out = Annotated[
     str | None, Option("--out", "-o", help="Run folder or URL; by default runs/BENCHMARK-N.")
@@ -222,18 +220,16 @@ def _command(benchmark: str) -> Callable[..., int]:
     def call(**options: Any) -> int:
         return run(benchmark, **options)
 
-    hidden = {"benchmark", "declared", *(() if known.models else _OF_MODELS)}
-    hidden |= set() if known.methods else {"method"}
+    hidden = {"benchmark", "declared", *(() if known.rounds else ("user", "rounds"))}
+    hidden |= (set() if known.models else {"model"}) | (set() if known.methods else {"method"})
     shared = inspect.signature(run, eval_str=True).parameters.values()
     kept = [p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in hidden]
     kept += [_parameter(option) for option in known.options]
     call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it
     call.__annotations__ = {p.name: p.annotation for p in kept}
-    what = "model grabcut --dataset mini" if known.models else "method quadtree --dataset bsds500"
-    what += "-volumes" if benchmark == "volumes" else ""
     call.__doc__ = (
         f"{known.summary[:1].upper()}{known.summary[1:]}.\n\nInterrupt it at any time; the same "
-        f"command resumes it.\n\nExample: `segmeter run {benchmark} --{what}`"
+        f"command resumes it.\n\nExample: `segmeter run {benchmark} {known.example}`"
     )
     return call
 

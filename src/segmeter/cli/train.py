@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +10,10 @@ from typer import Option
 
 import segmeter
 from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights
+from segmeter.cli._printing import progress_line
 from segmeter.cli.app import Exit, command_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from segmeter.api.training import DecoderTraining
 
 group = command_group("train", "Train models with simulated annotators.")
@@ -109,7 +107,7 @@ def decoder(
         also=also or (),
         data=data,
         weights=weights,
-        progress=_progress(),
+        progress=_progress,
         **{"steps": steps, "batch": batch, "rounds": rounds, "rate": learning_rate, "seed": seed},
         **{"validate_every": every, "patience": patience},
     )
@@ -132,19 +130,11 @@ def _print(made: DecoderTraining) -> None:
     typer.echo(f"weights written to {made.weights}")
 
 
-def _progress() -> Callable[[Any], None]:
-    """Progress on stderr: one line per validation, and every step on a terminal."""
-    live = sys.stderr.isatty()
-
-    def show(progress: Any) -> None:
-        minutes, seconds = divmod(round(progress.seconds_left), 60)
-        line = f"step {progress.step} of {progress.steps}, loss {progress.loss:.3f}"
-        if progress.noc is not None:
-            line += f", validation NoC {progress.noc:.2f} (best {progress.best:.2f})"
-        line += f", at most {minutes} min {seconds:02d} s left"
-        if progress.noc is not None:
-            typer.echo(("\r\x1b[K" if live else "") + line, err=True)
-        elif live:
-            typer.echo(f"\r\x1b[K{line}", err=True, nl=False)
-
-    return show
+def _progress(progress: Any) -> None:
+    """A line per validation, and every step on a terminal."""
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
+    line = f"step {progress.step} of {progress.steps}, loss {progress.loss:.3f}"
+    if progress.noc is not None:
+        line += f", validation NoC {progress.noc:.2f} (best {progress.best:.2f})"
+    line += f", at most {minutes} min {seconds:02d} s left"
+    progress_line(line, lasting=progress.noc is not None)

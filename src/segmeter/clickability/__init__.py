@@ -1,1 +1,1 @@
-"""Clickability: where people click, as maps over the error region they want mended."""
+"""Clickability: where people click, as maps over the error region they want corrected."""

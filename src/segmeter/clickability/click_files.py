@@ -191,7 +191,7 @@ def unasked(names: Collection[str]) -> Why:
 
 
 def without_masks(key: Key, _: Ints) -> str:
-    """Later rounds, where the masks that people saw are not at hand."""
+    """Later rounds, where the masks that people saw are not available."""
     if key.kind == "first":
         return ""
     return "of later rounds, which need the masks that people saw (--previous FOLDER)"

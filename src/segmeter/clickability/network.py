@@ -142,7 +142,7 @@ def load(path: Path) -> Clickability:
         network.load_state_dict({k: torch.as_tensor(v) for k, v in state.items()}, strict=True)
     except (RuntimeError, TypeError, ValueError) as error:
         first = str(error).splitlines()[-1].strip()[:160]
-        raise BadWeights(f"'{path.name}' is no clickability network: {first}") from None
+        raise BadWeights(f"'{path.name}' is not a clickability network: {first}") from None
     return network.eval()
 
 

@@ -31,7 +31,7 @@ class SaliencySource:
     """SM and SI: saliency of the error region's crop, with the rest greyed (`cut_out`) or not.
 
     The network is the model of the `Saliency` role; the published maps used another one
-    (TranSalNet), whose weights are not at hand.
+    (TranSalNet), whose weights are not available.
     """
 
     def __init__(self, network: Path | Saliency, cut_out: bool = True) -> None:

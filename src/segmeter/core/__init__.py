@@ -1,1 +1,1 @@
-"""The words of segmeter: scenes, targets, prompts, models, users, measures, sessions."""
+"""The concepts: scenes, targets, prompts, models, users, measures, sessions."""

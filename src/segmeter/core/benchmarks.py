@@ -38,7 +38,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One number with its confidence interval; `nan` where there is no interval."""
+    """One statistic with its confidence interval; `nan` where there is no interval.
+
+    >>> row = SummaryRow("disc", "mini", "centre-click", "corrected", "noc@90", 6.2, 4.1, 8.5, 34)
+    >>> f"{row.model}: {row.value} clicks ({row.low} to {row.high})"
+    'disc: 6.2 clicks (4.1 to 8.5)'
+    """
 
     model: str
     dataset: str
@@ -63,7 +68,13 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One paired comparison: `first - second` on the same targets."""
+    """One paired comparison of two models: `first - second` on the same objects.
+
+    >>> pair = Difference("a", "b", "mini", "centre-click", "corrected", "noc@90",
+    ...                   -1.4, -2.3, -0.5, p=0.004, p_holm=0.012, targets=34)
+    >>> pair.significant
+    True
+    """
 
     first: str
     second: str
@@ -80,7 +91,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the difference survives the correction at 5 %."""
+        """Whether the Holm-corrected p value is below 5 %."""
         return self.p_holm < 0.05
 
     @property
@@ -98,7 +109,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All that one model did on one data set with one user in one protocol, target by target.
+    """Results of one model on one data set, with one user and protocol, object by object.
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
@@ -307,17 +318,17 @@ class Results(Protocol):
         ...
 
     def scene(self, dataset: str, scene: str) -> Scene:
-        """A scene of the run, to show; NotFound where the data is not at hand."""
+        """A scene of the run, to show; NotFound if the data is not available."""
         ...
 
     def scenes(self, dataset: str) -> list[str]:
-        """All scenes the plan asks for; NotFound where the data is not at hand."""
+        """All scenes the plan asks for; NotFound if the data is not available."""
         ...
 
 
 @runtime_checkable
 class Benchmark(Protocol):
-    """A benchmark declares; the engine runs and tables are generic.
+    """Declarations of a benchmark; running it and its tables are generic.
 
     It may have `check(plan, datasets)`, which refuses wrong input files before anything is
     written.
@@ -347,7 +358,7 @@ class Benchmark(Protocol):
         ...
 
     def plan(self, plan: Plan) -> Plan:
-        """Fill what the request left open: users, rounds, protocols, measures."""
+        """Fill in the defaults: users, rounds, protocols, measures."""
         ...
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The catalogue: registries of models, data sets, users and all other named things.
+"""The catalogue: registries of models, data sets, users and everything else with a name.
 
 A name is a built-in (`sam2-hiera-tiny`), an installed plug-in (an entry point), or an
 object in your own file (`my_models.py:Mine`); options follow a question mark,
@@ -63,7 +63,7 @@ class Spec:
         return cls(name, options)
 
     def __str__(self) -> str:
-        """One spelling whatever the order of the options: rows and parts are found by it.
+        """The canonical spelling, whatever the order of the options: rows refer to it.
 
         >>> str(Spec.parse("disc?radius=5&mode=soft"))
         'disc?mode=soft&radius=5'
@@ -106,7 +106,7 @@ class Registry(Generic[T]):
         self._entries[name] = Entry(name, _always(thing), summary, source)
 
     def drop(self, name: str) -> None:
-        """Forget a name that was registered for a while, such as in an example."""
+        """Remove a registered name, such as that of an example."""
         self._entries.pop(name, None)
 
     def __iter__(self) -> Iterator[Entry[T]]:
@@ -268,7 +268,7 @@ def required(entry: Entry[Any]) -> list[str]:
 
 
 def short(name: str) -> str:
-    """A name for narrow places: of a file of the user's own without its folders.
+    """A short name for tables: a user's own file without its folders.
 
     >>> short("models/mine.py:Net?side=512"), short("runs/epoch_9.pth?device=cpu")
     ('mine.py:Net?side=512', 'epoch_9.pth?device=cpu')
@@ -355,7 +355,7 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
 
 
 def _is_of(module: str, thing: Any) -> bool:
-    """Whether a module's name stands for something of its own, not for an import."""
+    """Whether a name in a module is defined there, not imported."""
     home = getattr(inspect.unwrap(thing), "__module__", module)
     return bool(home == module) and not inspect.ismodule(thing)
 

@@ -166,7 +166,7 @@ def _annotation(thing: TrueObject, image: int, number: int) -> dict[str, Any]:
 def _id(value: Any) -> int:
     """The number of an image or class, as evaluators take it."""
     if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError(f"{value!r:.40} is no number of an image or class")
+        raise ValueError(f"{value!r:.40} is not a number of an image or class")
     return value
 
 

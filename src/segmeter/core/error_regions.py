@@ -1,4 +1,4 @@
-"""Error regions: what a mask misses, what it adds, and where each is deepest.
+"""Error regions: false negatives and false positives, and the deepest pixel of each.
 
 Everything happens inside the box of the error region. Depth is the distance from a pixel's
 centre to the nearest pixel that is not part of the error region; beyond the image counts as
@@ -42,7 +42,7 @@ class Depth:
 
 
 def error_regions(target: Target, prediction: Mask) -> tuple[Mask, Mask]:
-    """False negatives and false positives, pixels that are not judged left out.
+    """False negatives and false positives, without ignored pixels.
 
     >>> thing = Target('thing', Mask.box((4, 4), (0, 0), (2, 2)))
     >>> [region.area for region in error_regions(thing, Mask.box((4, 4), (0, 0), (1, 4)))]
@@ -52,7 +52,7 @@ def error_regions(target: Target, prediction: Mask) -> tuple[Mask, Mask]:
 
 
 def false_negatives(target: Target, prediction: Mask) -> Mask:
-    """Judged pixels of the target that the prediction lacks.
+    """Pixels of the target that the prediction lacks, without ignored ones.
 
     >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
     >>> false_negatives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
@@ -62,7 +62,7 @@ def false_negatives(target: Target, prediction: Mask) -> Mask:
 
 
 def false_positives(target: Target, prediction: Mask) -> Mask:
-    """Judged pixels of the prediction that are not the target's.
+    """Pixels of the prediction outside the target, without ignored ones.
 
     >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
     >>> false_positives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area

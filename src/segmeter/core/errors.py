@@ -1,4 +1,4 @@
-"""Errors: what can go wrong, said in one sentence: what, where, what to do."""
+"""Errors: one sentence each, with what went wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -21,27 +21,62 @@ __all__ = [
 
 
 class SegmeterError(Exception):
-    """Anything segmeter refuses; its text is a sentence for the person at the keyboard."""
+    """Base class of all errors that segmeter raises; the message is one sentence.
+
+    >>> import segmeter
+    >>> try:
+    ...     segmeter.load_dataset("minni")
+    ... except segmeter.SegmeterError as error:
+    ...     print(type(error).__name__)
+    NotFound
+    """
 
 
 class BadInput(SegmeterError):
-    """A file or an argument that cannot be what it claims to be."""
+    """A file or an argument that is not valid.
+
+    >>> import numpy, segmeter
+    >>> segmeter.Mask.of(numpy.array([[0.2]]))
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: ...
+    """
 
 
 class NotFound(SegmeterError):
-    """A name, a file or a folder that is not there."""
+    """A name, a file or a folder that does not exist.
+
+    >>> import segmeter
+    >>> segmeter.load_model("grabcutt")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: ...did you mean 'grabcut'?...
+    """
 
 
 class NoWeights(NotFound):
-    """Weights of a model that are in none of the folders looked at."""
+    """A model's weights that are in none of the searched folders."""
 
 
 class BadWeights(SegmeterError):
-    """Weights of another architecture, damaged, or unsafe to open."""
+    """Weights of another architecture, damaged, or unsafe to open.
+
+    >>> import segmeter
+    >>> file = getfixture("tmp_path") / "sam.safetensors"
+    >>> _ = file.write_bytes(b"not weights")
+    >>> segmeter.load_model(f"sam-vit-b?weights={file}")
+    Traceback (most recent call last):
+    segmeter.core.errors.BadWeights: ...
+    """
 
 
 class RunConflict(SegmeterError):
-    """A run folder that belongs to another plan or to a process still writing."""
+    """A run folder that holds another plan, or that another process is writing.
+
+    >>> import segmeter
+    >>> run = segmeter.evaluate("disc", "mini", out=getfixture("tmp_path"), limit=1, rounds=1)
+    >>> segmeter.evaluate("disc", "mini", out=run.address, limit=1, rounds=2)
+    Traceback (most recent call last):
+    segmeter.core.errors.RunConflict: ...
+    """
 
 
 def check_choice(what: str, given: str, known: Iterable[str]) -> None:
@@ -71,7 +106,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def raised_at(error: BaseException) -> str:
     """`" (mine.py, line 12)"`: the last line of the user's own code in the traceback of an error.
 
-    Lines of segmeter and of installed packages are not theirs to mend; nothing where there is
+    Lines of segmeter and of installed packages are not theirs to fix; nothing where there is
     no other.
 
     >>> raised_at(ValueError('never raised'))

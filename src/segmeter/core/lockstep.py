@@ -31,7 +31,7 @@ Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound on a session: its score may not pass that of another session, the leader.
+    """A bound on a session: its score may not exceed that of another session, the leader.
 
     If a round ends on the wrong side, the session continues from a copy of the leader's. So a
     user who searches for bad clicks never scores better than one who does not, even when greedy

@@ -1,4 +1,4 @@
-"""Masks: which pixels or voxels belong to a thing.
+"""Masks: the pixels or voxels of an object.
 
 A mask stores the size of its scene but bits only inside the bounding box of its object, so that
 counting, comparing and storing cost what the thing costs, not what the image costs.
@@ -36,9 +36,15 @@ class Mask:
     shape
         Size of the whole scene, `(H, W)` or `(Z, Y, X)`.
     low, high
-        The thing's box: first pixel, and one past the last. Both zero when empty.
+        Bounding box: first pixel, and one past the last. Both zero when empty.
     bits
         The box's content, read-only.
+
+    Examples
+    --------
+    >>> whole, part = Mask.box((40, 50), (0, 0), (20, 20)), Mask.box((40, 50), (0, 0), (20, 5))
+    >>> (whole & part).area, (whole - part).area
+    (100, 300)
     """
 
     __slots__ = ("__dict__", "bits", "low", "shape")
@@ -72,7 +78,7 @@ class Mask:
 
     @classmethod
     def empty(cls, shape: Sequence[int]) -> Mask:
-        """No pixel at all."""
+        """A mask without pixels."""
         zeros = (0,) * len(shape)
         return cls(shape, zeros, np.zeros(zeros, dtype=bool))
 
@@ -155,7 +161,7 @@ class Mask:
         return Mask.of(shared[0] & shared[1], low, self.shape)
 
     def __sub__(self, other: Mask) -> Mask:
-        """Pixels that are here and not in the other."""
+        """Pixels of this mask that are not in the other."""
         if self._shared(other) is None:
             return self
         rest = self.bits & ~other.crop(self.low, self.high)
@@ -331,7 +337,7 @@ def joint_box(*masks: Mask) -> tuple[Index, Index]:
 
 
 def _as_bits(array: npt.NDArray[Any]) -> Bits:
-    """Which pixels of an array of numbers are not zero; refuses what is no mask."""
+    """The non-zero pixels of an array of numbers; refuses arrays that are not masks."""
     if array.dtype.kind not in "iuf":
         raise BadInput(f"a mask is made of true and false or 0 and 1, not of {array.dtype} values")
     bits: Bits = array != 0

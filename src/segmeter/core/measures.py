@@ -1,4 +1,4 @@
-"""Measures and their cards: what a number means, also where there is nothing to measure."""
+"""Measures and their cards: range, direction, and the value for empty masks."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMe
     """
     found = catalogue.measures.make(name)
     if not isinstance(found, Measure):
-        raise BadInput(f"'{name}' is no measure: write @measure(...) above the function")
+        raise BadInput(f"'{name}' is not a measure: write @measure(...) above the function")
     made: MaskMeasure = found
     if "spacing_mm" in found.parameters:
         made = _on_grid(found, tuple(spacing_mm or (1.0, 1.0, 1.0)))

@@ -36,10 +36,14 @@ PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """Facts about a model: name, prompts it accepts, licence, citation.
+    """Metadata of a model: name, prompts it accepts, licence, citation.
 
-    `abilities` are the prompts it takes (`click`, `box`, `scribble`, `mask`, `text`) and
-    what else it offers (`automatic`, `differentiable`, `volume`).
+    `abilities` are the prompts that it accepts (`click`, `box`, `scribble`, `mask`, `text`) and
+    other abilities (`automatic`, `differentiable`, `volume`).
+
+    >>> import segmeter
+    >>> sorted(segmeter.load_model("random-walker").card.abilities)
+    ['box', 'click', 'scribble']
     """
 
     name: str
@@ -54,7 +58,12 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """All prompts of a session so far, and the state of its last prediction."""
+    """All prompts of a session so far, and the state of its last prediction.
+
+    >>> from segmeter.core.prompts import Click
+    >>> Request((Click((40, 60)), Click((5, 5), positive=False))).prompts[0].positive
+    True
+    """
 
     prompts: tuple[Prompt, ...]
     state: Any = None  # private to the adapter that made it
@@ -89,7 +98,11 @@ class Prediction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MaskPrediction:
-    """The plainest prediction: one finished mask. Enough for most models of your own."""
+    """A prediction with one mask; enough for most models of your own.
+
+    >>> MaskPrediction(Mask.box((40, 50), (10, 20), (30, 40)), score=0.9).mask().area
+    400
+    """
 
     result: Mask
     score: float = 1.0

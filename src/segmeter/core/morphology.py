@@ -130,7 +130,7 @@ def check_spacing(spacing_mm: Spacing, dimensions: int) -> tuple[float, ...]:
     if len(given) != dimensions or not all(0 < s < float("inf") for s in given):
         raise BadInput(
             f"spacing is {dimensions} positive numbers of millimetres, not {list(given)}; "
-            "mend the header or give the spacing"
+            "fix the header or give the spacing"
         )
     return given
 

@@ -70,7 +70,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """A plan from its text; whatever is not one is refused in a sentence."""
+        """Read a plan; invalid text is refused with the reason."""
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -43,7 +43,11 @@ Point = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """One click: on the object when positive, on what is not the object otherwise."""
+    """One click at `(y, x)`: on the object if positive, on the background otherwise.
+
+    >>> Click((40, 60), positive=False).point
+    (40, 60)
+    """
 
     point: Point
     positive: bool = True
@@ -51,7 +55,11 @@ class Click:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box by its first and last pixel, both inside."""
+    """A box by its first and last pixel, both inside.
+
+    >>> Box((10, 20), (29, 59)).high
+    (29, 59)
+    """
 
     low: Point
     high: Point
@@ -59,7 +67,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Scribble:
-    """A stroke through pixel centres, in drawing order."""
+    """A stroke through pixel centres, in drawing order.
+
+    >>> len(Scribble(((10, 20), (10, 25), (12, 30))).points)
+    3
+    """
 
     points: tuple[Point, ...]
     positive: bool = True
@@ -67,14 +79,22 @@ class Scribble:
 
 @dataclass(frozen=True, slots=True)
 class MaskHint:
-    """A mask to start from."""
+    """A mask to start from.
+
+    >>> MaskHint(Mask.box((40, 50), (10, 20), (30, 40))).mask.area
+    400
+    """
 
     mask: Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A phrase that names the object."""
+    """A phrase that names the object.
+
+    >>> Text("a striped cat").text
+    'a striped cat'
+    """
 
     text: str
 
@@ -112,7 +132,7 @@ def moved(prompt: Prompt, there: Callable[[Point], Point]) -> Prompt:
 
 
 def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
-    """Refuse what is no prompt, and a prompt that does not lie in the scene.
+    """Refuse objects that are not prompts, and prompts outside the scene.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> check_inside([Click((3, 4))], drawn_scene())
@@ -120,7 +140,7 @@ def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
     for prompt in prompts:
         if not isinstance(prompt, Prompt):
             raise BadInput(
-                f"{scene.name}: a user gave {str(prompt)[:60]!r}, which is no prompt; "
+                f"{scene.name}: a user gave {str(prompt)[:60]!r}, which is not a prompt; "
                 "a click is Click((y, x), positive=True)"
             )
         if isinstance(prompt, MaskHint) and prompt.mask.shape != scene.shape:
@@ -144,7 +164,7 @@ def _check_point(prompt: Prompt, point: Point, inside: bool, scene: Scene) -> No
     kind, shape = type(prompt).__name__.lower(), scene.shape
     if len(point) != len(shape) or not all(isinstance(c, Real) and isfinite(c) for c in point):
         raise BadInput(
-            f"{scene.name}: a {kind} at ({', '.join(map(str, point))[:60]}) is no point of "
+            f"{scene.name}: a {kind} at ({', '.join(map(str, point))[:60]}) is not a point of "
             f"a scene of shape {shape}; a point has one number per axis"
         )
     if inside and not all(-0.5 <= c <= n - 0.5 for c, n in zip(point, shape, strict=True)):
@@ -260,7 +280,7 @@ def _plain(point: Sequence[float]) -> list[float]:
 
 
 def _point(values: Sequence[float]) -> Point:
-    """A point's numbers; JSON lets text, nested lists and NaN stand where numbers should."""
+    """A point's numbers; text, nested lists and NaN are refused."""
     if not isinstance(values, list) or not 2 <= len(values) <= 3:
         raise ValueError("a point is two or three numbers")
     if any(type(value) not in (int, float) or not isfinite(value) for value in values):

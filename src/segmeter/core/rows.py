@@ -1,4 +1,4 @@
-"""Rows: what a run keeps of every session or detection, declared before it runs.
+"""Rows: the columns that a run stores for every session or detection.
 
 A benchmark declares the schema of its rows: names, types and key. Parts are written with the
 declared types, so that a column keeps its type where a job has nothing to say in it.

@@ -1,4 +1,4 @@
-"""Scenes and targets: what is looked at, and what is to be segmented in it."""
+"""Scenes and targets: images, volumes and videos, and the objects to segment in them."""
 
 from __future__ import annotations
 
@@ -34,20 +34,25 @@ Lazy: TypeAlias = Given | Callable[[], Given]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing to be segmented.
+    """One object to segment.
 
     Attributes
     ----------
     id
         Name within its scene.
     mask
-        The thing itself.
+        The ground truth.
     ignore
-        Pixels that are not judged, such as GrabCut's unknown band.
+        Pixels that are not scored, such as GrabCut's unknown band.
     label
         Class name, when the data has one.
     groups
-        What a breakdown may split by, such as `{"size": "small"}`.
+        Attributes that results can be split by, such as `{"size": "small"}`.
+
+    Examples
+    --------
+    >>> Target("cat", Mask.box((40, 50), (10, 20), (30, 40)), label="animal").mask.area
+    400
     """
 
     id: str
@@ -76,6 +81,11 @@ class SceneHeader:
         Values of a pixel or voxel.
     frame_rate
         Frames per second of a video; None where it is not known.
+
+    Examples
+    --------
+    >>> SceneHeader("volume", (20, 256, 256), spacing_mm=(5.0, 1.0, 1.0)).dimensions
+    3
     """
 
     kind: Literal["image", "volume", "video"]
@@ -172,7 +182,7 @@ class Scene:
             judged = target.mask if target.ignore is None else target.mask - target.ignore
             if not judged:
                 raise BadInput(
-                    f"{self.name}: target '{target.id}' is empty; mend its mask or leave it out"
+                    f"{self.name}: target '{target.id}' is empty; fix its mask or leave it out"
                 )
         # Rows are identified by the ids of targets.
         twice = [id for id, count in Counter(t.id for t in self.targets).items() if count > 1]
@@ -241,10 +251,14 @@ class Volume(Scene):
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """Facts about a data set: name, size, licence, citation.
+    """Metadata of a dataset: name, size, licence, citation.
 
-    `targets` counts the objects of the whole set, None where it is not known; `missing`
-    names the parts that are not available, and is empty when the set is complete.
+    `targets` is the number of objects of the complete dataset, None if unknown; `missing` names
+    the parts that are not available, and is empty if the dataset is complete.
+
+    >>> import segmeter
+    >>> segmeter.load_dataset("mini").card.targets
+    34
     """
 
     name: str
@@ -278,7 +292,7 @@ class Dataset(Protocol):
 
 
 def size_in_words(shape: Sequence[int]) -> str:
-    """Width first for images, as people say it.
+    """Size in words, width first for images.
 
     >>> size_in_words((321, 481))
     '481 x 321'

@@ -51,7 +51,7 @@ Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
 class WithLimits(Protocol):
-    """Anything that has a number and its limits: an interval, a summary's row, a difference."""
+    """A value with its limits: an interval, a row of a summary, a difference."""
 
     @property
     def value(self) -> float: ...
@@ -406,7 +406,7 @@ def phrase(*parts: str | Quantity | Phrase) -> Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The sentence a reader came for, set large; `detail` is what it rests on.
+    """The report's main conclusion; `detail` is the evidence.
 
     Numbers in the sentence are quantities, so that a program can read their values.
 

@@ -46,11 +46,15 @@ Judge = Callable[[Target, Mask], Scores]
 class Round:
     """One round: prompts, mask, scores, seconds.
 
-    A user who accepts the mask gives no prompt; the round then repeats the last mask and scores.
-    `candidate_scores` holds the scores of every candidate where all were scored, which gives
-    the best of them, the oracle's choice. `seconds_predict` is the session's share of a
-    call that served `batch_size` requests; `seconds_user` is what a person took, or a simulated
-    user computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
+    If the user accepts the mask, there is no prompt, and the round repeats the last mask and
+    scores. `candidate_scores` has the scores of every candidate mask if all were scored.
+    `seconds_predict` is the session's share of a call with `batch_size` requests; `seconds_user`
+    is the time that a person took, or a simulated user to compute. An `inherited` round was run
+    by another session (`lockstep.Bound`).
+
+    >>> mask = Mask.box((40, 50), (10, 20), (30, 40))
+    >>> Round(number=2, prompts=(), mask=mask, scores={"iou": 0.93}).stopped
+    True
     """
 
     number: int
@@ -72,14 +76,14 @@ class Round:
 
 
 class Session:
-    """One encoded scene answering one person's prompts, round by round.
+    """One user prompting one encoded scene, round by round.
 
     Parameters
     ----------
     target
         The object to segment; None where it is unknown, as for a detector's box.
     judge
-        Scores of a mask against the target; without one, or without a target, there are none.
+        Scores a mask against the target; None for no scores.
     protocol
         The protocol of the whole session, predictions included.
     oracle_rounds

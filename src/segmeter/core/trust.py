@@ -94,7 +94,7 @@ def _check_chosen(kind: str, name: str, what: str) -> None:
         return
     own = f"if it is yours, name it in this command too (--{kind} {name}); "
     way_out = own if kind in ("model", "method", "user") else ""
-    raise NotFound(f"the {kind} '{name}' is {what}; {way_out}if you trust the authors, say --trust")
+    raise NotFound(f"the {kind} '{name}' is {what}; {way_out}if you trust the authors, use --trust")
 
 
 def may_contact(address: str) -> bool:
@@ -133,7 +133,7 @@ def check_names(plan: Plan, chosen: Plan | None = None) -> None:
         if "://" in text and not may_contact(text):
             raise NotFound(
                 f"the run names the address '{text}' ({kind}), and nothing that a run names is "
-                "contacted; if you trust the author of the run, say --trust"
+                "contacted; if you trust the author of the run, use --trust"
             )
 
 

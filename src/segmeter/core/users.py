@@ -21,11 +21,20 @@ __all__ = ["Observation", "User"]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All that a user sees before the next prompt.
+    """The state of a session that a simulated user sees before the next prompt.
 
-    `encoded` and `last` are there for users who try out the model itself, such as the one
-    who looks for the worst click; people do not use them. `round` counts from 1. `rounds`
-    are the session's rounds so far.
+    `encoded` and `last` are for users that query the model itself, such as the one that searches
+    for the worst click. `round` counts from 1; `rounds` are the session's rounds so far.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.synthetic import Disc
+    >>> scene = drawn_scene()
+    >>> nothing = Mask.empty(scene.shape)
+    >>> seen = Observation(
+    ...     scene, scene.targets[0], nothing, (), "corrected", Disc().encode(scene)
+    ... )
+    >>> (seen.target.mask - seen.mask).area == seen.target.mask.area
+    True
     """
 
     scene: Scene

@@ -201,7 +201,7 @@ def by_frame(prompts: Iterable[Prompt]) -> dict[int, list[Prompt]]:
             case MaskHint(FrameMasks() as masks):
                 some = {k: MaskHint(masks.slice(k)) for k in masks.present}
             case _:
-                raise BadInput(f"{prompt!r:.60} is no prompt (t, y, x) of a video")
+                raise BadInput(f"{prompt!r:.60} is not a prompt (t, y, x) of a video")
         for k, flat in some.items():
             found.setdefault(k, []).append(flat)
     return found

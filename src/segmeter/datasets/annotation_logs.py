@@ -87,9 +87,9 @@ def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"'{path}', line {number} is no JSON: {error}") from error
+            raise BadInput(f"'{path}', line {number} is not JSON: {error}") from error
         if not isinstance(row, dict):
-            raise BadInput(f"'{path}', line {number} is no JSON object")
+            raise BadInput(f"'{path}', line {number} is not a JSON object")
         yield number, row
 
 

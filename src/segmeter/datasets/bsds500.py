@@ -69,11 +69,11 @@ class Bsds500:
         return replace(_CARD, missing="; ".join(filter(None, parts)))
 
     def scenes(self) -> Sequence[str]:
-        """Numbers of the images at hand that people have cut, ascending."""
+        """Numbers of the available images that people have cut, ascending."""
         return [number for number in self.annotated() if number in self._images]
 
     def annotated(self) -> Sequence[str]:
-        """Numbers of all images with partitions, also where the image is not at hand."""
+        """Numbers of all images with partitions, also where the image is not available."""
         return list(self._drawings)
 
     def load(self, scene: str) -> Scene:

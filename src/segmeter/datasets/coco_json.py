@@ -134,7 +134,7 @@ class CocoJson:
 
     def scenes(self) -> Sequence[str]:
         """File names without suffix, in the file's order; left out are images without
-        objects and those that are not at hand."""
+        objects and those that are not available."""
         return list(self._at_hand)
 
     def load(self, scene: str) -> Scene:
@@ -192,7 +192,7 @@ class CocoJson:
 
     @cached_property
     def classes_by_scene(self) -> dict[str, frozenset[str]]:
-        """The classes of every image at hand."""
+        """The classes of every image available."""
         names = {category.id: category.name for category in self._categories}
         return {
             scene: frozenset(
@@ -236,7 +236,7 @@ class CocoJson:
         if sorted(real) != sorted(image.size):
             raise BadInput(
                 f"{self._card.name}/{scene}: '{self._annotations}' says the image is "
-                f"{size_in_words(image.size)}, but it is {size_in_words(real)}; mend the file"
+                f"{size_in_words(image.size)}, but it is {size_in_words(real)}; fix the file"
             )
 
     def _target(self, record: Mapping[str, Any], image: _Image) -> Target | None:

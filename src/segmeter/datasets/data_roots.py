@@ -78,7 +78,7 @@ def set_folder(
 def images_in(folder: Path) -> list[Path]:
     """The images in a folder, by code points of their names.
 
-    Passed over are hidden files, what is no regular file (a pipe, a device, a link to
+    Passed over are hidden files, what is not a regular file (a pipe, a device, a link to
     nothing) and names that are not UTF-8: no table or report could hold them.
     """
     names = (name for name in names_in(folder) if name[0] != ".")

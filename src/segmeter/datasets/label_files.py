@@ -48,7 +48,7 @@ _CARD = DatasetCard("coco", "a COCO file of your own", "your own", "your own")
 def labels_at(path: str | Path) -> LabelFolder | CocoLabels | str:
     """Ground truth of label maps, or of a COCO file or a folder that holds one.
 
-    A COCO file whose images are all at hand is returned as the name of a data set, which later
+    A COCO file whose images are all available is returned as the name of a data set, which later
     commands open again to show them.
     """
     place = Path(path)
@@ -210,7 +210,7 @@ def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
         known = isinstance(record, dict) and type(record.get("score", 1.0)) in (int, float)
         if not known or any(type(record.get(k)) is not int for k in ("image_id", "category_id")):
             raise BadInput(
-                f"'{path}' is no COCO results file: a list of image_id, category_id, "
+                f"'{path}' is not a COCO results file: a list of image_id, category_id, "
                 "segmentation and score"
             )
         found.setdefault(record["image_id"], []).append(record)

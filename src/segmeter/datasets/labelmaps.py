@@ -252,7 +252,9 @@ def read_objects(path: Path, void: int | None = None) -> Objects:
 def read_proposals(path: Path) -> list[Mask]:
     """The masks of a list, best first, overlapping or not."""
     if path.suffix.lower() != ".json":
-        raise BadInput(f"'{path}' is no list of proposals; give run lengths as .json, best first")
+        raise BadInput(
+            f"'{path}' is not a list of proposals; give run lengths as .json, best first"
+        )
     return [mask for mask, _ in read_run_lengths(path)]
 
 

@@ -20,13 +20,13 @@ Kind = Literal["binary", "soft", "trimap", "alpha", "labels", "palette", "colour
 Values = npt.NDArray[Any]
 
 MEANING: dict[Kind, str] = {
-    "binary": "binary masks, every value but 0 the object",
+    "binary": "binary masks, all non-zero values are foreground",
     "soft": "masks with soft edges, the object from half the highest value up",
     "trimap": "masks with a band, 255 the object and 128 not judged",
     "alpha": "masks in the transparency, the object from half opaque up",
-    "labels": "label maps, every value but 0 an object",
-    "palette": "label maps with a colour table, every index but 0 an object",
-    "colours": "label maps in colour, every colour but black an object",
+    "labels": "label maps, one object per non-zero value",
+    "palette": "label maps with a colour table, one object per non-zero index",
+    "colours": "label maps in colour, one object per colour except black",
 }
 
 # When files differ, the kind that can tell the others' objects apart is the folder's.

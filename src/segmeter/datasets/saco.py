@@ -70,7 +70,7 @@ class Saco:
         return replace(_CARD, targets=many, missing=lost)
 
     def scenes(self) -> Sequence[str]:
-        """Images at hand, by file name without suffix, in the order of the first file."""
+        """Available images, by file name without suffix, in the order of the first file."""
         return list(self._at_hand)
 
     def load(self, scene: str) -> Scene:

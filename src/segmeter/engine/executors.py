@@ -153,7 +153,7 @@ class Local:
                 f"'{spec.run.address}' is in the memory of one process; use --executor inline"
             )
         if spec.built.own:
-            raise BadInput("objects of your own cannot travel to workers; take executor inline")
+            raise BadInput("your own objects cannot be sent to workers; use executor inline")
         return cls(spec.plan, spec.run, spec.built.roots, max(1, spec.workers), spec.prewarmed)
 
     @property

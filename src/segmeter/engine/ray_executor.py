@@ -72,7 +72,7 @@ def _holds(path: str, source: bytes) -> bool:
 
 
 class _Actor:
-    """A worker on some node. It is made by `begin`, whose answer can be read as a sentence."""
+    """A worker on a node; `begin` starts it and returns a message."""
 
     def __init__(self, plan: Plan, run: Place, roots: Roots, place: Workplace) -> None:
         self._given = (plan, run, roots)
@@ -80,7 +80,7 @@ class _Actor:
         self._worker: Worker | None = None
 
     def begin(self, version: str) -> str:
-        """Get ready; an empty answer, or why this node cannot work."""
+        """Get ready; returns an empty text, or why this node cannot work."""
         try:
             if version != __version__:
                 raise BadInput(f"it has segmeter {__version__}, the driver {version}")
@@ -204,7 +204,7 @@ def ray_executor(spec: ExecutorSpec) -> RayExecutor:
             f"'{spec.run.address}' is in the memory of one process; use --executor inline"
         )
     if spec.built.own:
-        raise BadInput("objects of your own cannot travel to nodes; take executor inline")
+        raise BadInput("your own objects cannot be sent to nodes; use executor inline")
     return RayExecutor(spec)
 
 

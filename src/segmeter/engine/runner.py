@@ -209,7 +209,7 @@ def _drive(
     progress: Progress,
     compaction: BackgroundCompaction,
 ) -> tuple[int, int]:
-    """Submit, take back, try once more what may be mended; done and failed jobs."""
+    """Submit, take back, try once more what may be fixed; done and failed jobs."""
     waiting = deque(left)
     tries: dict[str, int] = {}
     running = done = failed = 0

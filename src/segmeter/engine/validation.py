@@ -30,7 +30,7 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
     """A request with the benchmark's own settings filled in, and its data sets.
 
     Makes everything that can be wrong go wrong now, before anything is written. What is
-    tested has to be at hand only where it is `to_run`.
+    tested has to be available only where it is `to_run`.
     """
     _refuse_secrets(plan)
     benchmark = catalogue.benchmarks.make(plan.benchmark)
@@ -197,7 +197,7 @@ def check_received(held: Plan, asked: Plan) -> None:
         if spec.options and str(spec) not in {*held.fingerprints, *known}:
             raise RunConflict(
                 f"the run notes no fingerprint of its data set '{spec}'; name the data set in "
-                "this command, or say --trust if you know who made the run"
+                "this command, or use --trust if you know who made the run"
             )
 
 

@@ -97,7 +97,7 @@ void on_threads(int threads, size_t count, Index pixels, const Work &work) {
     try {
         for (size_t i = 1; i < many; ++i) others.emplace_back(some);
     } catch (const std::system_error &) {
-        // No more threads to be had: those at hand do it all.
+        // No more threads are available: the existing ones do all the work.
     }
     some();
     for (auto &thread : others) thread.join();

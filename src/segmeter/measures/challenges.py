@@ -1,6 +1,6 @@
 """Scores of challenges: CVPR 2025 interactive 3D and its text track, and autoPET IV.
 
-`published` computes what the organisers' scripts compute, `corrected` mends their flaws. Label
+`published` computes what the organisers' scripts compute, `corrected` fixes their flaws. Label
 maps are `(z, y, x)`; those of autoPET `(x, y, z)`.
 """
 

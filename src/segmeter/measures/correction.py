@@ -65,7 +65,7 @@ def added_path(
 
     Vaassen et al., Evaluation of measures for assessing time-saving of automatic organ-at-risk
     segmentation, phiRO 2020, with platipy's rules: a contour pixel has a 4-neighbour outside the
-    mask, the border of the image is no contour, and the tolerance is rounded up to whole pixels
+    mask, the border of the image is not a contour, and the tolerance is rounded up to whole pixels
     of the mean spacing within a slice.
 
     >>> square, half = Mask.box((9, 9), (2, 2), (7, 7)), Mask.box((9, 9), (2, 2), (4, 7))

@@ -11,7 +11,7 @@ the same way; a rule names whose way is taken:
 - `edges`: as `bench`, with R50; of equal recalls the curve keeps the first only.
 
 AP sums 101 samples over 100 in all three, so a perfect curve scores 1.01, and R50 jumps when
-precision does not fall steadily; `corrected_ap` and `corrected_r50` mend both.
+precision does not fall steadily; `corrected_ap` and `corrected_r50` fix both.
 """
 
 from __future__ import annotations

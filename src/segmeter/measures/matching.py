@@ -74,7 +74,9 @@ def tolerance_px(shape: tuple[int, int], max_dist: float = MAX_DIST) -> float:
     4.34
     """
     if not 0 <= max_dist <= _MOST_DIST:
-        raise BadInput(f"tolerance {max_dist} is no share of the diagonal from 0 to {_MOST_DIST}")
+        raise BadInput(
+            f"tolerance {max_dist} is not a share of the diagonal from 0 to {_MOST_DIST}"
+        )
     return max_dist * math.sqrt(shape[0] ** 2 + shape[1] ** 2)
 
 

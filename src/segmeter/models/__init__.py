@@ -1,1 +1,1 @@
-"""Models: one adapter a family."""
+"""Models: one adapter per family."""

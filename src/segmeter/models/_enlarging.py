@@ -1,4 +1,4 @@
-"""Enlarging: low-resolution logit maps at an image's size, and what is asked of them there.
+"""Enlarging: low-resolution logit maps at an image's size, and measurements of them.
 
 A map is enlarged by one or two bilinear steps (the first SAM goes through its own square and
 cuts off the padding), then compared with three thresholds and put in a box. The kernel does

@@ -74,7 +74,7 @@ def predict(image, clicks):  # uint8 (H, W, 3); [(y, x, positive), ...]
 
 
 def no_model(thing: Any, name: str) -> str:
-    """Why an object is no model, and what makes it one; of a torch module the lines to write."""
+    """Why an object is not a model, and what makes it one; of a torch module the lines to write."""
     made = thing if isinstance(thing, type) else type(thing)
     if _is_network(made):
         lines = _NETWORK.format(name=made.__name__)
@@ -83,8 +83,8 @@ def no_model(thing: Any, name: str) -> str:
             f"makes them of image and clicks, and name that (FILE.py:predict), such as:\n{lines}"
         )
     return (
-        f"'{name}' is no model: give a function predict(image, clicks), an object with set_image "
-        "and predict, or one with card and encode(scene)"
+        f"'{name}' is not a model: give a function predict(image, clicks), an object with "
+        "set_image and predict, or one with card and encode(scene)"
     )
 
 
@@ -223,35 +223,37 @@ def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
 
     >>> mask_from(np.full((2, 2), -5.0), (2, 2))
     Traceback (most recent call last):
-    segmeter.core.errors.BadInput: predict: gave logits (-5 to -5); return mask > 0
+    segmeter.core.errors.BadInput: predict returned logits (-5 to -5); return mask > 0
     """
     array = _array(found)
     fault = _fault(found, array, tuple(shape))
     if fault:
-        raise BadInput(f"{name}: {fault}")
+        raise BadInput(f"{name} {fault}")
     return Mask.of(array.astype(bool))
 
 
 def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
     """The fault of a model's output; empty if there is none."""
     if found is None:
-        return f"gave nothing; return a mask of shape {shape}"
+        return f"returned nothing; return a mask of shape {shape}"
     if array.dtype == object:
-        return f"gave a {type(found).__name__}; return an array of shape {shape}"
+        return f"returned a {type(found).__name__}; return an array of shape {shape}"
     if array.shape != shape:
         one = [s for s in array.shape if s != 1]
-        hint = "take away the axes of length 1" if tuple(one) == shape else f"return one {shape}"
-        return f"gave an array of shape {array.shape}; {hint}"
+        hint = "remove the axes of length 1" if tuple(one) == shape else f"return one {shape}"
+        return f"returned an array of shape {array.shape}; {hint}"
     if array.dtype == bool or not array.size:
         return ""
     if np.isnan(array).any():
-        return "gave NaN; a mask is true or false"
+        return "returned NaN; a mask is true or false"
     low, high = float(array.min()), float(array.max())
     if low >= 0 and high <= 1:
         plain = bool(((array == 0) | (array == 1)).all())
-        return "" if plain else f"gave probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
-    what = "logits" if low < 0 else "values beyond 0 and 1"
-    return f"gave {what} ({low:.3g} to {high:.3g}); return mask > 0"
+        return (
+            "" if plain else f"returned probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
+        )
+    what = "logits" if low < 0 else "values other than 0 and 1"
+    return f"returned {what} ({low:.3g} to {high:.3g}); return mask > 0"
 
 
 def _array(found: Any) -> npt.NDArray[Any]:

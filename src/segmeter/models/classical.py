@@ -244,7 +244,7 @@ def _small(scene: Scene, side: int, name: str) -> Pixels:
     import cv2
 
     if scene.header.kind != "image":
-        raise BadInput(f"{scene.name} is a volume, and {name} looks at images")
+        raise BadInput(f"{scene.name} is a volume, and {name} takes images")
     height, width = scene.shape
     scale = min(1.0, side / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))

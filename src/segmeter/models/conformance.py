@@ -1,4 +1,4 @@
-"""Conformance: what segmeter relies on, checked on any model, including the user's own.
+"""Conformance: rules that every model must follow, checked on any model.
 
 `check(model, scene)` tries the model and returns a sentence for each rule that it breaks; an
 empty list is a pass.
@@ -301,8 +301,8 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
         except Exception as error:  # noqa: BLE001  a user's model may raise anything
             del trial.usable[kind]
             yield (
-                f"the model is said to take '{kind}' prompts (by its card, or by the parameters of "
-                f"its predict), but requesting one fails: {_said(error)}"
+                f"a '{kind}' prompt fails, although the model's card or the parameters of its "
+                f"predict name it: {_said(error)}"
             )
 
 

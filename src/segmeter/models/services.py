@@ -3,7 +3,7 @@
     segmeter run noc --model http://127.0.0.1:8008 --dataset mini
     segmeter run noc --model "http://127.0.0.1:9090?protocol=label-studio" --dataset mini
 
-A service that is down, slow, or answers something strange fails the scene at hand with one
+A service that is down, slow, or returns an invalid response fails the current scene with one
 sentence; the run continues. Times in rows include the network.
 """
 
@@ -34,7 +34,7 @@ _OF_VOLUMES = ("monai-label", "nninteractive")
 Bytes = npt.NDArray[np.uint8]
 
 _MOST = 1 << 28
-"""Bytes of an answer that are read at most."""
+"""Maximum number of bytes of a response."""
 
 
 class ServiceModel:
@@ -49,7 +49,7 @@ class ServiceModel:
         `monai-label` or `nninteractive` (its own server, or that of its 3D Slicer extension) for
         volumes.
     timeout
-        Seconds to wait for an answer.
+        Seconds to wait for a response.
     label
         For Label Studio and MONAI Label: the label that prompts are given for.
     model
@@ -76,7 +76,7 @@ class ServiceModel:
 
     @cached_property
     def card(self) -> ModelCard:
-        """Asked of the service where its protocol has an answer."""
+        """Metadata from the service, if its protocol provides any."""
         if self.protocol != "segmeter":
             from segmeter.models.service_protocols import monai_model
 
@@ -161,7 +161,7 @@ def _mask_of_counts(address: str, said: Any, shape: Sequence[int]) -> Mask:
 def score_of(address: str, told: Any) -> float:
     """The score that a service gives to its mask."""
     if type(told) not in (int, float) or not isfinite(told):
-        raise strange(address, f"a score that is no number ({short(told)})")
+        raise strange(address, f"a score that is not a number ({short(told)})")
     return float(told)
 
 
@@ -195,7 +195,7 @@ class Line:
     _open: list[http.client.HTTPConnection] = field(default_factory=list)  # one at most
 
     def call(self, verb: str, path: str, content: Any = None) -> Any:
-        """The service's answer as JSON; `content` is a PNG file, a form or is sent as JSON."""
+        """The service's response as JSON; `content` is a PNG file, a form or is sent as JSON."""
         kind, body = "application/json", None
         if isinstance(content, Form):
             kind, body = content.kind, content.body
@@ -214,7 +214,7 @@ class Line:
         return said
 
     def fetch(self, verb: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
-        """Status and body of the service's answer."""
+        """Status and body of the service's response."""
         try:
             return self._exchange(verb, path, body, kind)
         except TimeoutError as error:
@@ -226,7 +226,7 @@ class Line:
             self._close()
             reason = " ".join(str(error).split())
             raise SegmeterError(
-                f"the service at {self.address} is not reached: {reason}"
+                f"the service at {self.address} cannot be reached: {reason}"
             ) from error
 
     def _exchange(self, verb: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
@@ -254,7 +254,7 @@ class Line:
         if not self._open:
             parts = urlsplit(self.address)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise BadInput(f"'{self.address}' is no address of a service: http://host:port")
+                raise BadInput(f"'{self.address}' is not an address of a service: http://host:port")
             secure = parts.scheme == "https"
             make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             line = make(parts.hostname, parts.port, timeout=self.timeout)
@@ -278,7 +278,7 @@ def png(pixels: Bytes) -> bytes:
 
 
 def strange(address: str, what: str) -> SegmeterError:
-    return SegmeterError(f"the service at {address} answered something strange: {what}")
+    return SegmeterError(f"the service at {address} returned an invalid response: {what}")
 
 
 def short(thing: Any) -> str:

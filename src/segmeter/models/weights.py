@@ -92,7 +92,7 @@ def find(name: str, given: str | Path | None = None, hub: str = "", package: str
         return ABSENT
     raise NoWeights(
         f"no weights for '{name}' in {', '.join(tried)} or the hub's cache; "
-        f"'segmeter fetch {name}' gets them, or say where they are with --weights"
+        f"'segmeter fetch {name}' gets them, or give their folder with --weights"
     )
 
 

@@ -246,6 +246,6 @@ LISTS: Mapping[str, MaskList] = {
         "images",
         _label_studio,
         "Label Studio imports it as tasks with predictions, in a project whose labels are "
-        '<BrushLabels name="tag" toName="image"> and whose local files lie above images/',
+        '<BrushLabels name="tag" toName="image"> and whose local files are above images/',
     ),
 }

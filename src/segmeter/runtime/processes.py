@@ -1,4 +1,4 @@
-"""Processes that wake prewarmed: they import and take their GPU while it is still said what to do.
+"""Prewarmed processes: they import and claim their GPU before the run is planned.
 
 On a machine with a GPU a worker takes seconds to wake, most of them torch's import. Nothing
 heavy is imported here, so a command can start its workers before it imports what it needs
@@ -62,7 +62,7 @@ _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 
 
 def check_devices(specs: Iterable[Spec]) -> None:
-    """Refuse a GPU that is not there, in a sentence and not once per image.
+    """Refuse a GPU that does not exist once, not once per image.
 
     >>> from segmeter.core.catalogue import Spec
     >>> check_devices([Spec("mobile-sam", {"device": "cpu"})])
@@ -148,7 +148,7 @@ class Process:
 
     @classmethod
     def start(cls, slot: int) -> Process:
-        """A process that takes the GPU of its slot and waits for what to do."""
+        """A process that claims the GPU of its slot and waits for work."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_wait_for_work, args=(slot, theirs), daemon=True)
@@ -170,7 +170,7 @@ class Process:
 
 
 class PrewarmedWorkers:
-    """Processes that were started before anybody knew what they would do, by slot."""
+    """Processes that were started before the run was planned, by slot."""
 
     def __init__(self, count: int) -> None:
         self._waiting = {slot: Process.start(slot) for slot in range(count)}

@@ -1,4 +1,4 @@
-"""Redaction: keys and passwords are blotted out of whatever is written down or shown."""
+"""Redaction: remove keys and passwords from everything that is stored or shown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def redacted(text: str) -> str:
 
 
 def keep_secret(options: Mapping[str, object]) -> None:
-    """Remember what options of a storage hold, so that it is blotted out from now on.
+    """Remember the values of a storage's options, to redact them from now on.
 
     >>> keep_secret({"secret": "open-sesame"})
     >>> redacted("it was open-sesame")
@@ -56,7 +56,7 @@ def keep_secret(options: Mapping[str, object]) -> None:
 
 
 def has_credentials(text: str) -> bool:
-    """Whether a text holds what would be blotted out.
+    """Whether a text contains credentials.
 
     >>> has_credentials("s3://bucket/run"), has_credentials("s3://key:secret@bucket/run")
     (False, True)
@@ -65,7 +65,7 @@ def has_credentials(text: str) -> bool:
 
 
 def refuse_credentials(address: str) -> None:
-    """Refuse an address with credentials where it would be written down, as in a plan.
+    """Refuse an address with credentials where it would be stored, as in a plan.
 
     >>> refuse_credentials("s3://key:secret@bucket/images")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Remote files: data and weights that lie at an address, copied to this machine once.
+"""Remote files: data and weights at a URL, copied to this machine once.
 
 Readers and adapters take folders. One at an address such as `s3://bucket/images` is copied,
 file by file, to a folder of this machine, and only what has changed is copied again.
@@ -69,7 +69,7 @@ def copy_folder(address: str) -> Path:
 
 
 def local_folder(address: str) -> Path:
-    """A folder of this machine with what lies at an address.
+    """The local copy of the folder at a URL.
 
     An address that only a received run names is not contacted: a copy that was made before is
     used, if there is one.

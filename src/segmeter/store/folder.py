@@ -59,7 +59,7 @@ class RunFolder:
         """A folder that already holds a run."""
         folder = cls(address)
         if not folder.begun:
-            what = "it has no plan.json" if folder.place.others() else "nothing lies there"
+            what = "it has no plan.json" if folder.place.others() else "nothing is there"
             raise NotFound(f"'{folder.address}' is not a run ({what}); 'segmeter run' makes one")
         return folder
 
@@ -184,7 +184,7 @@ class RunFolder:
         self.place.remove(f"jobs/{name}")
 
     def measures(self) -> list[str]:
-        """Measures that were added later; a folder of another name is no measure."""
+        """Measures that were added later; a folder of another name is not a measure."""
         return [name for name in self.place.folders("scores") if _MEASURE.fullmatch(name)]
 
     def score(self, measure: str, job: Job, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -228,7 +228,7 @@ class RunFolder:
         try:
             return self.place.read(name, _MOST_BYTES).decode()
         except UnicodeDecodeError as error:
-            raise BadInput(f"'{self.address}/{name}' is damaged: it is no text") from error
+            raise BadInput(f"'{self.address}/{name}' is damaged: it is not text") from error
 
 
 def _way_out(held: Plan, plan: Plan) -> str:
@@ -275,7 +275,7 @@ def measure_folder(measure: str) -> str:
 def _entry(entry: Any, address: str) -> dict[str, Any]:
     """A command as it should be: texts, and maps from text to plain values."""
     if not isinstance(entry, dict):
-        raise BadInput(f"'{address}/provenance.json' is damaged: a command is no object")
+        raise BadInput(f"'{address}/provenance.json' is damaged: a command is not an object")
     texts = {key: str(entry.get(key, "")) for key in ("at", "command")}
     maps = {key: entry.get(key, {}) for key in ("machine", "libraries")}
     if any(not isinstance(held, dict) for held in maps.values()):

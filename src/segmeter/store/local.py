@@ -103,7 +103,7 @@ class LocalPlace:
         with os.fdopen(self._open(name, os.O_RDONLY), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise BadInput(f"'{self.address}/{name}' is no plain file; remove it")
+                raise BadInput(f"'{self.address}/{name}' is not a plain file; remove it")
             if limit is not None and found.st_size > limit:
                 raise BadInput(
                     f"'{self.address}/{name}' holds {found.st_size} bytes, which is too much"
@@ -164,7 +164,7 @@ class LocalPlace:
         """The path of a file in the run; refused if a folder above it is a link."""
         parts = name.split("/")
         if any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
-            raise BadInput(f"{name!r} is no name inside a run")
+            raise BadInput(f"{name!r} is not a name inside a run")
         return self._folder("/".join(parts[:-1]), make=make) / parts[-1]
 
     def _folder(self, folder: str, *, make: bool = False) -> Path:

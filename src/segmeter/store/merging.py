@@ -1,6 +1,6 @@
 """Merging: runs of one plan, made on several machines, become one.
 
-What is merged may come from anybody: nothing that a run names is looked up in a file or run, no
+What is merged may come from strangers: nothing that a run names is looked up in a file or run, no
 link is followed, and a job file whose rows are not what they should be is left out and named.
 """
 
@@ -211,7 +211,7 @@ def _refuse_other_values(
         what = "rows" if where == "jobs" else f"values in {where}"
         raise RunConflict(
             f"'{folder.address}' has other {what} for '{model}' on '{dataset}/{scene}' than a run "
-            "before it; nothing says which are right, leave one of them out"
+            "before it; leave one of them out"
         )
 
 

@@ -240,11 +240,11 @@ class Run:
         return []
 
     def scene(self, dataset: str, scene: str) -> Scene:
-        """A scene of the run, to show; NotFound where the data is not at hand."""
+        """A scene of the run, to show; NotFound where the data is not available."""
         return self._guarded(lambda: self._dataset(dataset).load(scene))
 
     def scenes(self, dataset: str) -> list[str]:
-        """All scenes the plan asks for; NotFound where the data is not at hand."""
+        """All scenes the plan asks for; NotFound where the data is not available."""
         return self._guarded(lambda: self.plan.scenes_of(dataset, self._dataset(dataset).scenes()))
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:

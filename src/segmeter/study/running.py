@@ -26,7 +26,7 @@ from segmeter.study.wording import questions_of
 __all__ = ["RunningStudy"]
 
 OPEN = "open"
-"""The token of a study that anybody may join."""
+"""The token of a study that anyone may join."""
 _ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 _HELD_BY_ONE_ADDRESS = 3
 _LEAVE_SECONDS = 120.0

@@ -1,1 +1,1 @@
-"""Users: simulated people."""
+"""Users: simulated annotators."""

@@ -1,4 +1,4 @@
-"""Adversaries: users who try out the model to find the click that helps it most or least."""
+"""Adversaries: users that query the model to find its best or worst click."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Pixel = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SearchGrid:
-    """How hard to look: clicks of the first lattice, places refined, coarsest spacing kept."""
+    """Size of the search: clicks of the first lattice, refined positions, coarsest spacing."""
 
     lattice: int = 100
     places: int = 4
@@ -48,7 +48,7 @@ def search(
     directions: Sequence[Direction],
     effort: SearchGrid | None = None,
 ) -> list[Attempt | None]:
-    """Try clicks from coarse to fine; None where the user is content.
+    """Try clicks from coarse to fine; None if the user accepts the mask.
 
     The centre click is the first trial, so nothing worse than it is ever chosen.
     """
@@ -73,7 +73,7 @@ def search(
 
 
 class _Hunt:
-    """One session's search: what was tried, and where to look next."""
+    """The search of one session: clicks tried so far, and the next positions."""
 
     def __init__(
         self, observation: Observation, direction: Direction, start: Click, effort: SearchGrid
@@ -99,7 +99,7 @@ class _Hunt:
         )  # fmt: skip
 
     def finer(self) -> None:
-        """Look around the most promising places with half the spacing."""
+        """Refine around the most promising positions with half the spacing."""
         self.next = []
         while not self.wanted() and self.spacing > self.effort.finest:
             self.spacing //= 2
@@ -122,7 +122,7 @@ class _Hunt:
         return Attempt(self.positive, trials)
 
     def _ranked(self) -> list[Pixel]:
-        """Best first in the direction looked for; raster order among equals."""
+        """Best first in the direction of the search; raster order among equals."""
         return sorted(self.scores, key=lambda p: (-self.sign * self.scores[p][0], p))
 
 
@@ -153,7 +153,7 @@ LATER = SearchGrid(36, 2, 2)
 
 @runtime_checkable
 class Adversary(Protocol):
-    """A user who looks for the best or the worst click."""
+    """A user that searches for the best or the worst click."""
 
     @property
     def name(self) -> str: ...
@@ -164,7 +164,7 @@ class Adversary(Protocol):
     def attempts(
         self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
-        """All trials of each observation; both directions may be looked for in one call."""
+        """All trials of each observation; one call may search both directions."""
         ...
 
 

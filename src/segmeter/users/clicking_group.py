@@ -1,4 +1,4 @@
-"""Users who click as people do: one tenth of them, or anybody, for one click or for a session."""
+"""Users who click as people do: one group of them, or all, for one click or for a session."""
 
 from __future__ import annotations
 

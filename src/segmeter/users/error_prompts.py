@@ -20,7 +20,7 @@ from segmeter.core.users import Observation
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The centre click of an observation, None for content, and the pixels clicked before."""
+    """The centre click of an observation, None to accept, and the pixels clicked before."""
 
     click: Click | None
     observation: Observation
@@ -102,7 +102,7 @@ TOGETHER = Together()
 )
 @dataclass(frozen=True, slots=True)
 class CentreClick:
-    """Clicks the deepest wrong pixel, in the reading of the session."""
+    """Clicks the deepest wrong pixel, in the protocol of the session."""
 
     team: ClassVar[Together] = TOGETHER
     name: str = "centre-click"

@@ -146,10 +146,10 @@ class Attempt:
 def follow(
     observations: Sequence[Observation], directions: Sequence[Direction], steps: int = STEPS
 ) -> list[Attempt | None]:
-    """Follow the gradient from each observation's centre click; None where the user is content.
+    """Follow the gradient from each observation's centre click; None if the user accepts the mask.
 
-    Observations share one view and may differ in target, protocol and direction: all of them take
-    each step together.
+    Observations share one encoded scene and may differ in target, protocol and direction: all of
+    them take each step together.
     """
     found: list[Attempt | None] = [None] * len(observations)
     climbers: dict[int, _Climber] = {}
@@ -221,7 +221,7 @@ class _Climber:
         return (math.floor(y + 0.5), math.floor(x + 0.5)) if self.corrected else (y, x)
 
     def curious(self, place: Place) -> bool:
-        """Whether the view must be asked: not about old places, nor about unfair ones."""
+        """Whether to query the model: not for positions tried before, nor for invalid ones."""
         if not self.corrected or place in self.seen:
             return False
         return not self.attempt.trials or self.valid[(int(place[0]), int(place[1]))]
@@ -234,7 +234,7 @@ class _Climber:
         self.seen[place] = scores
 
     def judge(self, place: Place, location: float) -> None:
-        """Write the trial down, and take it if it is fair and beats the best so far."""
+        """Record the trial, and take it if it is valid and better than the best so far."""
         if place not in self.seen:
             return
         scores, first = self.seen[place], not self.attempt.trials
@@ -319,7 +319,7 @@ def _judge(
     logits: Sequence[Tensor],
     outside: Sequence[float],
 ) -> None:
-    """Score where everybody stands: `corrected` asks the view itself, `published` the soft pass."""
+    """Score all positions: `corrected` by the model itself, `published` by the soft pass."""
     places = [c.place(p) for c, p in zip(climbers, soft.to_image(points), strict=True)]
     asking = [(c, p) for c, p in zip(climbers, places, strict=True) if c.curious(p)]
     if asking:

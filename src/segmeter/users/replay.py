@@ -34,11 +34,11 @@ NAMES = {
 @catalogue.users.add("replay", summary="replays a recorded first click (clicks=FILE)")
 @dataclass(frozen=True, slots=True)
 class ReplayUser:
-    """Makes one recorded first-round click on the target, then is content.
+    """Makes one recorded first-round click on the target, then accepts the mask.
 
-    `person` counts the recorded clicks of a target from 1; who has no such click is content
-    from the start. `published` takes coordinates as they are, `corrected` scales them from the
-    size of the image that people saw.
+    `person` counts the recorded clicks of a target from 1; without such a click the user accepts
+    the mask from the start. `published` takes coordinates as they are, `corrected` scales them
+    from the size of the image that people saw.
     """
 
     clicks: str

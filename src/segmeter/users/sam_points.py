@@ -36,7 +36,7 @@ def next_point(
     order among equally deep pixels; the image's border counts as boundary. Equally deep:
     `published` clicks the false positive, `corrected` the one in the larger component (of
     8-connected pixels), and the false negative when these are equal too. With no error,
-    `corrected` is content, while `published` gives a negative click at (0, 0).
+    `corrected` accepts the mask, while `published` gives a negative click at (0, 0).
 
     >>> square = Target("a", Mask.box((9, 9), (2, 2), (7, 7)))
     >>> next_point(square, Mask.empty((9, 9)))

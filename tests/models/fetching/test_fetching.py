@@ -160,7 +160,7 @@ def test_other_content_than_promised_is_refused_and_removed(server: Server, tmp_
 
 
 def test_a_missing_page_and_a_dead_server_are_sentences(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="answers 404"):
+    with pytest.raises(NotFound, match="returns 404"):
         download(f"{server.address}/none.pt", tmp_path / "none.pt", "", silent)
     with pytest.raises(NotFound, match="cannot be reached"):
         download("http://127.0.0.1:9/none.pt", tmp_path / "none.pt", "", silent)
@@ -287,7 +287,7 @@ def test_when_all_sources_fail_each_is_told_and_nothing_stays(
     server: Server, tmp_path: Path
 ) -> None:
     sources = (Page(f"{server.address}/a.pt"), ByHand("https://page", "net.pth"))
-    with pytest.raises(NotFound, match=r"answers 404.*download 'net\.pth'"):
+    with pytest.raises(NotFound, match=r"returns 404.*download 'net\.pth'"):
         fetch(Offer("mine", sources), tmp_path)
     assert not list(tmp_path.iterdir())
 

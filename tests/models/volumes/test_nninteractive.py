@@ -90,7 +90,7 @@ def test_prompts_reach_the_session_in_the_volumes_own_axes(encoded):
     hint = Mask.box(SHAPE, (0, 0, 0), (2, 2, 2))
     (found,) = encoded.predict([Request((MaskHint(hint), Scribble(((5, 5, 5), (5, 5, 6)))))])
     assert found.mask().area == 8 + 2
-    with pytest.raises(BadInput, match="reads no words"):
+    with pytest.raises(BadInput, match="takes no text"):
         encoded.predict([Request((Text("liver"),))])
 
 
@@ -222,8 +222,8 @@ def test_a_folder_that_could_run_code_is_refused(folder):
     network = plans["configurations"]["3d_fullres"]["architecture"]
     network["network_class_name"] = "subprocess.Popen"
     (folder / "plans.json").write_text(json.dumps(plans))
-    with pytest.raises(BadWeights, match=r"names 'subprocess\.Popen', which is no network"):
+    with pytest.raises(BadWeights, match=r"names 'subprocess\.Popen', which is not a network"):
         catalogue.models.make("nninteractive", weights=str(folder.parent))
     (folder / "plans.json").write_text("[]")
-    with pytest.raises(BadWeights, match="is no plan of a network"):
+    with pytest.raises(BadWeights, match="is not a plan of a network"):
         catalogue.models.make("nninteractive", weights=str(folder.parent))

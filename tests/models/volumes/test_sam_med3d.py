@@ -1,6 +1,6 @@
 """SAM-Med3D: cubes, places, and a small network of its architecture with random weights.
 
-The published checkpoint is not at hand; names follow it, shapes and arithmetic are checked
+The published checkpoint is not available; names follow it, shapes and arithmetic are checked
 against formulas written out here.
 """
 

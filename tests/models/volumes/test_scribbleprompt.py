@@ -75,7 +75,7 @@ def test_masks_come_at_the_slices_size(encoded):
     hint = Mask.box((64, 96), (10, 10), (30, 40))
     (found,) = encoded.predict([Request((MaskHint(hint),))])
     assert found.mask().shape == (64, 96)
-    with pytest.raises(BadInput, match="reads no words"):
+    with pytest.raises(BadInput, match="takes no text"):
         encoded.predict([Request((Text("heart"),))])
 
 

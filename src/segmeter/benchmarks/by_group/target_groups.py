@@ -26,7 +26,7 @@ def groups_of_targets(run: Results, by: str) -> dict[Key, str]:
     """The group of each target by `size`, `shape` or `boundary`, where it is known.
 
     Sizes are COCO's, in pixels. A boundary is its outline over that of a square of the same
-    area. Shapes are read off the targets themselves, so the data has to be at hand.
+    area. Shapes are read off the targets themselves, so the data has to be available.
     """
     if by == "shape":
         return _shapes(run)

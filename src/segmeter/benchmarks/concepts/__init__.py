@@ -42,6 +42,7 @@ class Concepts(Declared):
     """All objects of a phrase: cgF1, its parts, and recall of the named objects."""
 
     name: str = "concepts"
+    example: ClassVar[str] = "--model text-detect --dataset coco --data DATA"
     headline: ClassVar[tuple[str, ...]] = ("cgf1", "pmf1", "il-mcc", "recall@0.5", "top-1")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption(

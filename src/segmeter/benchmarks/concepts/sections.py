@@ -130,7 +130,7 @@ def _phrases(groups: Sequence[ConceptPairs]) -> page.Table:
 
 
 def _failures(run: Results, group: ConceptPairs) -> list[page.Illustration]:
-    """The pairs with most errors at IoU 0.5, where the images are at hand."""
+    """The pairs with most errors at IoU 0.5, where the images are available."""
     pairs = list(zip(group.keys, group.answers, group.results, strict=True))
     wrong = [p for p in pairs if p[2].outcome != "TN" and p[2].fp[0] + p[2].fn[0] > 0]
     wrong.sort(key=lambda p: (-(p[2].fp[0] + p[2].fn[0]), p[0]))

@@ -1,4 +1,4 @@
-"""The answer: which model costs a person least, with no more certainty than the tests give."""
+"""The conclusion: which model needs the least annotation time, as far as tests support it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segmeter.stats.goals import Goals, area_under, rounds_to
 
 
 def answer(comparison: Comparison, many: bool) -> Answer:
-    """The sentence a reader came for."""
+    """The first sentence of the report."""
     where = f"On {comparison.title}: " if many else ""
     followed = followed_sentence(comparison.differences, comparison.rows)
     if all(map(comparison.fails_most, comparison.models)):
@@ -34,15 +34,15 @@ def _opening(comparison: Comparison) -> str:
     """The leading model, with no more certainty than the tests give."""
     best, *others = comparison.models
     if not others:
-        return f"**{best}** is measured alone"
+        return f"**{best}** is the only model"
     gap = comparison.behind(others[0], best, comparison.seconds)
     if gap is None or comparison.fails_most(best) or _outdone(comparison):
-        return f"no winner is named; **{best}** takes the fewest seconds"
+        return f"no model is clearly best; **{best}** takes the fewest seconds"
     if round(gap.value, 6) == 0:
-        return f"**{best}** and **{others[0]}** cost the same"
+        return f"**{best}** and **{others[0]}** need the same annotation time"
     if not gap.significant:
-        return f"**{best}** is ahead, but that is not significant"
-    return f"**{best}** costs least"
+        return f"**{best}** needs the least annotation time, but not significantly less"
+    return f"**{best}** needs the least annotation time"
 
 
 def _outdone(comparison: Comparison) -> bool:
@@ -65,12 +65,12 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -
 
 
 def _needs(comparison: Comparison) -> Phrase:
-    """Effort that the leading model takes."""
+    """Time and clicks that the leading model needs."""
     best = comparison.models[0]
     goal = f"{_tied(comparison.goals.lead.text)}{_never(comparison, best)}"
     seconds = _told(comparison, comparison.seconds, 1, "s")
     clicks = _told(comparison, comparison.clicks, 2, comparison.prompts)
-    return phrase("a person needs ", seconds, " and ", clicks, f" per object to reach {goal}")
+    return phrase(seconds, " and ", clicks, f" per object to reach {goal}")
 
 
 def _with_waiting(comparison: Comparison) -> str:
@@ -86,7 +86,7 @@ def _with_waiting(comparison: Comparison) -> str:
     if round(total[best] - total[first], 1) <= 0:
         return ""
     return (
-        f"; with the measured waiting for the model **{first}** is ahead, "
+        f"; including measured waiting for the model, **{first}** is faster, "
         f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object"
     )
 
@@ -116,12 +116,12 @@ def _never(comparison: Comparison, model: str) -> str:
     row = comparison.rows[model, comparison.never]
     if row.value == 0:
         return (
-            "; the one object gets there"
+            "; the only object reaches it"
             if row.targets == 1
-            else (f"; all {row.targets} objects get there")
+            else (f"; all {row.targets} objects reach it")
         )
-    verb = "gets" if round(row.value) == 1 else "get"
-    return f"; {row.value:.0f} of {row.targets} never {verb} there"
+    verb = "reaches" if round(row.value) == 1 else "reach"
+    return f"; {row.value:.0f} of {counted(row.targets, 'object')} never {verb} it"
 
 
 def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quantity:
@@ -135,9 +135,9 @@ def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quant
 
 
 def _runner_up(comparison: Comparison) -> str:
-    """How far the next model is behind in seconds and in clicks, and whether that is sure."""
+    """How much more the next model needs in seconds and clicks, and whether it is significant."""
     if len(comparison.models) < 2:
-        return "With a second model in the run, this page would say which one costs less."
+        return "Add a second model to the run (--add) to compare."
     best, other = comparison.models[:2]
     seconds, clicks = (
         comparison.behind(other, best, m) for m in (comparison.seconds, comparison.clicks)
@@ -148,7 +148,7 @@ def _runner_up(comparison: Comparison) -> str:
     if clicks is not None and round(clicks.value, 2) != 0:
         many = "more" if clicks.value > 0 else "fewer"
         gap = f"{abs(clicks.value):.2f} {many}"
-        told.append(f"Counted in {comparison.prompts} alone it needs {gap}, {_sure(clicks, 2)}.")
+        told.append(f"It needs {gap} {comparison.prompts}, {_sure(clicks, 2)}.")
     in_doubt = [d for d in (seconds, clicks) if d is not None and not d.significant]
     if in_doubt:
         told.append(_doubt(comparison, in_doubt))
@@ -156,9 +156,9 @@ def _runner_up(comparison: Comparison) -> str:
 
 
 def _longer(other: str, seconds: Difference) -> str:
-    """The next model's seconds; less than a tenth is no length to speak of."""
+    """The next model's seconds; differences below a tenth count as none."""
     if round(abs(seconds.value), 1) == 0:
-        return f"The next, **{other}**, takes as long to a tenth of a second per object."
+        return f"The next, **{other}**, takes the same time, to a tenth of a second per object."
     longer = "longer" if seconds.value > 0 else "less"
     gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object"
     return f"The next, **{other}**, takes {gap}, {_sure(seconds, 1)}."
@@ -166,9 +166,7 @@ def _longer(other: str, seconds: Difference) -> str:
 
 def _sure(d: Difference, digits: int) -> str:
     """A conclusion on a difference with its interval, in words."""
-    conclusion = (
-        "and that is **significant**" if d.significant else "but that is **not significant**"
-    )
+    conclusion = "which is **significant**" if d.significant else "which is **not significant**"
     low, high = signed(d.low, digits), signed(d.high, digits)
     if np.isnan(d.low) or low == high:
         return conclusion
@@ -182,14 +180,14 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
     pairs = len(comparison.models) * (len(comparison.models) - 1) / 2
     if pairs * 2.0 ** (1 - scenes) >= 0.05:
         few = "One image is" if scenes == 1 else f"{scenes} images are"
-        return f"{few} too few to establish any difference."
+        return f"{few} too few for any significant difference."
     if any(d.low > 0 or d.high < 0 for d in found):
         return (
-            "An interval that excludes 0 is for its pair and measure alone; the paired permutation "
-            f"test, exact for {scenes} images and corrected for every pair (Holm), does not reach "
+            "An interval that excludes 0 holds for its pair and measure alone; the paired "
+            f"permutation test over {scenes} images, corrected for all pairs (Holm), is above "
             f"5{TIED}%."
         )
-    return "Such differences may reverse with other images."
+    return "Other images may reverse such a difference."
 
 
 def _extent(comparison: Comparison) -> str:
@@ -201,8 +199,8 @@ def _extent(comparison: Comparison) -> str:
         f"{counted(group.rounds, 'round')}"
     )
     return (
-        f"Evaluated: {amount}. {comparison.by_hand()}; waiting for the machine is reported "
-        "separately and is in no comparison of seconds."
+        f"Evaluated: {amount}. {comparison.by_hand()}; waiting for the model is reported "
+        "separately and not included in annotation time."
     )
 
 

@@ -23,12 +23,12 @@ _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
 def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], str]:
     """The targets to show, the hardest first, then a middling and a disputed one.
 
-    With them comes the reason why there are none, where the data is not at hand.
+    With them comes the reason why there are none, where the data is not available.
     """
     order = _by_hardness(comparison)
     chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(comparison)]
     dataset = comparison.groups[0].dataset
-    return parts.cases_at_hand(run, [(dataset, key) for key in dict.fromkeys(chosen)])
+    return parts.available_cases(run, [(dataset, key) for key in dict.fromkeys(chosen)])
 
 
 def hardest(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> Gallery | Note:

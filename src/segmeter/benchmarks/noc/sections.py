@@ -312,7 +312,7 @@ def _cost_note(cost: CostModel) -> str:
     return (
         f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
         f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; what never reaches the goal is "
-        f"drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds stand in the "
+        f"drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds are in the "
         "documentation; `--cost FILE` sets your own."
     )
 

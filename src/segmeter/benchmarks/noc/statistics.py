@@ -297,7 +297,7 @@ def by_clicks_until(goal: Goal) -> Statistic:
 
 def clicks_that_pay(goal: Goal) -> Statistic:
     """Clicks after which correcting by hand, or the goal itself, is cheapest."""
-    name, title = f"clicks-before-touch-up-to-{goal.tag}", "clicks that pay before the brush"
+    name, title = f"clicks-before-touch-up-to-{goal.tag}", "clicks before correcting by hand"
     return _statistic(name, title, "clicks", better="", values=lambda g: with_touch_up(g, goal)[1])
 
 

@@ -1,4 +1,4 @@
-"""Answers in words: whether it matters where people click, and which model costs fewer clicks."""
+"""Conclusions: whether the click position matters, and which model needs fewer clicks."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def _noisy_cases(
     ranked = ranked_by_noise(found)
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
     chosen = [*ranked[:hard], *quiet]
-    cases, why = parts.cases_at_hand(run, [(one.dataset, one.key) for one in chosen])
+    cases, why = parts.available_cases(run, [(one.dataset, one.key) for one in chosen])
     told = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
     return told, why or ("" if told else "there are no single first clicks")
 

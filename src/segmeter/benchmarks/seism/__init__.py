@@ -69,6 +69,7 @@ class Seism(Declared):
     """
 
     name: str = "seism"
+    example: ClassVar[str] = "--method quadtree --dataset bsds500 --data DATA"
     evaluates: ClassVar[tuple[str, ...]] = ("method",)
     schema: ClassVar[Schema] = SEISM_ROWS
     headline: ClassVar[tuple[str, ...]] = (

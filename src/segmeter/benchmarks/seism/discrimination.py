@@ -138,7 +138,7 @@ def sweep_method(
     limit: int | None = None,
     workers: int = 1,
 ) -> MethodSweeps:
-    """Run a method on all images at hand and judge it by the own and the partner's ground truth."""
+    """Run a method on all images and score it by its own and the partner's ground truth."""
     images = list(dataset.scenes())[:limit]
     other = partners(images)
     work = partial(_image_sweep, method, dataset, other, tuple(measures))

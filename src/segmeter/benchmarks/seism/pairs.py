@@ -89,7 +89,7 @@ def human_pairs(
 def partners(images: Sequence[str]) -> dict[str, str]:
     """Another image for each, every one used once.
 
-    The published permutation of BSDS500, with images that are not at hand skipped along
+    The published permutation of BSDS500, with images that are not available skipped along
     its cycles; what is then left alone goes round in a ring.
     """
     if len(images) < 2:
@@ -160,7 +160,7 @@ def _scores(ground_truths: Sequence[Cut], prediction: Cut, measures: Sequence[st
         )
     unknown = [measure for measure in measures if measure not in found]
     if unknown:
-        raise BadInput(f"'{unknown[0]}' is no measure of partitions; 'segmeter list measures'")
+        raise BadInput(f"'{unknown[0]}' is not a measure of partitions; 'segmeter list measures'")
     return found
 
 

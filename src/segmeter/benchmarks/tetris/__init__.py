@@ -1,4 +1,4 @@
-"""TETRIS: how much a model's answer hangs on where exactly a person clicks."""
+"""TETRIS: how sensitive a model is to the exact position of clicks."""
 
 from __future__ import annotations
 

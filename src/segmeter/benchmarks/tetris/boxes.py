@@ -1,4 +1,4 @@
-"""Boxes in the manner of TETRIS: how much hangs on where exactly a person draws one.
+"""Boxes in the manner of TETRIS: sensitivity to the exact position of a box.
 
 The worst and the best box within human-like jitter and the tight one, as Min, Base, Max
 and D of IoU and Boundary IoU, and a map over shifts of the whole box.

@@ -72,8 +72,8 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     each = max(1, _MAPS // len(members))
     chosen = [(group, row) for group in members for row in _varied_maps(run, group)[:each]]
     places = [(group.dataset, (row["scene"], row["target"])) for group, row in chosen]
-    # Where none is at hand, the gallery above says why.
-    cases, _ = parts.cases_at_hand(run, places)
+    # Where none is available, the gallery above says why.
+    cases, _ = parts.available_cases(run, places)
     images = [
         _heat(case, group.model, row) for case, (group, row) in zip(cases, chosen, strict=False)
     ]
@@ -135,7 +135,7 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
 def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     """The worst and the best session of the most fragile objects."""
     chosen = _replayed(members)
-    cases, _ = parts.cases_at_hand(run, [(group.dataset, key) for key, group, _ in chosen])
+    cases, _ = parts.available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
     made: list[Replay] = []
     for case, (key, group, anchor) in zip(cases, chosen, strict=False):
         rows = _rows(run, group, key)

@@ -111,7 +111,7 @@ def click_response_map(
 ) -> ScoreMap:
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
-    Any view will do. One that scores single clicks itself, as the SAM family does, decodes
+    Any model will do. One that scores single clicks itself, as the SAM family does, decodes
     thousands at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
     """
     valid = target.mask if target.ignore is None else target.mask - target.ignore
@@ -142,7 +142,7 @@ def single_click_scores(
     boundary: bool = True,
     **speed: Any,
 ) -> Floats | None:
-    """IoU and Boundary IoU `(n, 2)` of lone clicks; None for a view without a fast way."""
+    """IoU and Boundary IoU `(n, 2)` of lone clicks; None without a fast path."""
     if not isinstance(encoded, ScoresSingleClicks):
         return None
     if not boundary:

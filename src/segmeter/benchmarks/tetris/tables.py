@@ -52,7 +52,7 @@ _INTERVALS = "95 % intervals from resampling images."
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Groups of a run with their statistics at hand."""
+    """Groups of a run with their statistics."""
 
     groups: Sequence[AttackedSessions]
     rows: Numbers

@@ -62,6 +62,7 @@ class VideoBenchmark(Declared):
     """Four modes: semi-supervised, offline and online (SAM 2), and scribbles (DAVIS)."""
 
     name: str = "video"
+    example: ClassVar[str] = "--model hand-over?model=grabcut --dataset mini-video"
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption("modes", str, ",".join(MODES), "Modes to run: semi, offline, online, davis."),
     )

@@ -53,7 +53,7 @@ _COUNTED = {"click": "clicks", "box": "boxes", "scribble": "strokes", "mask": "m
 def simulate_video(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once, then run every user in every protocol on every object."""
     if not isinstance(scene, Video):
-        raise BadInput(f"{scene.name} is no video; benchmark 'video' needs videos")
+        raise BadInput(f"{scene.name} is not a video; benchmark 'video' needs videos")
     tracker = on_videos(segmenter)
     encoded, seconds_encode = timed_encode(tracker, scene)
     if not isinstance(encoded, TracksObjects):

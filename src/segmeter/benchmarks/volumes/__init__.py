@@ -96,6 +96,7 @@ class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
     name: str = "volumes"
+    example: ClassVar[str] = "--model grabcut --dataset mini-volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
     users: ClassVar[tuple[str, ...]] = PROMPTERS
     rounds: ClassVar[int] = 6

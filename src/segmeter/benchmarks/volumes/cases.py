@@ -65,7 +65,7 @@ def lost_prompts(run: Results) -> list[Block]:
     rows = [list(row.values()) for row in found.to_pylist()]
     caption = (
         "Prompts that a model's crop or coarser grid kept from its network, and targets of which "
-        "nothing is left there: what such a model misses, no prompt can mend."
+        "nothing is left there: what such a model misses, no prompt can fix."
     )
     return [Table("prompts-lost", [*words, *counts], rows, caption)] if rows else []
 
@@ -84,7 +84,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
         except BadInput as error:  # a run that was damaged or made up, or whose data changed
             blocks.append(Note(str(error), "warning"))
         except SegmeterError as error:
-            return [Note(f"Volumes are not at hand to be shown: {error}", "warning")]
+            return [Note(f"Volumes are not available to be shown: {error}", "warning")]
     return blocks
 
 

@@ -87,7 +87,7 @@ def _prompter_columns(user: User, start: Start | None) -> Row:
 def _told_lost(
     rows: Sequence[Row], records: Sequence[Trajectory], encoded: LosesPrompts
 ) -> Iterator[Row]:
-    """The rows, with the prompts and targets that the view's network never saw."""
+    """The rows, with the prompts and targets that the network never saw."""
     targets = {r.simulated.target.id: r.simulated.target.mask for r in records}
     vanished = {name: encoded.vanishes(mask) for name, mask in targets.items()}
     lost = [n for r in records for n in encoded.lost_prompts([made.prompts for made in r.rounds])]

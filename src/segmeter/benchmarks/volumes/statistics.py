@@ -378,7 +378,7 @@ def seconds_until(goal: float) -> Statistic:
 def rounds_that_pay(goal: float) -> Statistic:
     """Rounds after which correcting by hand, or the goal itself, is cheapest."""
     return _mean(
-        f"rounds-before-touch-up-to-{goal:g}", f"pay before the brush, {goal:g} %", "rounds",
+        f"rounds-before-touch-up-to-{goal:g}", f"before correcting by hand, {goal:g} %", "rounds",
         lambda g: _with_touch_up(g, goal)[1], 1, "",
     )  # fmt: skip
 

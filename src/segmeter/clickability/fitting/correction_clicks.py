@@ -1,13 +1,13 @@
 """Correction clicks: the prior's numbers for clicks of later rounds, on an error region.
 
 The masks that people were shown in later rounds are not published, only statistics of the
-clicks on them. So error regions of real models on images at hand stand in. Distributions are
-compared, never single targets, and error regions are matched by kind and size.
+clicks on them. So error regions of real models on available images are used instead.
+Distributions are compared, never single targets, and error regions are matched by kind and size.
 
 Proxy errors: errors of real models in place of the unpublished error regions.
 
 The study showed people, per target, the best mask of several models that was not yet good;
-those masks are not published. The same choice is made here with models and images at hand.
+those masks are not published. The same choice is made here with available models and images.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def fit_correction_clicks(
     """The numbers that bring the distributions of the three statistics nearest.
 
     Each seen key is matched with the proxy errors of its kind that are nearest in size. The
-    size of the jitter stays that of the first round, where masks were at hand.
+    size of the jitter stays that of the first round, where masks were available.
     """
     kinds = {s.kind for s in proxy_errors}
     if not seen or any(s.kind not in kinds for s in seen):
@@ -312,4 +312,4 @@ def _stem(key: str, stems: Mapping[str, int]) -> str:
         name = "_".join(parts[:end])
         if name in stems:
             return name
-    raise BadInput(f"the table's key '{key}' names no image at hand")
+    raise BadInput(f"the table's key '{key}' names no available image")

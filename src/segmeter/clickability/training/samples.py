@@ -117,7 +117,9 @@ def samples_of(
         if key.dataset not in datasets or (key.kind != "first" and previous is None):
             continue
         if key.image not in known[key.dataset]:
-            raise NotFound(f"the clicks name image '{key.image}' of '{key.dataset}', not at hand")
+            raise NotFound(
+                f"the clicks name image '{key.image}' of '{key.dataset}', which is not available"
+            )
         show = partial(_shown, datasets[key.dataset], key, previous)
         name = f"{key.dataset}/{key.full_stem}/{key.kind}"
         image = f"{key.dataset}/{key.image}"
@@ -135,7 +137,7 @@ def split(
     order = generator(seed, "choose").permutation(len(images))
     aside = {images[i] for i in order[: max(1, round(share * len(images)))]}
     if len(aside) == len(images):
-        raise BadInput("one image is too few to learn from some and choose by others")
+        raise BadInput("one image is too few to train and to validate on")
     learn = [sample for sample in training_samples if sample.image not in aside]
     return learn, [sample for sample in training_samples if sample.image in aside]
 
@@ -191,7 +193,7 @@ def framed(
     soft = soft_error_region(error_region, protocol)
     goal = soft * blurred_clicks(sample.clicks(shape), shape)
     if not goal.any():
-        raise BadInput(f"{sample.name}: no click lies near what was to be clicked")
+        raise BadInput(f"{sample.name}: no click is near the error region")
     box = Letterbox(shape, frame)
     parts = [box.put(part, protocol == "corrected") for part in (target, error_region, soft, goal)]
     colours = box.put(normalised(image), protocol == "corrected")

@@ -296,7 +296,7 @@ def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:
     state.step += 1
     value = float(loss.detach())
     if not math.isfinite(value):
-        raise BadInput(f"training fell apart at step {state.step}; take a smaller rate")
+        raise BadInput(f"training diverged at step {state.step}; use a smaller --learning-rate")
     state.losses.append(value)
     return value
 

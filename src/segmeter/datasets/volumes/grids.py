@@ -58,14 +58,14 @@ class Grid:
         if min(self.size) < 1:
             raise BadInput(f"{what} has no voxels: its size is {' x '.join(map(str, self.size))}")
         if self.affine.shape != (4, 4) or not np.isfinite(self.affine).all():
-            raise BadInput(f"{what}: its affine holds numbers that are not finite; mend its header")
+            raise BadInput(f"{what}: its affine holds numbers that are not finite; fix its header")
         directions = self.affine[:3, :3]
         sides = np.linalg.norm(directions, axis=0)
         if sides.min() <= 0 or abs(np.linalg.det(directions / sides)) < 1e-6:
             raise BadInput(
                 f"{what}: its affine cannot be inverted (voxel sides"
                 f" {', '.join(f'{s:g}' for s in sides)} mm, axes in one plane or of no length);"
-                " mend its header"
+                " fix its header"
             )
         return self
 

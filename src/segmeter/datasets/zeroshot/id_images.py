@@ -167,7 +167,7 @@ def _read_hdf5(file: Path, key: str) -> Ids:
             raise BadInput(f"'{file}' has no '{key}'; it has {', '.join(opened) or 'nothing'}")
         stored = opened[key]
         if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
-            raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one per pixel")
+            raise BadInput(f"'{file}': '{key}' is not a map of whole numbers, one per pixel")
         return np.asarray(stored[()], dtype=np.int64)
 
 

@@ -1,1 +1,1 @@
-"""Automatic masks: everything in an image, from any view that takes clicks."""
+"""Automatic masks: everything in an image, from any model that takes clicks."""

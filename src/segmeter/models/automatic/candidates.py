@@ -1,4 +1,4 @@
-"""Candidates: what a view offers at each point of a grid, measured before masks are made."""
+"""Candidates: masks predicted at each point of a grid, measured before masks are made."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Candidates(Protocol):
 
 @capability
 class PredictsGrids(Protocol):
-    """A view that answers thousands of single clicks with logits of all candidates."""
+    """An encoded scene that predicts logits of all candidates for thousands of single clicks."""
 
     def candidates(self, points: Points, above: float) -> Candidates:
         """Candidates of clicks `(n, 2)`, `(y, x)`, whose score is above a number.
@@ -73,7 +73,7 @@ class PredictsGrids(Protocol):
 
 @capability
 class PredictsGridsSingly(Protocol):
-    """A view that also has a mask for each click as if it could mean one thing only."""
+    """An encoded scene that also predicts a single mask per click."""
 
     def single_candidates(self, points: Points, above: float) -> Candidates:
         """One candidate for each click `(n, 2)`, `(y, x)`, whose score is above a number."""
@@ -82,7 +82,7 @@ class PredictsGridsSingly(Protocol):
 
 @capability
 class RefinesCandidates(Protocol):
-    """A view that takes its candidates back and answers each once more."""
+    """An encoded scene that refines its own candidates."""
 
     def refined(self, points: Points, candidates: Candidates) -> Candidates:
         """One candidate for each, from its click and its own logits."""
@@ -168,7 +168,7 @@ class Encoded(Masks):
 
 
 def candidates_of(encoded: EncodedScene, points: Points, above: float) -> Candidates:
-    """Candidates of clicks `(n, 2)`, `(y, x)`, from any view that takes clicks."""
+    """Candidates of clicks `(n, 2)`, `(y, x)`, from any encoded scene that takes clicks."""
     if isinstance(encoded, PredictsGrids):
         return encoded.candidates(points, above)
     requests = [Request((Click((float(y), float(x))),)) for y, x in points]

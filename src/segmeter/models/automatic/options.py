@@ -161,7 +161,7 @@ def _check_grids(grids: tuple[Grid, ...], crops: int) -> None:
         )
     for layer, grid in enumerate(grids):
         if grid.ndim != 2 or grid.shape[1:] != (2,) or not len(grid):
-            raise BadInput(f"automatic masks: grid {layer} is no list of points, x and y each")
+            raise BadInput(f"automatic masks: grid {layer} is not a list of points, x and y each")
         if not np.isfinite(grid).all() or grid.min() < 0 or grid.max() > 1:
             raise BadInput(f"automatic masks: grid {layer} has points outside 0..1")
 

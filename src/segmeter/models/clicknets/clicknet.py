@@ -87,7 +87,7 @@ class ClickNet:
     def encode(self, scene: Scene) -> ClickNetEncodedScene:
         if scene.header.kind != "image":
             raise BadInput(
-                f"{scene.name}: '{self._card.name}' looks at images, and this is a volume; "
+                f"{scene.name}: '{self._card.name}' takes images, and this is a volume; "
                 f"try 'slicewise?model={self._card.name}'"
             )
         return ClickNetEncodedScene(self.network, scene, self._settings(scene.dataset))

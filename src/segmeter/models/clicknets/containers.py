@@ -156,7 +156,7 @@ def _inert_classes() -> list[Any]:
 
     class Stored:
         def __setstate__(self, state: object) -> None:
-            """Keeps nothing: the training loss has no part in an answer."""
+            """Keep nothing: the training loss is not needed for predictions."""
 
     def unused(*_: object) -> None:
         raise BadWeights("a training loss inside a checkpoint is never called")
@@ -181,7 +181,7 @@ def _shape(path: Path, config: Any) -> Shape:
     if shape is None:
         raise BadWeights(
             f"{path}: is made for the class '{kind}', which is not on the list "
-            f"({', '.join(_SHAPES)}); it is never imported"
+            f"({', '.join(_SHAPES)}); it is not imported"
         )
     _refuse_other_ways(path, config["params"], given)
     return shape

@@ -1,4 +1,4 @@
-"""A click network that looks at an image: RITM's predictor, many sessions at a time.
+"""An image encoded by a click network: RITM's predictor, many sessions at a time.
 
 What a session remembers is the last map of probabilities and the box it zoomed in on.
 Sessions whose inputs have the same size go through the network together.
@@ -71,7 +71,7 @@ class ClickNetPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One ask, prepared: its clicks, what it remembers, and what the network will see."""
+    """A prepared request: clicks, state and the network's input."""
 
     spots: tuple[Spot, ...]
     previous: Tensor
@@ -80,7 +80,7 @@ class Session:
 
 
 class ClickNetEncodedScene:
-    """Answers clicks on one image."""
+    """Predictions for clicks on one image."""
 
     def __init__(self, network: Any, scene: Scene, settings: Settings) -> None:
         import torch
@@ -161,7 +161,7 @@ class ClickNetEncodedScene:
         return sessions, maps
 
     def _start(self, prompts: Sequence[Prompt]) -> State:
-        """The state before the first answer: nothing, or the mask to start from."""
+        """The state before the first prediction: empty, or the mask to start from."""
         given = [p.mask for p in prompts if isinstance(p, MaskHint)]
         if not given:
             return State(self.image.new_zeros(self.image.shape[1:]))

@@ -105,7 +105,7 @@ class Zoom:
     def frame(
         self, spots: Sequence[Spot], found: Tensor, kept: ZoomBox | None
     ) -> tuple[ZoomFrame, ZoomBox | None]:
-        """The view for these clicks, and the box to keep.
+        """The zoom for these clicks, and the box to keep.
 
         `found` is the last map of probabilities, all zero before the first answer.
         """
@@ -123,7 +123,7 @@ class Zoom:
         return ZoomFrame(image, self._input_size(kept), kept, kept), kept
 
     def encodes_again(self, found: Tensor, kept: ZoomBox | None) -> bool:
-        """Whether the first answer is at once asked for again, zoomed in.
+        """Whether the first prediction is repeated at once, zoomed in.
 
         Only with `skip_clicks` 0, and for an object much smaller than the image.
         """

@@ -145,7 +145,7 @@ def _resume(url: str, part: Path, sha256: str, progress: Progress) -> bool:
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
             return True  # nothing is left to fetch; the digest decides
-        raise NotFound(f"'{shown(url)}' answers {error.code} {error.reason}") from error
+        raise NotFound(f"'{shown(url)}' returns {error.code} {error.reason}") from error
     with answer:
         goes_on = answer.status == http.client.PARTIAL_CONTENT
         have = have if goes_on else 0
@@ -255,8 +255,8 @@ def _limited(members: Iterator[Member], archive: Path) -> Iterator[Member]:
         left -= size
         if size < 0 or left < 0:
             raise BadWeights(
-                f"'{archive}' unpacks to more than {_MOST_RATIO} times its size; it is a bomb, "
-                "or not what it should be"
+                f"'{archive}' unpacks to more than {_MOST_RATIO} times its size, "
+                "far more than weights do"
             )
         yield path, size, content
 
@@ -301,7 +301,7 @@ def source_archive(package: str, version: str) -> str:
         with opened(page, {"Accept": "text/html"}) as answer:
             text, base = answer.read(_LIMIT).decode("utf-8", "replace"), answer.url
     except urllib.error.HTTPError as error:
-        raise NotFound(f"'{shown(page)}' answers {error.code} {error.reason}") from error
+        raise NotFound(f"'{shown(page)}' returns {error.code} {error.reason}") from error
     links = _Links()
     links.feed(text)
     for link in links.found:

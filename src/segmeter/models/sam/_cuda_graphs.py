@@ -169,7 +169,7 @@ class DecoderGraphs:
         return self._graph(key, encoded).predict(points, labels, first, known)
 
     def _show(self, encoded: SamEncodedScene) -> None:
-        """Bring a view's embedding into the buffers that the graphs read."""
+        """Copy an embedding into the buffers that the graphs read."""
         if self._shown() is encoded:
             return
         if self._image is None or self._scale is None:
@@ -200,14 +200,14 @@ class DecoderGraphs:
 
     def _capture(self, key: Key, encoded: SamEncodedScene) -> _Decoder:
         network, image, scale = self._network(), self._image, self._scale
-        assert network is not None  # the view that asks holds it
+        assert network is not None  # the encoded scene that calls holds it
         assert image is not None
         assert scale is not None
         batch, tokens, with_masks, _, offset = key
         asked = torch.zeros(batch, 3 * tokens + 1, device=network.device)
         low = 4 * network.prompts.grid_side
         dense = torch.zeros(batch, 1, low, low, device=network.device)
-        # The graph belongs to all views of this policy, and must not keep this one alive.
+        # The graph belongs to all encoded scenes of this policy, and must not keep this one alive.
         second, policy = network.second, encoded.policy
 
         def run() -> Decoded:

@@ -1,4 +1,4 @@
-"""A SAM that has looked at an image: prompts in, masks out, many at once."""
+"""An image encoded by a SAM: predicts masks for many prompts at once."""
 
 from __future__ import annotations
 
@@ -127,10 +127,10 @@ class _Batch:
     RefinesCandidates,
 )
 class SamEncodedScene:
-    """Answers prompts on one embedding."""
+    """Predictions from one embedding."""
 
     graphs = True
-    """Whether a GPU may replay captured graphs; answers are the same without."""
+    """Whether a GPU may replay captured graphs; predictions are the same without."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class SamEncodedScene:
             self.position = network.prompts.position() if position is None else position
 
     def with_policy(self, policy: Policy) -> SamEncodedScene:
-        """The same embedding, answered in another protocol."""
+        """The same embedding with the predictions of another protocol."""
         return SamEncodedScene(self.network, self.frame, self.embedding, policy, self.position)
 
     @property
@@ -161,7 +161,7 @@ class SamEncodedScene:
 
     @torch.no_grad()
     def predict(self, requests: Sequence[Request]) -> Sequence[SamPrediction]:
-        """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
+        """One prediction per request; requests with equally many tokens share a decoder pass."""
         return self._predictions(len(requests), list(self._decoded(requests)))
 
     def _decoded(self, requests: Sequence[Request]) -> Iterator[_Batch]:
@@ -242,7 +242,7 @@ class SamEncodedScene:
         """The shown masks of many predictions; only bits leave the device."""
         own = [p for p in predictions if isinstance(p, SamPrediction)]
         if len(own) != len(predictions):
-            raise BadInput("a view renders only predictions that a view of its kind made")
+            raise BadInput("only predictions of the same kind of model can be rendered")
         return self.masks_of([p.logits[p.shown] for p in own])
 
     @torch.no_grad()
@@ -334,7 +334,7 @@ class SamEncodedScene:
         return labelled_points(prompts, self.network.second, self.policy.half_open)
 
     def mask_prompt(self, request: Request) -> Tensor | None:
-        """Low-resolution logits: a hint just given, else the memory, else an earlier hint."""
+        """Low-resolution logits: a new mask prompt, else the state, else an earlier mask prompt."""
         hint, device = hint_of(request), self.network.device
         if hint is None:
             return None if request.state is None else torch.as_tensor(request.state, device=device)
@@ -343,7 +343,7 @@ class SamEncodedScene:
         return HINT_LOGIT * (2 * low[0] - 1)
 
     def groups(self, sizes: Sequence[int]) -> Iterator[list[int]]:
-        """Asks with equally many tokens that share a pass of the decoder.
+        """Requests with equally many tokens, which share a decoder pass.
 
         On a processor one by one is fastest (perf/answers.py).
         """

@@ -179,7 +179,7 @@ def single_click_scores(
 ) -> npt.NDArray[np.float64] | None:
     """IoU and Boundary IoU `(n, 2)` after a single positive click at each point `(n, 2)`.
 
-    None where the view has no fast way, as SAM-HQ's has not.
+    None where there is no fast path, as for SAM-HQ.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def single_click_scores(
     band_px
         Width of the boundary's band; 0 leaves Boundary IoU out.
     half
-        Compute in float16, the default on CUDA; in float32 masks are those of `answer`. Of
+        Compute in float16, the default on CUDA; in float32 masks are those of `predict`. Of
         3111 clicks with MobileSAM on GrabCut's first images, IoU changed by 1e-5 in the
         median and by 6e-4 at most in 99 %. Where the model can hardly decide which of its
         masks to show, a click may get another one (0.17 in one case). bfloat16 decides

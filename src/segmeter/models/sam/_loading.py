@@ -230,7 +230,7 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise BadInput(f"no device '{name}'; say auto, cpu, cuda or cuda:1") from error
+        raise BadInput(f"no device '{name}'; use auto, cpu, cuda or cuda:1") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise BadInput(f"device '{name}' is asked for but torch sees no CUDA device here")
     return device
@@ -239,7 +239,7 @@ def pick_device(name: str) -> torch.device:
 def pick_dtype(name: str) -> torch.dtype:
     dtypes = {t: getattr(torch, t) for t in ("float32", "float16", "bfloat16")}
     if name not in dtypes:
-        raise BadInput(f"no dtype '{name}'; say one of {', '.join(dtypes)}")
+        raise BadInput(f"no dtype '{name}'; use one of {', '.join(dtypes)}")
     return dtypes[name]  # type: ignore[no-any-return]
 
 

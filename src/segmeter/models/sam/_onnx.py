@@ -74,8 +74,8 @@ class OnnxPair:
                 )
             if not _fit(given[name], outs[name]):
                 raise BadWeights(
-                    f"'{encoder}' and '{decoder}' are no pair: '{name}' is {outs[name]} in one "
-                    f"and {given[name]} in the other"
+                    f"'{encoder}' and '{decoder}' do not fit together: '{name}' is {outs[name]} in "
+                    f"one and {given[name]} in the other"
                 )
         (shape,) = ins.values()
         grid = next((s[-1] for n, s in given.items() if n.startswith("image_embed")), 64)
@@ -119,7 +119,7 @@ def recognised(path: Path) -> str:
     if kind is not None:
         return kind
     raise BadWeights(
-        f"'{path}' is no SAM encoder or decoder that is known here: it takes "
+        f"'{path}' is not a SAM encoder or decoder that is known here: it takes "
         f"{', '.join(sorted(ins))} and gives {', '.join(sorted(outs))}"
     )
 

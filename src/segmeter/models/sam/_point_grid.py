@@ -108,7 +108,7 @@ def refined(encoded: SamEncodedScene, points: Points, candidates: Candidates) ->
     SAM 2 falls back to the best of three where the single mask is unstable.
     """
     if not isinstance(candidates, Logits | DeviceLogits):
-        raise BadInput("a view refines only candidates that a view of its kind made")
+        raise BadInput("only candidates of the same kind of model can be refined")
     device = encoded.network.device
     maps = torch.as_tensor(candidates.maps, device=device).clamp(-MOST_FEEDBACK, MOST_FEEDBACK)
     clicks = torch.tensor(points[candidates.places], dtype=torch.float32, device=device)

@@ -36,7 +36,7 @@ HEADS = 8
 
 
 class SingleClicks:
-    """Answers one positive click each, without memory, many at a time.
+    """Predictions for many single positive clicks, without previous masks.
 
     `compiled` lets torch fuse the steps between matrix products: the batch size is free, so a
     network is compiled once for all scenes, and results agree to rounding.
@@ -231,7 +231,7 @@ class MovablePoints:
         if not all(
             request.prompts and isinstance(request.prompts[-1], Click) for request in requests
         ):
-            raise BadInput("only a session whose last prompt is a click can be followed uphill")
+            raise BadInput("only a session whose last prompt is a click has a gradient")
         self._encoded, self._requests = encoded, list(requests)
         frame = encoded.frame
         inside = frame.inside if isinstance(frame, Padded) else (frame.side, frame.side)

@@ -137,7 +137,7 @@ class Sam:
 
         for scene in images:
             if scene.header.kind != "image":
-                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at images")
+                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} takes images")
         height, width = images[0].shape
         frame = self.network.frame((height, width))
         if self.resize == "pillow" and isinstance(frame, Padded):
@@ -187,7 +187,7 @@ class Sam:
         if found.model != self.kind.name and not _same_for_images(found, self.kind.name):
             raise BadWeights(
                 f"'{self.weights_path}' holds weights of '{found.model}', not of "
-                f"'{self.kind.name}'; say --model {found.model}?weights={self.weights_path}"
+                f"'{self.kind.name}'; use --model {found.model}?weights={self.weights_path}"
             )
         if check:
             from segmeter.models.sam._loading import SamNetwork

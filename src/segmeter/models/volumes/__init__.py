@@ -1,1 +1,1 @@
-"""Models that look at volumes: slice by slice, or at the whole."""
+"""Models for volumes: slice by slice, or whole volumes."""

@@ -66,13 +66,13 @@ class VolumePromptEncoder(nn.Module):
         self.no_mask_embed = nn.Embedding(1, width)
 
     def known(self, places: Tensor, labels: Tensor) -> Tensor:
-        """Tokens `(B, n, width)` of points in [0, 1]; label -1 is no point."""
+        """Tokens `(B, n, width)` of points in [0, 1]; label -1 is not a point."""
         kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
         code = self.pe_layer(places) + kinds[labels.clamp(min=0)]
         return torch.where((labels == NOT_A_POINT)[..., None], self.not_a_point_embed.weight, code)
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Tokens with one behind them that is no point."""
+        """Tokens with one behind them that is not a point."""
         padding = self.not_a_point_embed.weight.expand(len(tokens), 1, -1)
         return torch.cat([tokens, padding], dim=1)
 

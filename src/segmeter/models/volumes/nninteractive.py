@@ -102,11 +102,11 @@ class NnInteractive:
 
     def encode(self, scene: Scene) -> NnInteractiveEncodedScene:
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{_NAME}' looks at volumes")
+            raise BadInput(f"{scene.name} is an image, and '{_NAME}' takes volumes")
         return NnInteractiveEncodedScene(self, scene)
 
     def show(self, encoded: NnInteractiveEncodedScene) -> bool:
-        """Give the session to a view; whether it was another's, whose prompts are gone."""
+        """Give the session to an encoded scene; true if another had it, whose prompts are lost."""
         mine, self._shown_by = self._shown_by is encoded, encoded
         return not mine
 
@@ -133,7 +133,7 @@ class NnInteractiveEncodedScene:
         self._sent: tuple[Prompt, ...] = ()
 
     def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        """Each ask by itself: what was said before is said again where it differs."""
+        """One request at a time; earlier prompts are repeated if they differ."""
         with _alone():
             return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
@@ -179,7 +179,7 @@ class NnInteractiveEncodedScene:
             case MaskHint(mask):
                 session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
-                raise BadInput(f"'{_NAME}' reads no words; ask by clicks, boxes or strokes")
+                raise BadInput(f"'{_NAME}' takes no text; prompt it with clicks, boxes or strokes")
 
 
 def _closed(points: Sequence[Point]) -> bool:
@@ -229,7 +229,7 @@ def _folder(weights: str | None) -> Path:
                 return folder
     raise NoWeights(
         f"no weights for '{_NAME}': no folder with plans.json and fold_0 in"
-        f" {', '.join(repr(str(p)) for p in places if p)}; say where they are with --weights"
+        f" {', '.join(repr(str(p)) for p in places if p)}; give their folder with --weights"
     )
 
 
@@ -259,9 +259,9 @@ def _check_plans(file: Path) -> None:
             named += [architecture["arch_kwargs"][k] for k in architecture["_kw_requires_import"]]
             for name in named:
                 if name is not None and not str(name).startswith(_NETWORKS):
-                    raise BadWeights(f"'{file}' names '{name}', which is no network's part")
+                    raise BadWeights(f"'{file}' names '{name}', which is not a network's part")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadWeights(f"'{file}' is no plan of a network ({error})") from error
+        raise BadWeights(f"'{file}' is not a plan of a network ({error})") from error
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ class SamMed3d(CheckpointModel):
     def encode(self, scene: Scene) -> SamMed3dEncodedScene:
         """Resample; cubes are embedded when prompts say where they lie."""
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{self.name}' looks at volumes")
+            raise BadInput(f"{scene.name} is an image, and '{self.name}' takes volumes")
         return SamMed3dEncodedScene(self.network, scene)
 
 

@@ -57,7 +57,7 @@ class ScribblePrompt(CheckpointModel):
     def encode(self, scene: Scene) -> ScribbleEncodedScene:
         """An image's grey values, stretched from its darkest to its brightest."""
         if not isinstance(scene, Image):
-            raise BadInput(f"{scene.name} is a volume; say 'slicewise?model={_NAME}'")
+            raise BadInput(f"{scene.name} is a volume; use 'slicewise?model={_NAME}'")
         return self.encode_values([scene.pixels.mean(axis=2, dtype=np.float32)])[0]
 
     def encode_values(self, values: Sequence[Values]) -> list[ScribbleEncodedScene]:
@@ -85,7 +85,7 @@ class ScribbleEncodedScene:
         return replace(self, protocol=policy)
 
     def predict(self, requests: Sequence[Request]) -> list[ScribblePrediction]:
-        """All asks in one pass."""
+        """All requests in one pass."""
         import torch
 
         if not requests:
@@ -99,7 +99,7 @@ class ScribbleEncodedScene:
         return [ScribblePrediction(self, own) for own in logits]
 
     def _channels(self, request: Request) -> Values:
-        """Slice, box, positive and negative marks, and the last answer: `(5, 128, 128)`."""
+        """Slice, box, positive and negative marks, and the last prediction: `(5, 128, 128)`."""
         drawn = np.zeros((5, _SIDE, _SIDE), np.float32)
         drawn[0] = _resized(self.values)
         for prompt in request.prompts:
@@ -122,7 +122,7 @@ class ScribbleEncodedScene:
             case MaskHint(mask):
                 drawn[4] = 10 * (2 * _resized(mask.dense().astype(np.float32)) - 1)
             case _:
-                raise BadInput(f"'{_NAME}' reads no words; ask by clicks, boxes or strokes")
+                raise BadInput(f"'{_NAME}' takes no text; prompt it with clicks, boxes or strokes")
 
     def _mark(self, drawn: Values, point: Point, positive: bool) -> None:
         y, x = (min(max(c, 0), _SIDE - 1) for c in self._place(point, rounded=False))

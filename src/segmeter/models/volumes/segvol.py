@@ -58,9 +58,9 @@ class SegVol(CheckpointModel):
         return self.filled(SegVolNetwork(), bare, SPARE)
 
     def encode(self, scene: Scene) -> SegVolEncodedScene:
-        """Normalise and crop; the small image of the whole is embedded at the first ask."""
+        """Normalise and crop; a small copy of the volume is embedded at the first request."""
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and '{_NAME}' looks at volumes")
+            raise BadInput(f"{scene.name} is an image, and '{_NAME}' takes volumes")
         return SegVolEncodedScene(self.network, scene)
 
 

@@ -60,21 +60,21 @@ class ReadsTargets(Protocol):
 
 @capability
 class TakesPolicy(Protocol):
-    """A view that can answer by other rules on the same embedding."""
+    """An encoded scene that can predict by another policy from the same embedding."""
 
     def with_policy(self, policy: Any) -> EncodedScene: ...
 
 
 @capability
 class ReadsSlices(Protocol):
-    """A SAM kind whose answers on slices differ between the protocols."""
+    """A SAM whose predictions on slices differ between the protocols."""
 
     def slice_policy(self, protocol: ProtocolName) -> Any: ...
 
 
 @capability
 class OfAnEncodedScene(Protocol):
-    """A prediction that knows the view which made it."""
+    """A prediction with the encoded scene that made it."""
 
     @property
     def encoded(self) -> object: ...
@@ -136,11 +136,11 @@ def turned_mask(mask: Mask) -> Mask:
     return Mask.of(mask.bits[::-1, ::-1], low, mask.shape) if mask else mask
 
 
-_UNKNOWN = 4 << 20  # an embedding of SAM; of views that do not say how large they are
+_UNKNOWN = 4 << 20  # an embedding of SAM, for encoded scenes of unknown size
 
 
 class SliceStore:
-    """Views by content, the least recently used dropped first when the budget is full.
+    """Encoded scenes by content; the least recently used is dropped when the budget is full.
 
     The key is the slice as its model sees it, so that no slice is ever answered on the embedding
     of another patient, and two protocols that prepare a slice alike share it.
@@ -160,7 +160,7 @@ class SliceStore:
     def encoded_scenes(
         self, keys: Sequence[str], encode: Callable[[Sequence[int]], Sequence[EncodedScene]]
     ) -> list[EncodedScene]:
-        """The view of each key; `encode` makes those that are not kept, by their places."""
+        """The encoded scene of each key; `encode` makes those that are not cached."""
         found = {key: self._kept[key] for key in keys if key in self._kept}
         for key in found:
             self._kept.move_to_end(key)

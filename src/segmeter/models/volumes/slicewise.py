@@ -48,7 +48,7 @@ __all__ = ["SliceEncodedScene", "Slicewise", "on_volumes"]
 Seen = npt.NDArray[Any]
 _BUDGET_MB = 2048
 _FIRST, _TOGETHER = 4, 16
-"""Slices that a GPU embeds first, and those that it embeds and answers at once."""
+"""Slices that a GPU embeds first, and those that it embeds and predicts at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class SliceState:
     inner
         What the inner model wants back, of the same slices.
     called
-        Slices of the last answer: the published loop remembers those only.
+        Slices of the last prediction: the published loop keeps only those.
     heard
-        The prompts that went into the answers so far.
+        The prompts of the predictions so far.
     """
 
     masks: Mapping[int, Mask] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class SliceState:
 
 @dataclass(frozen=True)
 class SlicewisePrediction:
-    """Slices that were predicted now, over those of earlier answers."""
+    """Slices predicted now, over those of earlier predictions."""
 
     encoded: SliceEncodedScene
     answers: Mapping[int, Prediction]
@@ -145,7 +145,7 @@ class _Prepared:
         return self._keys[place]
 
     def slice(self, protocol: ProtocolName, z: int) -> Seen:
-        """The model's view of a slice; not prepared twice in a row."""
+        """A slice as the model takes it; not prepared twice in a row."""
         fresh = self._fresh.pop((protocol, z), None)
         return self._seen(protocol, z) if fresh is None else fresh
 
@@ -206,7 +206,7 @@ class SliceEncodedScene:
         return SliceEncodedScene(self.model, self.volume, protocol, self._prepared)
 
     def predict(self, requests: Sequence[Request]) -> list[Prediction]:
-        """One prediction per ask; slices of all asks are answered slice by slice, together."""
+        """One prediction per request; the slices of all requests are predicted together."""
         wanted: list[SliceRequest] = []
         owners: list[int] = []
         for index, request in enumerate(requests):
@@ -239,7 +239,7 @@ class SliceEncodedScene:
         return tuple(turned(prompt, self.shape[1:]) for prompt in prompts)
 
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
-        """The shown masks of slices that were predicted; one view renders for all it can."""
+        """The shown masks of predicted slices; one encoded scene renders for all it can."""
         shown = [a.inner if isinstance(a, _TurnedBack) else a for a in answers.values()]
         first = shown[0].encoded if shown and isinstance(shown[0], OfAnEncodedScene) else None
         if not isinstance(first, RendersTogether):
@@ -302,7 +302,7 @@ class Slicewise:
     Parameters
     ----------
     inner
-        Any model that looks at images.
+        Any model that takes images.
     memory_mb
         How much memory embeddings may take before the least recently used are dropped.
     together
@@ -332,11 +332,11 @@ class Slicewise:
     def encode(self, scene: Scene) -> SliceEncodedScene:
         """Nothing is embedded yet: that waits for the first prompt in a slice."""
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is an image, and slices are cut from volumes")
+            raise BadInput(f"{scene.name} is an image, and slices need a volume")
         return SliceEncodedScene(self, scene)
 
     def in_protocol(self, encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
-        """A view whose answers follow a protocol; the embedding stays."""
+        """The same embedding with predictions of a protocol."""
         if isinstance(self.inner, ReadsSlices) and isinstance(encoded, TakesPolicy):
             return encoded.with_policy(self.inner.slice_policy(protocol))
         return encoded
@@ -373,7 +373,7 @@ def _slicewise(
 
 
 def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
-    """A model that looks at volumes: the model itself, or slice by slice."""
+    """A model that takes volumes: the model itself, or slice by slice."""
     return model if "volume" in model.card.abilities else Slicewise(model, memory_mb)
 
 

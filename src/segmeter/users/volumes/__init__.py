@@ -1,4 +1,4 @@
-"""Prompters for volumes: what people tell a segmenter slice by slice, or once for the whole.
+"""Prompters for volumes: prompts slice by slice, or for the whole volume.
 
 `initial_prompts` and `refinement_prompts` are pure functions of the target (and the current mask);
 `intrabench_prompters` and `intrabench_refiners` make users of them. Volumes are `(z, y, x)`; a

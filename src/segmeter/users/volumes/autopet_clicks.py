@@ -77,7 +77,7 @@ def autopet_clicks(
 class AutopetUser(Clicks):
     """The protocol of autoPET IV: each round gives one more click of either kind.
 
-    All clicks are drawn beforehand, whatever the model answers. The volume shown is the PET;
+    All clicks are drawn beforehand, whatever the model predicts. The volume shown is the PET;
     with `background=false` only lesions are clicked, as in its task on CT.
     """
 

@@ -245,9 +245,9 @@ def propagation_seeds(target: Mask, draws: Draws, count: int = _SEEDS) -> list[C
 def point_propagation(
     target: Mask, answers: Answers, draws: Draws, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
-    """Seeds in the middle slice, then the middle of each slice's answer in the next slice.
+    """Seeds in the middle slice, then the middle of each slice's prediction in the next slice.
 
-    A way ends where an answer is empty. `published` leaves out the first five points of the
+    Propagation ends at an empty prediction. `published` leaves out the first five points of the
     way down even when there were fewer seeds, so that slices go without a prompt.
     """
     seeds = propagation_seeds(target, draws)
@@ -264,7 +264,7 @@ def point_propagation(
 
 
 def box_propagation(target: Mask, answers: Answers, protocol: ProtocolName) -> list[Box]:
-    """A box in the middle slice, then the box of each slice's answer in the next slice.
+    """A box in the middle slice, then the box of each slice's prediction in the next slice.
 
     `published` gives both neighbours the drawn box itself and asks from there on; `corrected`
     asks for the middle slice first, as the paper says.
@@ -293,7 +293,7 @@ def _ways(
     after: Step,
     copied: bool = False,
 ) -> list[list[tuple[Prompt, ...]]]:
-    """Prompts of the slices above and below the middle, each way until an answer is empty."""
+    """Prompts of the slices above and below the middle, each way until a prediction is empty."""
     ways: list[list[tuple[Prompt, ...]]] = [[], []]
     at = [middle, middle]
     last = [seeds, seeds]

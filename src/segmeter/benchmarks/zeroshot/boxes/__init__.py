@@ -57,6 +57,7 @@ class Boxes(Declared):
     """A box alone, then the box with its mask's logits; AP of masks and of boxes."""
 
     name: str = "boxes"
+    example: ClassVar[str] = "--model mobile-sam --dataset coco --data DATA"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
     options: ClassVar[tuple[RunOption, ...]] = (
         RunOption(

@@ -53,7 +53,7 @@ def source_name(source: str) -> str:
 
 
 def digest_of(source: str) -> str:
-    """A digest of a file's content; empty for what is no file."""
+    """A digest of a file's content; empty for what is not a file."""
     return fingerprint(_read(source), size=8) if is_file(source) else ""
 
 
@@ -123,7 +123,7 @@ def _records(source: str) -> Sequence[Mapping[str, Any]]:
         raise BadInput(f"'{source}' is not JSON") from error
     if not isinstance(data, list) or not all(isinstance(record, Mapping) for record in data):
         raise BadInput(
-            f"'{source}' is no list of detections; give COCO's results: a list of image_id,"
+            f"'{source}' is not a list of detections; give COCO's results: a list of image_id,"
             " category_id, bbox, score"
         )
     return data

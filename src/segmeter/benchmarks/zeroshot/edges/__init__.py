@@ -55,6 +55,7 @@ class Edges(Declared):
     """
 
     name: str = "edges"
+    example: ClassVar[str] = "--model mobile-sam --dataset bsds500 --data DATA"
     evaluates: ClassVar[tuple[str, ...]] = ("model", "method")
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
     options: ClassVar[tuple[RunOption, ...]] = (

@@ -49,6 +49,7 @@ class Proposals(Declared):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
 
     name: str = "proposals"
+    example: ClassVar[str] = "--model mobile-sam --dataset coco --data DATA"
     headline: ClassVar[tuple[str, ...]] = (
         "ar@1000",
         "ar@1000-small",

@@ -68,7 +68,7 @@ def ranked(
     """The proposals among candidates, best first by the mean of score and stability.
 
     Boxes are suppressed by score, or by `drawn` numbers. Ties keep the order of that
-    suppression; empty masks, whose stability is no number, come last as published and are left
+    suppression; empty masks, whose stability is not a number, come last as published and are left
     out when corrected.
     """
     filled = np.arange(len(kept))
