@@ -35,14 +35,14 @@ class Hands:
 
     def until(self, expression: str) -> Any:
         """Wait for the page to get somewhere; fails when it never does."""
-        for _ in range(1500):
+        for _ in range(1000):
             try:
                 value = self.tab.run(expression)
             except RuntimeError:  # between two pages there is nothing to ask
                 value = None
             if value:
                 return value
-            time.sleep(0.01)
+            time.sleep(0.02)
         raise AssertionError(f"never came: {expression}; {self.tab.run('document.body.innerText')}")
 
     def size(self, width: int, height: int, ratio: float, zoom: float) -> None:
@@ -149,6 +149,7 @@ def quicker(mode: str) -> str:
         kind = "clicks"
         title = "Where do you click?"
         [design]
+        batch = 4
         open_to_all = true
         modes = ["Quick"]
         [validity]
@@ -182,13 +183,13 @@ def test_the_exported_click_is_the_pixel_that_was_clicked(
         assert targets_of(study) == []  # nothing is reserved before Start
         hands.start()
         wanted = targets_of(study)
-        assert len(wanted) == 10
+        assert len(wanted) == 4
         chromium.run(f"window.sizes = {json.dumps([each['size'] for each in wanted])}")
         hands.play([each["point"] for each in wanted])
     with study.database.snapshot() as connection:
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
         trials = list(trial_rows(connection, study.plan))
-    assert [row["pointer"] for row in trials] == [pointer] * 10
+    assert [row["pointer"] for row in trials] == [pointer] * 4
     assert all(row["pixel_ratio"] == pytest.approx(ratio * zoom, abs=0.02) for row in trials)
     # Timings within 50 ms, or flagged and not counted.
     for row in trials:
