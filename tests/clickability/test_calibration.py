@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,13 @@ from segmeter.clickability.fitting.correction_clicks import (
     recovered,
     write_proxy_errors,
 )
-from segmeter.clickability.fitting.expected_statistics import expect, expect_exactly, shape_of
+from segmeter.clickability.fitting.expected_statistics import (
+    ExpectedStatistics,
+    _apart,
+    _running,
+    expect,
+    shape_of,
+)
 from segmeter.clickability.fitting.first_clicks import (
     Case,
     Fit,
@@ -35,6 +42,7 @@ from segmeter.clickability.fitting.held_out import (
     markdown,
     prior_json,
 )
+from segmeter.clickability.maps import distance, uniform
 from segmeter.clickability.prior import Numbers, prior, shipped, table
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -94,6 +102,25 @@ def test_a_number_that_few_clicks_leave_open_has_a_wide_and_finite_interval() ->
     assert 0 < low < 1e-9
     assert 1e9 < high < math.inf
     assert json.loads(prior_json([], open_ended, None))["first"]["depth"]["high"] == 2e12
+
+
+def expect_exactly(mask: Mask, numbers: Numbers) -> ExpectedStatistics:
+    """A prior's statistics pixel by pixel, as the published tables define them."""
+    map = prior(mask, numbers)
+    baselines = uniform(mask).dense(), distance(mask, "published").dense()
+    chance = map.dense().astype(np.float64)
+    chance /= chance.sum()
+    density = baselines[1] / (float(baselines[1].sum(dtype=np.float64)) + 1e-9)
+    nss = (float((chance * density).sum()) - density.mean()) / (density.std() + 1e-9)
+    inside = float(chance[mask.window][mask.bits].sum())
+    apart = [pl1(chance, b / b.sum(dtype=np.float64), mask.bits.shape) for b in baselines]
+    return ExpectedStatistics(
+        inside, float((chance * density).sum()) * mask.area, float(nss), apart[0], apart[1]
+    )
+
+
+def pl1(clicks: Any, others: Any, sides: tuple[int, ...]) -> float:
+    return _apart(_running(clicks), _running(others), 1, sides)
 
 
 def test_the_grid_foretells_what_pixels_do(masks: list[Mask]) -> None:

@@ -22,6 +22,7 @@ from segmeter.engine.jobs import Outcome
 from segmeter.store import Run
 
 pytest.importorskip("ray", reason="needs the extra 'ray'")
+pytestmark = pytest.mark.long  # in one worker, so that no other waits for the cluster
 
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,

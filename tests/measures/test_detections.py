@@ -20,7 +20,7 @@ from segmeter.measures.detections import (
     cells,
     check_detections,
     coco_scores,
-    lvis_scores,
+    evaluator_scores,
     matched_scores,
     resampled_scores,
     size_ranges,
@@ -78,6 +78,11 @@ def test_coco_scores_are_the_evaluators(files):
     block = expected["coco_class_aware"]
     wanted = coco_expected(block) | {"ar@1": block["AR@1"], "ar@10": block["AR@10"]}
     assert coco_scores(ground_truth, found) == close(wanted | {"ar@100": block["AR@100"]["all"]})
+
+
+def lvis_scores(ground_truth, found, most=300):
+    rules = Rules("segm", federated=True, most=most)
+    return evaluator_scores(cells(ground_truth, found, rules), rules, ground_truth)
 
 
 @pytest.mark.parametrize("most", [300, 5])

@@ -12,9 +12,14 @@ from hypothesis.extra import numpy as arrays
 
 from segmeter.core.error_regions import squared_depth
 from segmeter.core.masks import Mask
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.users.sam_points import next_point, next_points, random_point
+from segmeter.users.sam_points import next_points, random_point
+
+
+def next_point(target: Target, prediction: Mask, protocol: ProtocolName = "corrected"):
+    return next_points([(target, prediction, protocol)])[0]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from segmeter.measures.detection_matching import (
 from segmeter.measures.objects import band, band_reach
 
 __all__ = [
-    "Kind", "Rules", "cells", "check_detections", "coco_scores", "evaluator_scores", "lvis_scores",
+    "Kind", "Rules", "cells", "check_detections", "coco_scores", "evaluator_scores",
     "matched_scores", "resampled_scores", "size_ranges",
 ]  # fmt: skip
 
@@ -150,25 +150,6 @@ def coco_scores(
     """
     check_detections(ground_truth, found, kind)
     rules = Rules(kind)
-    return evaluator_scores(cells(ground_truth, found, rules), rules, ground_truth, protocol)
-
-
-def lvis_scores(
-    ground_truth: GroundTruth,
-    found: Detections,
-    kind: Literal["bbox", "segm"] = "segm",
-    protocol: ProtocolName = "published",
-    most: int = 300,
-) -> dict[str, float]:
-    """The numbers of LVIS's evaluator; `most` detections of an image count.
-
-    >>> ground_truth = one_object()
-    >>> found = [{'image_id': 1, 'category_id': 1, 'score': 0.9, 'bbox': [0, 0, 4, 4]}]
-    >>> round(lvis_scores(ground_truth, found, 'bbox')['ap-frequent'], 6)
-    1.0
-    """
-    check_detections(ground_truth, found, kind)
-    rules = Rules(kind, federated=True, most=most)
     return evaluator_scores(cells(ground_truth, found, rules), rules, ground_truth, protocol)
 
 

@@ -27,10 +27,8 @@ from segmeter.users.error_prompts import pixel_at
 Prediction = tuple[Target, Mask, ProtocolName]
 
 
-def next_point(
-    target: Target, prediction: Mask, protocol: ProtocolName = "corrected"
-) -> Click | None:
-    """A click on the pixel of the whole error that lies farthest from the error's boundary.
+def next_points(predictions: Sequence[Prediction]) -> list[Click | None]:
+    """Clicks on the pixels of the whole error that lie farthest from the error's boundary.
 
     Positive when the false negatives are deeper than the false positives; first in raster
     order among equally deep pixels; the image's border counts as boundary. Equally deep:
@@ -39,16 +37,11 @@ def next_point(
     `corrected` accepts the mask, while `published` gives a negative click at (0, 0).
 
     >>> square = Target("a", Mask.box((9, 9), (2, 2), (7, 7)))
-    >>> next_point(square, Mask.empty((9, 9)))
-    Click(point=(4, 4), positive=True)
-    >>> next_point(square, square.mask, "published")
-    Click(point=(0, 0), positive=False)
+    >>> next_points([(square, Mask.empty((9, 9)), "corrected")])
+    [Click(point=(4, 4), positive=True)]
+    >>> next_points([(square, square.mask, "published")])
+    [Click(point=(0, 0), positive=False)]
     """
-    return next_points([(target, prediction, protocol)])[0]
-
-
-def next_points(predictions: Sequence[Prediction]) -> list[Click | None]:
-    """The next points of many sessions, found together."""
     sides = deepest_sides([(target, prediction, ()) for target, prediction, _ in predictions])
     return [_chosen(prediction, *both) for prediction, both in zip(predictions, sides, strict=True)]
 

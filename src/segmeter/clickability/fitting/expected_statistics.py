@@ -15,8 +15,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import depth_px, distance, uniform
-from segmeter.clickability.prior import REACH, Numbers, prior
+from segmeter.clickability.maps import depth_px, distance
+from segmeter.clickability.prior import REACH, Numbers
 from segmeter.core.masks import Mask
 
 Grid = npt.NDArray[np.float32]
@@ -142,21 +142,6 @@ def expect(shape: Shape, numbers: Numbers) -> ExpectedStatistics:
     return _statistics(shape, inside, clicks)
 
 
-def expect_exactly(mask: Mask, numbers: Numbers) -> ExpectedStatistics:
-    """A prior's statistics pixel by pixel, as the published tables define them."""
-    map = prior(mask, numbers)
-    baselines = uniform(mask).dense(), distance(mask, "published").dense()
-    chance = map.dense().astype(np.float64)
-    chance /= chance.sum()
-    density = baselines[1] / (float(baselines[1].sum(dtype=np.float64)) + _EPSILON)
-    nss = (float((chance * density).sum()) - density.mean()) / (density.std() + _EPSILON)
-    inside = float(chance[mask.window][mask.bits].sum())
-    apart = [_pl1(chance, b / b.sum(dtype=np.float64), mask.bits.shape) for b in baselines]
-    return ExpectedStatistics(
-        inside, float((chance * density).sum()) * mask.area, float(nss), apart[0], apart[1]
-    )
-
-
 def _statistics(shape: Shape, inside: Grid, clicks: Grid) -> ExpectedStatistics:
     depth = float((inside * shape.published).sum())
     depth_squared = float((inside * shape.published**2).sum())
@@ -198,9 +183,3 @@ def _apart(
     """Mean distance along the axes of draws from two distributions, from their running sums."""
     parts = zip(a, b, sides, strict=True)
     return sum(float((p * (1 - q) + q * (1 - p)).sum()) * step / side for p, q, side in parts)
-
-
-def _pl1(
-    clicks: npt.NDArray[np.float64], others: npt.NDArray[np.floating], sides: tuple[int, ...]
-) -> float:
-    return _apart(_running(clicks), _running(others), 1, sides)
