@@ -19,8 +19,6 @@ from segmeter.core.masks import (
     Mask,
     _count_shared,
     _plain_count_shared,
-    _plain_tight,
-    _tight,
     joint_box,
 )
 
@@ -38,11 +36,6 @@ def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
 @given(images | volumes)
 def test_a_mask_gives_back_its_array(array: Array) -> None:
     assert np.array_equal(Mask.of(array).dense(), array)
-
-
-@given(images)
-def test_the_compiled_box_equals_the_plain_one(array: Array) -> None:
-    assert _tight(array) == _plain_tight(array)
 
 
 @given(st.integers(0, 3), st.integers(2000, 4500), st.integers(0, 9), st.randoms())

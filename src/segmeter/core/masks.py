@@ -351,13 +351,6 @@ def _as_bits(array: npt.NDArray[Any]) -> Bits:
 
 def _tight(bits: Bits) -> tuple[slice, ...] | None:
     """Slices of the smallest box around the true pixels, or None when there are none."""
-    if compiled is None or bits.ndim != 2 or not bits.flags.c_contiguous:
-        return _plain_tight(bits)
-    top, bottom, left, right = compiled.box(bits)
-    return (slice(top, bottom), slice(left, right)) if bottom else None
-
-
-def _plain_tight(bits: Bits) -> tuple[slice, ...] | None:
     box: list[slice] = []
     part = bits
     for axis in range(bits.ndim):

@@ -29,7 +29,6 @@ struct NewBits {
     }
 };
 
-void bind_box(nb::module_ &m);
 void bind_clicks(nb::module_ &m);
 void bind_components(nb::module_ &m);
 void bind_depth(nb::module_ &m);
