@@ -416,7 +416,7 @@ def test_a_made_up_index_is_refused(content: bytes) -> None:
 
 def test_rows_of_another_job_in_a_pack_are_found_out(here: RunFolder, typed: Typed) -> None:
     """An index that names other jobs than its rows, with a name that fits the content."""
-    table = here.rows(jobs(here)[0])
+    table = here.rows(jobs(here)[0].id)
     other = jobs(here)[1].id
     content = compacted_bytes([JobRows(other, table)])
     for job in jobs(here)[:2]:
