@@ -58,7 +58,7 @@ _CARDS = cards_by_name(STATISTICS)
 _FOLLOWS, _SCORES = ([card.name for card in cards] for cards in (FOLLOWS, SCORES))
 _SHARE = Axis("% of clicks", low=0.0, high=1.0, percent=True)
 _BY_CLASS = ("obeyed", "kept", "hurt", "score-error", "score-ece", "score-auroc", "score-aurc")
-_REPLAYED, _MOST_POINTS, _MOST_CLASSES, _STOPS = 2, 100, 8, (0.8, 0.9, 0.95)
+_MOST_POINTS, _MOST_CLASSES, _STOPS = 100, 8, (0.8, 0.9, 0.95)
 _TEXT = (
     "A click is **obeyed** if its pixel has the click's label in the mask that follows; an earlier "
     "click is **kept** if it still has it. A click **hurts** if it lowers IoU by more than one "
@@ -77,8 +77,11 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
     numbers = benchmark.numbers(run)
     cost, classes = _price(run), _classes(run)
     blocks: list[Block] = []
-    for members in comparisons(found):
-        blocks += _blocks(run, members, numbers, cost, classes)
+    compared = list(comparisons(found))
+    for members in compared:
+        blocks += _blocks(members, numbers, cost, classes)
+        if any(np.nansum(g.given) for g in members):
+            blocks += _replays(run, members, _stem(members), 1 if len(compared) > 2 else 2)
     if not blocks:
         return []
     if not any(name == "obeyed" for _, name in numbers):
@@ -122,15 +125,13 @@ def followed_sentence(
 
 
 def _blocks(
-    run: Results,
     members: Sequence[Responses],
     numbers: Numbers,
     cost: CostModel | None,
     classes: Mapping[tuple[str, str, str], str],
 ) -> list[Block]:
-    where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
-    stem = re.sub(r"\W+", "-", where)
-    blocks: list[Block] = [
+    where, stem = _where(members), _stem(members)
+    return [
         *_wrong_pixels(members, numbers, where),
         *_table(f"obedience-{stem}", _FOLLOWS, members, numbers, f"{where}: clicks"),
         *_curves(members, where),
@@ -139,9 +140,14 @@ def _blocks(
         *_stopping(members, where, stem, cost),
         *by_class(members, where, stem, classes),
     ]
-    if not any(np.nansum(g.given) for g in members):
-        return blocks
-    return [*blocks, *_replays(run, members, stem)]
+
+
+def _where(members: Sequence[Responses]) -> str:
+    return ", ".join(filter(None, (members[0].dataset, members[0].user)))
+
+
+def _stem(members: Sequence[Responses]) -> str:
+    return re.sub(r"\W+", "-", _where(members))
 
 
 def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) -> list[Block]:
@@ -333,14 +339,14 @@ def by_class(
     return [Table(f"classes-{stem}", columns, rows, f"{where}: clicks and score by class")]
 
 
-def _replays(run: Results, members: Sequence[Responses], stem: str) -> list[Block]:
+def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -> list[Block]:
     """The sessions of each model in which most clicks were not obeyed or not kept."""
     made: list[Block] = []
     for number, group in enumerate(members):
         lost = np.nansum(group.given - group.obeyed, axis=1)
         lost = lost + np.nansum(group.earlier - group.kept, axis=1)
         order = np.argsort(-lost, kind="stable")
-        worst = [group.keys[i] for i in order[:_REPLAYED] if lost[i] > 0]
+        worst = [group.keys[i] for i in order[:each] if lost[i] > 0]
         cases, _ = available_cases(run, [(group.dataset, key) for key in worst])
         for place, case in enumerate(cases):
             every = run.job_rows(group.model, group.dataset, case.key[0])

@@ -8,7 +8,7 @@ prompts and masks; the model is not needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,54 +24,6 @@ HURT = 0.01
 
 Bits = npt.NDArray[np.bool_]
 _GROWN = 0.1  # of each side of a box, on either side
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedRound:
-    """How the mask of one round responds to the clicks so far.
-
-    Attributes
-    ----------
-    iou
-        IoU after the round.
-    clicks, obeyed
-        Clicks of the round outside the ignore region, and those whose pixel has their label.
-    right
-        Those whose pixel agrees with the ground truth; other than `obeyed` only where the click
-        itself was wrong.
-    earlier, kept
-        Clicks of earlier rounds, and those that this mask still satisfies.
-    undone
-        Earlier clicks that the last mask satisfied and this one does not.
-    changed, became_right, became_wrong
-        Pixels that differ from the last mask, and what they became.
-    remote
-        Changed pixels outside the connected component of the change that holds a clicked pixel.
-    repeated
-        Whether a pixel was clicked again.
-    hurt
-        Whether IoU fell by more than one point, from the second round on.
-    stuck
-        Whether the mask did not change at all short of the goal, from the second round on.
-    rice
-        Progress relative to what was left, see `rice`.
-    """
-
-    iou: float
-    clicks: int
-    obeyed: int
-    right: int
-    earlier: int
-    kept: int
-    undone: int
-    changed: int
-    became_right: int
-    became_wrong: int
-    remote: int
-    repeated: bool
-    hurt: bool
-    stuck: bool
-    rice: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +52,36 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedRound(Response):
+    """A response to clicks, judged by the ground truth.
+
+    Attributes
+    ----------
+    iou, rice
+        IoU after the round, and progress relative to what was left (`rice`).
+    right
+        Clicks whose pixel agrees with the ground truth; other than `obeyed` only where the click
+        itself was wrong.
+    became_right, became_wrong, remote
+        Pixels that differ from the last mask by what they became, and those of them outside the
+        connected component of the change that holds a clicked pixel.
+    repeated, hurt, stuck
+        Whether a pixel was clicked again; from the second round on, whether IoU fell by more than
+        one point, or the mask did not change at all short of the goal.
+    """
+
+    iou: float
+    rice: float
+    right: int
+    became_right: int
+    became_wrong: int
+    remote: int
+    repeated: bool
+    hurt: bool
+    stuck: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Setback:
     """A round that hurt: by how much, and how many rounds until IoU was back (None: never)."""
 
@@ -122,7 +104,7 @@ def observe(
     >>> square = Mask.box((6, 6), (1, 1), (5, 5))
     >>> (first,) = observe(square, [([Click((2, 2))], Mask.box((6, 6), (1, 1), (3, 5)))])
     >>> first.obeyed, first.became_right, first.rice
-    (1, 8, 0.5)
+    (1.0, 8, 0.5)
     """
     listened = responses(rounds, ignore)
     judged = np.ones(ground_truth.shape, bool) if ignore is None else ~ignore.dense()
@@ -135,27 +117,23 @@ def observe(
         changed = mask != last
         right = int(np.count_nonzero(changed & (mask == truth)))
         total = int(np.count_nonzero(changed))
-        iou, response = _iou(truth, mask), listened[number - 1]
-        now = ObservedRound(
-            iou=iou,
-            clicks=response.given,
-            obeyed=int(response.obeyed),
-            right=sum(bool(mask[p] == truth[p]) for p in pixels if judged[p]),
-            earlier=response.earlier,
-            kept=response.kept,
-            undone=response.undone,
-            changed=total,
-            became_right=right,
-            became_wrong=total - right,
-            remote=_remote(changed, pixels),
-            repeated=not given.isdisjoint(pixels),
-            hurt=number > 1 and iou < last_iou - hurt,
-            stuck=number > 1 and total == 0 and iou < goal,
-            rice=rice(last_iou, iou),
+        iou = _iou(truth, mask)
+        found.append(
+            ObservedRound(
+                **asdict(listened[number - 1]),
+                iou=iou,
+                rice=rice(last_iou, iou),
+                right=sum(bool(mask[p] == truth[p]) for p in pixels if judged[p]),
+                became_right=right,
+                became_wrong=total - right,
+                remote=_remote(changed, pixels),
+                repeated=not given.isdisjoint(pixels),
+                hurt=number > 1 and iou < last_iou - hurt,
+                stuck=number > 1 and total == 0 and iou < goal,
+            )
         )
-        found.append(now)
         given.update(pixels)
-        last, last_iou = mask, now.iou
+        last, last_iou = mask, iou
     return found
 
 

@@ -18,14 +18,13 @@ import numpy.typing as npt
 
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.stats.goals import first_round, reached, rounds_to
+from segmeter.stats.goals import first_round, rounds_to
 from segmeter.stats.intervals import Floats
 
 __all__ = [
     "CostModel",
     "area_to",
     "effort_to",
-    "never_reached",
     "quality_at",
     "seconds_to",
     "seconds_with_touch_up",
@@ -265,7 +264,7 @@ def quality_at(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> 
     >>> quality_at([[0.5, 0.7]], [[3, 6]], budget=5).tolist()
     [0.5]
     """
-    values, spent = _checked(quality, effort)
+    values, spent = np.asarray(quality, dtype=float), np.asarray(effort, dtype=float)
     rounds = (spent <= budget).sum(axis=1)
     last = values[np.arange(len(values)), np.maximum(rounds, 1) - 1]
     return np.where(rounds > 0, last, 0.0)
@@ -274,23 +273,14 @@ def quality_at(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> 
 def effort_to(quality: npt.ArrayLike, effort: npt.ArrayLike, goal: float) -> Floats:
     """Effort by the first round at or above the goal; all that was spent where it never comes.
 
-    Where it never comes the value is a lower bound: report the share of `never_reached` with it.
+    Where it never comes the value is a lower bound: report how many never reach it as well.
 
     >>> effort_to([[0.5, 0.9], [0.1, 0.2]], [[3, 6], [3, 6]], goal=0.8).tolist()
     [6.0, 6.0]
     """
-    values, spent = _checked(quality, effort)
+    values, spent = np.asarray(quality, dtype=float), np.asarray(effort, dtype=float)
     last = rounds_to(values, goal).astype(int) - 1
     return np.asarray(spent[np.arange(len(values)), last])
-
-
-def never_reached(quality: npt.ArrayLike, goal: float) -> npt.NDArray[np.bool_]:
-    """Which targets never reach the goal.
-
-    >>> never_reached([[0.5, 0.7], [0.8, 0.95]], goal=0.9).tolist()
-    [True, False]
-    """
-    return ~reached(quality, goal)
 
 
 def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Floats:
@@ -299,17 +289,6 @@ def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Flo
     >>> area_to([[0.5, 1.0]], [[2, 6]], budget=10).tolist()
     [0.6]
     """
-    if not budget > 0:
-        raise BadInput(f"an area needs a budget above 0, not {budget}")
-    values, spent = _checked(quality, effort)
+    values, spent = np.asarray(quality, dtype=float), np.asarray(effort, dtype=float)
     edges = np.minimum(np.hstack([spent, np.full((len(spent), 1), np.inf)]), budget)
     return np.asarray((values * np.diff(edges, axis=1)).sum(axis=1) / budget)
-
-
-def _checked(quality: npt.ArrayLike, effort: npt.ArrayLike) -> tuple[Floats, Floats]:
-    values, spent = np.asarray(quality, dtype=float), np.asarray(effort, dtype=float)
-    if values.ndim != 2 or values.shape != spent.shape:
-        raise BadInput("quality and effort are tables of the same targets and rounds")
-    if (np.diff(spent, axis=1) < 0).any():
-        raise BadInput("effort adds up over rounds and cannot fall")
-    return values, spent

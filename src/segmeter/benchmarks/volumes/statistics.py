@@ -30,12 +30,11 @@ from segmeter.stats.annotation_time import (
     CostModel,
     area_to,
     effort_to,
-    never_reached,
     quality_at,
     seconds_with_touch_up,
 )
 from segmeter.stats.comparisons import Paired, paired_permutation_tests
-from segmeter.stats.goals import Goal
+from segmeter.stats.goals import Goal, reached
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.statistics import Better, Statistic
 
@@ -358,7 +357,7 @@ def effort_until(goal: float) -> Statistic:
 
     def values(group: VolumeSessions) -> Floats:
         spent = effort_to(group.dice, group.interactions, goal / 100)
-        spent = np.where(never_reached(group.dice, goal / 100), np.inf, spent)
+        spent = np.where(~reached(group.dice, goal / 100), np.inf, spent)
         return group.unless_met(goal, spent)
 
     return _mean(
@@ -398,7 +397,7 @@ def never(goal: float) -> Statistic:
     """The share of objects, in all draws of the user, that never reach a Dice."""
 
     def missed(group: VolumeSessions) -> Floats:
-        return group.unless_met(goal, never_reached(group.dice, goal / 100).astype(float))
+        return group.unless_met(goal, (~reached(group.dice, goal / 100)).astype(float))
 
     def interval(group: VolumeSessions, _: Floats) -> Interval:
         found = [missed(one) for one in group.repeats or (group,)]
