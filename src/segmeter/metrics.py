@@ -5,6 +5,7 @@
 >>> iou = segmeter.metrics.Metric("iou")
 >>> for preds, target in [(np.ones((2, 4, 4)), np.ones((2, 4, 4)))]:  # a loader's batches
 ...     iou.update(preds, target)
+1.0
 >>> iou.compute()
 1.0
 
@@ -14,14 +15,13 @@ truth first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from segmeter.core.errors import BadInput
-from segmeter.core.measures import Measure, mask_measure
+from segmeter.core.measures import Measure, Stream, mask_measure
 
 __all__ = ["Metric", "MetricCollection"]
 
@@ -40,6 +40,7 @@ class Metric:
     >>> import segmeter
     >>> iou = segmeter.metrics.Metric("iou")
     >>> iou.update(preds=np.array([[[1, 0]], [[1, 1]]]), target=np.array([[[1, 1]], [[1, 1]]]))
+    0.75
     >>> iou.compute(), iou.count
     (0.75, 2)
     """
@@ -54,22 +55,23 @@ class Metric:
         """How many masks were compared."""
         return len(self.values)
 
-    def update(self, preds: Any, target: Any) -> None:
-        """Compare predictions with targets: one pair `(H, W)`, or a batch `(N, H, W)`.
+    def update(self, preds: Any, target: Any) -> float:
+        """Compare predictions with targets and return their mean: a pair `(H, W)` or `(N, H, W)`.
 
         A channel of size one, `(N, 1, H, W)`, is dropped. Arrays and tensors on any device work;
         all non-zero values are foreground, so threshold logits and probabilities first. A volume
         is a batch of one, `(1, Z, Y, X)`.
         """
-        measure = mask_measure(self.name)
-        for pred, truth in _pairs(preds, target):
-            self.values.append(float(measure(truth, pred, None)))
+        shapes = [tuple(np.shape(given)) for given in (preds, target)]
+        if shapes[0] != shapes[1]:
+            raise BadInput(f"predictions are {shapes[0]} but targets are {shapes[1]}")
+        volumes = len(shapes[0]) == 4 and shapes[0][1] != 1
+        running = Stream(mask_measure(self.name), 3 if volumes else 2, self.values)
+        return running.update(target, preds)
 
     def compute(self) -> float:
         """The mean of all values so far."""
-        if not self.values:
-            raise BadInput(f"metric '{self.name}' has no values yet; call update() first")
-        return math.fsum(self.values) / len(self.values)
+        return Stream(mask_measure(self.name), values=self.values).compute()
 
     def reset(self) -> None:
         """Forget all values."""
@@ -81,11 +83,7 @@ class Metric:
             raise BadInput(f"'{other.name}' cannot be merged into '{self.name}'")
         self.values += other.values
 
-    def __call__(self, preds: Any, target: Any) -> float:
-        """Update, and return the mean of this batch alone."""
-        before = self.count
-        self.update(preds, target)
-        return math.fsum(self.values[before:]) / (self.count - before)
+    __call__ = update
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r}, count={self.count})"
@@ -126,24 +124,3 @@ class MetricCollection:
         """Add the values of another collection of the same measures."""
         for name, metric in self.metrics.items():
             metric.merge_state(other.metrics[name])
-
-
-def _pairs(preds: Any, target: Any) -> list[tuple[Any, Any]]:
-    """Pairs of masks of a batch; one pair where there is no batch."""
-    from segmeter.core.masks import Mask
-
-    both = [_bits(values) for values in (preds, target)]
-    if both[0].shape != both[1].shape:
-        raise BadInput(f"predictions are {both[0].shape} but targets are {both[1].shape}")
-    if both[0].ndim == 2:
-        return [(Mask.of(both[0]), Mask.of(both[1]))]
-    if both[0].ndim == 4 and both[0].shape[1] == 1:
-        both = [values[:, 0] for values in both]
-    return [(Mask.of(pred), Mask.of(truth)) for pred, truth in zip(*both, strict=True)]
-
-
-def _bits(values: Any) -> Any:
-    """Foreground of an array, or of a tensor on any device."""
-    if hasattr(values, "detach"):
-        return (values.detach() != 0).cpu().numpy()
-    return np.asarray(values) != 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import lru_cache
 from itertools import chain
@@ -126,7 +126,7 @@ def compare_clicks(
         warn_of_samples(path, file, opened, shown, tell)
         return _map_rows(file, opened, shown, maps, chosen)
     _warn_of_compared(path, file, opened, compare, tell)
-    sides = _Sides(opened, modes=compare == "modes")
+    sides = _sides_in(opened, modes=compare == "modes")
     if compare == "halves":
         return [("corrected", row) for row in rules.ceilings(file, sides)]
     rule = rules.devices if compare == "devices" else rules.display_modes
@@ -204,20 +204,14 @@ def _map_rows(
     return [(each, row) for each in chosen for row in map_scores(training_samples, sources, each)]
 
 
-class _Sides:
+def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], Sides]:
     """Sides of the object of a key, in the pixels of the image that people saw."""
+    # Display modes stand where data sets do, all on the images of one.
+    only = next(iter(datasets.values())) if modes else None
 
-    def __init__(self, datasets: dict[str, Dataset], modes: bool) -> None:
-        self._datasets = datasets
-        # Display modes stand where data sets do, all on the images of one.
-        self._only = next(iter(datasets.values())) if modes else None
-        self._of = lru_cache(maxsize=None)(self._find)
-
-    def __call__(self, key: Key) -> Sides:
-        return self._of(key.dataset if self._only is None else "", key.image, key.object)
-
-    def _find(self, dataset: str, image: str, object: str) -> Sides:
-        data = self._only or self._datasets.get(dataset)
+    @lru_cache(maxsize=None)
+    def find(dataset: str, image: str, object: str) -> Sides:
+        data = only or datasets.get(dataset)
         if data is None:
             raise BadInput(f"the clicks are of '{dataset}', which no --dataset names")
         targets = data.load(image).targets
@@ -226,6 +220,8 @@ class _Sides:
                 height, width = target.mask.bits.shape
                 return float(height), float(width)
         raise BadInput(f"image '{image}' has no object '{object}'")
+
+    return lambda key: find("" if modes else key.dataset, key.image, key.object)
 
 
 def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> dict[str, Dataset]:
