@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.api.loading import as_dataset, as_model
+from segmeter.api.loading import as_dataset, as_model, as_user
 from segmeter.api.runs import Run, open_run
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene
 from segmeter.core.prompts import Click, Prompt, round_from_json
@@ -34,9 +35,7 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.core.seeds import generator
 from segmeter.core.sessions import Judge, Session
-from segmeter.core.users import Observation, User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
 
@@ -293,22 +292,12 @@ def _prompted(
     scene: Scene, target: Target, encoded: EncodedScene, user: str, rounds: int, seed: int
 ) -> list[tuple[tuple[Prompt, ...], float]]:
     """The prompts of each round that a user gives to a model, and the IoU it reached."""
-    made_user: User = catalogue.users.make(user)
-    rng = generator(seed, scene.name, target.id)
     judge: Judge = lambda t, mask: {"iou": iou(t.mask, mask, t.ignore)}  # noqa: E731
-    session = Session(scene, encoded, target, judge=judge)
-    made: list[tuple[tuple[Prompt, ...], float]] = []
-    for number in range(1, rounds + 1):
-        so_far = (session.mask, session.prompts, session.protocol, session.encoded, session.last)
-        seen = Observation(scene, target, *so_far, number, session.rounds)
-        given = made_user.next(seen, rng)
-        if not given:
-            break
-        found = session.step(given)
-        made.append((found.prompts, found.scores["iou"]))
-        if made[-1][1] >= GOAL:
-            break
-    return made
+    wanted = [SimulatedSession(target, as_user(user), "corrected")]
+    (record,) = simulate(
+        scene, encoded, wanted, rounds, judge, seed=seed, until=lambda s: s["iou"] >= GOAL
+    )
+    return [(made.prompts, made.scores["iou"]) for made in record.rounds if made.prompts]
 
 
 def _compare(

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 import segmeter
 from segmeter.api.documentation_cards import QUESTIONS, Card, _licence
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard
 
 
@@ -155,7 +155,7 @@ def test_an_annotation_card_is_filled_from_the_export_of_a_study(tmp_path: Path)
     (tmp_path / "ratings.csv").write_text("job,score\na,4\na,6\nb,7\n")
     rated = segmeter.make_card("annotation", "mini", study=tmp_path)
     assert "1.41 points, mean of 1 masks" in rated.filled["Analysis and evaluation", 2]
-    with pytest.raises(BadInput, match="cannot be read as a table"):
+    with pytest.raises(NotFound, match="no file"):
         segmeter.make_card("annotation", "mini", study=tmp_path / "nothing")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from functools import lru_cache
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -209,7 +209,7 @@ def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], S
     # Display modes stand where data sets do, all on the images of one.
     only = next(iter(datasets.values())) if modes else None
 
-    @lru_cache(maxsize=None)
+    @cache
     def find(dataset: str, image: str, object: str) -> Sides:
         data = only or datasets.get(dataset)
         if data is None:

@@ -7,7 +7,6 @@ to answer, and answers are kept when a card is made again.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,8 @@ from segmeter.api.runs import open_run
 from segmeter.core.citations import cited
 from segmeter.core.errors import BadInput, BadWeights, check_choice
 from segmeter.core.wording import counted
+from segmeter.datasets.groups import read_table
+from segmeter.datasets.image_files import named_errors
 
 __all__ = ["make_card"]
 
@@ -159,14 +160,12 @@ def make_card(
 
 def kept_answers(path: Path, kind: str) -> Facts:
     """The answers by people of an earlier card."""
-    try:
+    with named_errors(path, "cannot be read as a card"):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["card"] != kind:
             raise BadInput(f"'{path}' is a {content['card']} card, not a {kind} card")
         entries = content["questions"]
         return {(e["section"], e["number"]): str(e["answer"]) for e in entries if e.get("answer")}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"'{path}' cannot be read as a card: {error}") from error
 
 
 def _dataset_facts(
@@ -315,8 +314,8 @@ def trained_facts(path: Path | None, watts: float | None) -> Facts:
 
 def _study_facts(folder: Path) -> Facts:
     """Participants, checks and disagreement by the files that `segmeter study export` wrote."""
-    people = _table(folder / "participants.csv")
-    trials = _table(folder / "trials.csv")
+    people = read_table(folder / "participants.csv", "table of a study", "person")
+    trials = read_table(folder / "trials.csv", "table of a study", "person")
     try:
         answers, counted_ = (sum(int(p[name]) for p in people) for name in ("answers", "counted"))
         checks, right = (sum(int(p[name]) for p in people) for name in ("checks", "checks_right"))
@@ -350,21 +349,13 @@ def _study_facts(folder: Path) -> Facts:
 def _rater_spread(path: Path) -> str:
     """Standard deviation between raters of the same mask, over masks rated more than once."""
     by_job: dict[str, list[float]] = {}
-    for row in _table(path) if path.is_file() else ():
+    for row in read_table(path, "table of a study", "job") if path.is_file() else ():
         by_job.setdefault(row["job"], []).append(float(row["score"]))
     several = [scores for scores in by_job.values() if len(scores) > 1]
     if not several:
         return ""
     mean = sum(stdev(scores) for scores in several) / len(several)
     return f"Standard deviation between raters {mean:.2f} points, mean of {len(several)} masks."
-
-
-def _table(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"'{path}' cannot be read as a table of a study: {error}") from error
 
 
 def _parameters(model: Any) -> str:
