@@ -3,6 +3,8 @@
 `python perf/reading_runs.py [--rows N] [--out FOLDER]` writes the run once and times each
 command in a process of its own, without and with cached statistics, with its peak memory.
 `--compacted` puts the rows of many jobs into one file before, as a finished run has them.
+`--like RUN --times K` writes the rows of a small run of any benchmark K times instead, with scenes
+and patients renamed.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.store import RunFolder
+from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
 
 MODELS, TARGETS, ROUNDS, PROTOCOLS = ("disc", "synthetic-noisy"), 6, 20, ("published", "corrected")
@@ -46,6 +48,20 @@ def write_run(out: Path, rows: int) -> None:
             for number in range(scenes):
                 job = Job(Spec(model), Spec("drawn"), f"scene-{number:05d}")
                 folder.finish(job, list(_rows(job, rng)), {"segmenter": model}, schema)
+
+
+def write_like(out: Path, run: Run, times: int) -> None:
+    """The rows of a run so many times, each time as other scenes."""
+    rows = run.sql("select * from rows").to_pylist(maps_as_pydicts="lossy")
+    by_job: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        by_job.setdefault((row["model"], row["dataset"], row["scene"]), []).append(row)
+    with RunFolder.claimed(out, run.plan) as folder:
+        for k in range(times):
+            for (model, dataset, scene), own in by_job.items():
+                job = Job(Spec.parse(model), Spec.parse(dataset), f"{scene}-{k:04d}")
+                named = {"scene": job.scene, "cluster": f"{own[0]['cluster']}-{k:04d}"}
+                folder.finish(job, [r | named for r in own], {"segmenter": model}, run.schema)
 
 
 def _rows(job: Job, rng: np.random.Generator):  # type: ignore[no-untyped-def]  # rows are dicts
@@ -98,12 +114,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=720_000)
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--compacted", action="store_true")
+    parser.add_argument("--like", type=Path, default=None)
+    parser.add_argument("--times", type=int, default=100)
     asked = parser.parse_args()
     out = asked.out or Path(tempfile.mkdtemp()) / "run"
     if not (out / "plan.json").exists():
-        start = time.perf_counter()
-        write_run(out, asked.rows)
-        print(f"{asked.rows} rows written in {time.perf_counter() - start:.0f} s")
+        if asked.like is None:
+            write_run(out, asked.rows)
+        else:
+            write_like(out, Run.open(asked.like), asked.times)
+        (counted,) = Run.open(out).sql("select count(*) as rows from rows").to_pylist()
+        print(f"{counted['rows']} rows written")
     if asked.compacted:
         with RunFolder.existing(out).locked():
             compact(RunFolder.existing(out))

@@ -24,9 +24,9 @@ from segmeter.measures.obedience import HURT, Response, responses, setbacks
 from segmeter.stats.calibration import (
     area_under_roc,
     calibration_error,
+    rank_correlation,
     reliability,
     risk_coverage,
-    score_errors,
 )
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
@@ -405,7 +405,7 @@ SCORES = [
     _score("score-auroc", f"AUROC of IoU >= {GOAL:g}", "",
            lambda s, u: area_under_roc(s, (u >= GOAL).astype(float)), "higher"),
     _score("score-rank", "rank correlation", "Spearman",
-           lambda s, u: score_errors(s, u).spearman, "higher"),
+           rank_correlation, "higher"),
     _score("score-aurc", "risk over coverage", "mean 1 - IoU",
            lambda s, u: float(risk_coverage(s, 1 - u).mean())),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from segmeter.stats.intervals import Floats
 __all__ = [
     "area_under_roc",
     "calibration_error",
+    "rank_correlation",
     "reliability",
     "risk_coverage",
     "score_errors",
@@ -87,19 +89,16 @@ def reliability(scores: Floats, values: Floats, bins: int = 10) -> list[Bin]:
     """
     scores, values = np.asarray(scores, float), np.asarray(values, float)
     order = np.argsort(scores, kind="stable")
-    ranked = scores[order]
+    ranked, theirs = scores[order], values[order]
     run_of_rank = np.repeat(np.arange(bins), [len(r) for r in np.array_split(ranked, bins)])
     first = np.searchsorted(ranked, ranked, "left")
     last = np.searchsorted(ranked, ranked, "right") - 1
     runs = run_of_rank[(first + last) // 2]
-    found = []
-    for number in np.unique(runs):
-        inside = runs == number
-        some, theirs = ranked[inside], values[order][inside]
-        found.append(
-            Bin(len(some), float(some.mean()), float(theirs.mean()), some.min(), some.max())
-        )
-    return found
+    starts = np.flatnonzero(np.diff(runs, prepend=-1))  # runs are in the order of ranks
+    return [
+        Bin(b - a, float(ranked[a:b].mean()), float(theirs[a:b].mean()), ranked[a], ranked[b - 1])
+        for a, b in pairwise([*starts.tolist(), len(runs)])
+    ]
 
 
 def calibration_error(bins: Sequence[Bin]) -> tuple[float, float]:
@@ -122,9 +121,18 @@ def score_errors(scores: Floats, values: Floats) -> ScoreErrors:
     error = np.asarray(scores) - np.asarray(values)
     with np.errstate(invalid="ignore"):
         pearson = float(np.corrcoef(scores, values)[0, 1])
-        ranks = (_ranks(scores), _ranks(values))
-        spearman = float(np.round(np.corrcoef(*ranks)[0, 1], 15))
+    spearman = rank_correlation(scores, values)
     return ScoreErrors(float(error.mean()), float(np.abs(error).mean()), pearson, spearman)
+
+
+def rank_correlation(scores: Floats, values: Floats) -> float:
+    """Spearman's correlation; NaN where one of them does not vary.
+
+    >>> rank_correlation(np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.7, 1.0]))
+    1.0
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(np.round(np.corrcoef(_ranks(scores), _ranks(values))[0, 1], 15))
 
 
 def area_under_roc(scores: Floats, good: Floats) -> float:
@@ -155,8 +163,8 @@ def risk_coverage(scores: Floats, losses: Floats) -> Floats:
     """
     order = np.argsort(-np.asarray(scores, float), kind="stable")
     ranked, loss = np.asarray(scores, float)[order], np.asarray(losses, float)[order]
-    _, groups, counts = np.unique(-ranked, return_inverse=True, return_counts=True)
-    means = np.bincount(groups, loss) / counts
+    groups = np.cumsum(np.diff(ranked, prepend=ranked[:1]) != 0)  # equal scores
+    means = np.bincount(groups, loss) / np.bincount(groups)
     return np.asarray(np.cumsum(means[groups]) / np.arange(1, len(loss) + 1))
 
 
