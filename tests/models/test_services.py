@@ -63,11 +63,11 @@ def run(model: str, out: Path) -> list[dict[str, Any]]:
 
 
 def test_our_service_gives_the_rows_of_the_library(tmp_path: Path) -> None:
-    with served("synthetic-noisy") as (_, address):
+    with served("disc?radius=9") as (_, address):
         model = ServiceModel(address)
         assert model.card.family == "service"
         assert check(model, drawn_scene()) == []
-        assert run(address, tmp_path / "service") == run("synthetic-noisy", tmp_path / "library")
+        assert run(address, tmp_path / "service") == run("disc?radius=9", tmp_path / "library")
 
 
 def test_a_label_studio_backend_gives_the_rows_of_the_library(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class FunctionModel:
 
     def encode(self, scene: Scene) -> OneByOne:
         def one(request: Request) -> MaskPrediction:
-            clicks = [(*c.point[-2:], c.positive) for c in _clicks(request.prompts, self.name)]
+            clicks = [(*c.point[-2:], c.positive) for c in only_clicks(request.prompts, self.name)]
             found = self.predict(scene.pixels.copy(), clicks)
             return MaskPrediction(mask_from(found, scene.shape, self.name))
 
@@ -266,7 +266,8 @@ def _array(found: Any) -> npt.NDArray[Any]:
         return np.asarray(None, dtype=object)
 
 
-def _clicks(prompts: Sequence[Prompt], name: str) -> list[Click]:
+def only_clicks(prompts: Sequence[Prompt], name: str) -> list[Click]:
+    """The prompts of a model that takes nothing but clicks."""
     clicks = [p for p in prompts if isinstance(p, Click)]
     if len(clicks) != len(prompts):
         raise BadInput(f"{name} takes clicks only; choose a user who clicks")
@@ -277,7 +278,7 @@ def _as_sam(prompts: Sequence[Prompt], name: str) -> dict[str, Any]:
     """Clicks and a box in SAM's words: `(x, y)` points, 1 for positive, box `x0, y0, x1, y1`."""
     given: dict[str, Any] = {}
     boxes = [p for p in prompts if isinstance(p, Box)]
-    clicks = _clicks([p for p in prompts if not isinstance(p, Box)], name)
+    clicks = only_clicks([p for p in prompts if not isinstance(p, Box)], name)
     if clicks:
         given["point_coords"] = np.array([c.point[::-1] for c in clicks], dtype=np.float32)
         given["point_labels"] = np.array([c.positive for c in clicks], dtype=np.int32)

@@ -25,7 +25,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import OneByOne, mask_from
+from segmeter.models.adapters import OneByOne, mask_from, only_clicks
 
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
@@ -224,9 +224,7 @@ class MonaiBundle:
         import torch
 
         workflow, network = self.workflow, self.workflow.network_def
-        clicks = [p for p in request.prompts if isinstance(p, Click)]
-        if len(clicks) != len(request.prompts):
-            raise BadInput(f"{self.name} takes clicks only; choose a user who clicks")
+        clicks = only_clicks(request.prompts, self.name)
         places = [([round(c) for c in click.point[::-1]], click.positive) for click in clicks]
         image = _as_loaded(scene)
         data: dict[str, Any] = {"image": image, "image_meta_dict": image.meta}

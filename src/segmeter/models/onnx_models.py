@@ -8,8 +8,7 @@ segmeter run noc --model "clicks.onnx?image=image&points=points&side=448" --data
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,12 +23,14 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.adapters import OneByOne, only_clicks
 from segmeter.models.weights import DAMAGED
 
 if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
 
 Choice = Literal["published", "corrected"]
+Values = npt.NDArray[np.float32]
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 _DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 
@@ -205,57 +206,44 @@ class OnnxClicks:
             )
         return graph
 
-    def encode(self, scene: Scene) -> _ClicksEncodedScene:
+    def encode(self, scene: Scene) -> OneByOne:
         _image(scene, self.path.name)
-        return _ClicksEncodedScene(self, scene, self._prepared(scene))
+        return OneByOne(partial(self._one, scene, self._prepared(scene)))
 
-    def _prepared(self, scene: Scene) -> npt.NDArray[np.float32]:
+    def _prepared(self, scene: Scene) -> Values:
         import cv2
 
         pixels = scene.pixels
         if self.side:
             pixels = cv2.resize(pixels, (self.side, self.side), interpolation=cv2.INTER_LINEAR)
-        values: npt.NDArray[np.float32] = pixels.astype(np.float32)
+        values: Values = pixels.astype(np.float32)
         if self.pixels != "0..255":
             values = values / np.float32(255)
         if self.pixels == "imagenet":
             values = (values - _MEAN) / _DEVIATION
         return np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32)
 
-
-@dataclass(frozen=True, slots=True)
-class _ClicksEncodedScene:
-    model: OnnxClicks
-    scene: Scene
-    image: npt.NDArray[np.float32]
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [self._one(request) for request in requests]
-
-    def _one(self, request: Request) -> MaskPrediction:
+    def _one(self, scene: Scene, image: Values, request: Request) -> MaskPrediction:
         import cv2
 
-        model = self.model
-        clicks = [p for p in request.prompts if isinstance(p, Click)]
-        if len(clicks) != len(request.prompts):
-            raise BadInput(f"{model.path.name} takes clicks only; choose a user who clicks")
-        feeds = {model.names["image"]: self.image, **self._points(clicks)}
-        if model.names["previous"]:
-            blank = np.zeros((1, 1, *self.image.shape[-2:]), np.float32)
-            feeds[model.names["previous"]] = blank if request.state is None else request.state
-        outputs = [model.output] if model.output else None
-        made = run_graph(model.session, outputs, feeds, model.path.name)[0]
-        map_ = np.asarray(made, np.float32).reshape(-1, *made.shape[-2:])[0]
-        height, width = self.scene.shape
-        full = cv2.resize(map_, (width, height), interpolation=cv2.INTER_LINEAR)
-        state = map_[None, None] if model.names["previous"] else None
-        return MaskPrediction(Mask.of(full > model.threshold), state=state)
-
-    def _points(self, clicks: Sequence[Click]) -> dict[str, npt.NDArray[np.float32]]:
-        height, width = self.scene.shape
-        high, wide = self.image.shape[-2:]
+        names, clicks = self.names, only_clicks(request.prompts, self.path.name)
+        (height, width), (high, wide) = scene.shape, image.shape[-2:]
         scaled = [(c.point[0] * high / height, c.point[1] * wide / width) for c in clicks]
-        names = self.model.names
+        feeds = {names["image"]: image, **self._points(clicks, scaled)}
+        if names["previous"]:
+            blank = np.zeros((1, 1, *image.shape[-2:]), np.float32)
+            feeds[names["previous"]] = blank if request.state is None else request.state
+        outputs = [self.output] if self.output else None
+        made = run_graph(self.session, outputs, feeds, self.path.name)[0]
+        map_ = np.asarray(made, np.float32).reshape(-1, *made.shape[-2:])[0]
+        full = cv2.resize(map_, (width, height), interpolation=cv2.INTER_LINEAR)
+        state = map_[None, None] if names["previous"] else None
+        return MaskPrediction(Mask.of(full > self.threshold), state=state)
+
+    def _points(
+        self, clicks: Sequence[Click], scaled: Sequence[tuple[float, float]]
+    ) -> dict[str, Values]:
+        names = self.names
         if names["labels"]:
             places = np.array([[(x, y) for y, x in scaled]], np.float32)
             signs = np.array([[c.positive for c in clicks]], np.float32)

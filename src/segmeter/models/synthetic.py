@@ -17,6 +17,7 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Target
+from segmeter.models.adapters import OneByOne
 from segmeter.models.volumes.slices import ReadsTargets
 
 _ABILITIES = frozenset({"click", "box", "scribble", "mask"})
@@ -31,8 +32,12 @@ class Oracle:
     synthetic = True
     reads_targets = True
 
-    def encode(self, scene: Scene) -> OracleEncodedScene:
-        return OracleEncodedScene(scene)
+    def encode(self, scene: Scene) -> OneByOne:
+        def one(request: Request) -> MaskPrediction:
+            target = meant(scene, request.prompts)
+            return MaskPrediction(target.mask if target else Mask.empty(scene.shape))
+
+        return OneByOne(one)
 
 
 @catalogue.models.add(
@@ -60,8 +65,20 @@ class Noisy:
         self.wrong = wrong
         self.square = square
 
-    def encode(self, scene: Scene) -> NoisyEncodedScene:
-        return NoisyEncodedScene(scene, self.wrong, self.square)
+    def encode(self, scene: Scene) -> OneByOne:
+        return OneByOne(lambda request: self._one(scene, request.prompts))
+
+    def _one(self, scene: Scene, prompts: tuple[Prompt, ...]) -> MaskPrediction:
+        target = meant(scene, prompts)
+        if target is None:
+            return MaskPrediction(Mask.empty(scene.shape), 0.0)
+        share = self.wrong * 0.5 ** (len(prompts) - 1)
+        rng = seeds.generator("noisy", scene.name, target.id, len(prompts))
+        flipped = rng.random([-(-n // self.square) for n in scene.shape]) < share
+        for axis in range(len(scene.shape)):
+            flipped = flipped.repeat(self.square, axis)
+        flipped = flipped[tuple(slice(n) for n in scene.shape)]
+        return MaskPrediction(Mask.of(target.mask.dense() ^ flipped), 1 - share)
 
 
 @catalogue.models.add("synthetic-stubborn", "returns the same box for every prompt")
@@ -71,8 +88,10 @@ class Stubborn:
     card = ModelCard("synthetic-stubborn", "returns the same box for every prompt", _ABILITIES)
     synthetic = True
 
-    def encode(self, scene: Scene) -> StubbornEncodedScene:
-        return StubbornEncodedScene(scene.shape)
+    def encode(self, scene: Scene) -> OneByOne:
+        low = [n // 4 for n in scene.shape]
+        high = [max(n - n // 4, a + 1) for n, a in zip(scene.shape, low, strict=True)]
+        return OneByOne(lambda request: MaskPrediction(Mask.box(scene.shape, low, high)))
 
 
 @catalogue.models.add("disc", "paints a disc at each click")
@@ -86,52 +105,6 @@ class Disc:
 
     def encode(self, scene: Scene) -> DiscEncodedScene:
         return DiscEncodedScene(scene.shape, self.radius)
-
-
-@dataclass(frozen=True, slots=True)
-class OracleEncodedScene:
-    scene: Scene
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._meant(request.prompts)) for request in requests]
-
-    def _meant(self, prompts: Iterable[Prompt]) -> Mask:
-        target = meant(self.scene, prompts)
-        return target.mask if target else Mask.empty(self.scene.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyEncodedScene:
-    scene: Scene
-    wrong: float
-    square: int
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        return [self._one(request.prompts) for request in requests]
-
-    def _one(self, prompts: tuple[Prompt, ...]) -> MaskPrediction:
-        target = meant(self.scene, prompts)
-        if target is None:
-            return MaskPrediction(Mask.empty(self.scene.shape), 0.0)
-        share = self.wrong * 0.5 ** (len(prompts) - 1)
-        rng = seeds.generator("noisy", self.scene.name, target.id, len(prompts))
-        shape = self.scene.shape
-        coarse = rng.random([-(-n // self.square) for n in shape]) < share
-        flipped = coarse
-        for axis in range(len(shape)):
-            flipped = flipped.repeat(self.square, axis)
-        flipped = flipped[tuple(slice(n) for n in shape)]
-        return MaskPrediction(Mask.of(target.mask.dense() ^ flipped), 1 - share)
-
-
-@dataclass(frozen=True, slots=True)
-class StubbornEncodedScene:
-    shape: tuple[int, ...]
-
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
-        low = [n // 4 for n in self.shape]
-        high = [max(n - n // 4, a + 1) for n, a in zip(self.shape, low, strict=True)]
-        return [MaskPrediction(Mask.box(self.shape, low, high))] * len(requests)
 
 
 @dataclass(frozen=True, slots=True)

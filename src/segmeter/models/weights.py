@@ -158,11 +158,6 @@ def _digest(found: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def check(path: Path) -> None:
-    """Refuse damaged safetensors at once; reads their headers only."""
-    sizes(path)
-
-
 def sizes(path: Path) -> Sizes | None:
     """The tensors' names and shapes by the headers alone; None for files that have none."""
     from safetensors import SafetensorError, safe_open

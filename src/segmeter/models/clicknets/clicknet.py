@@ -29,7 +29,7 @@ from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as places
 from segmeter.models.clicknets import containers
-from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
+from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Shape, SimpleClick
 from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
 from segmeter.models.clicknets.zoom import Zoom
 
@@ -98,28 +98,30 @@ _CLICKS = frozenset({"click", "differentiable"})
 _WITH_MASK = _CLICKS | {"mask"}  # the channel of the previous mask takes one to start from
 
 
-def ritm_settings(
-    zoom: int | None = None,
-    skip_clicks: int | None = None,
-    flip: bool = True,
-    threshold: float = 0.49,
+def evaluation_settings(
+    shape: Shape, zoom: int | None, skip_clicks: int | None, flip: bool, threshold: float
 ) -> Callable[[str], Settings]:
-    """RITM's evaluation settings by data set; what is given holds for all of them.
+    """The authors' evaluation settings by data set; what is given holds for all of them.
 
-    The long side is 400 (600 on DAVIS) after the first click (from the first on for
-    TETRIS); a zoom of 0 never zooms.
+    RITM: the long side is 400 (600 on DAVIS) after the first click (from the first on for TETRIS);
+    a zoom of 0 never zooms.
     """
 
     def settings(dataset: str) -> Settings:
-        side = zoom if zoom is not None else 600 if dataset.lower() == "davis" else 400
-        first = -1 if dataset.lower() == "tetris" else 1
-        skip = skip_clicks if skip_clicks is not None else first
-        return Settings(Zoom(side or None, skip), flip, threshold)
+        davis, first = dataset.lower() == "davis", -1 if dataset.lower() == "tetris" else 1
+        target: int | tuple[int, int] | None
+        if isinstance(shape, SimpleClick):
+            side = zoom or (672 if davis else 448)
+            target, first = (side, side), -1
+        else:
+            target = (600 if davis else 400) if zoom is None else zoom or None
+        skip = first if skip_clicks is None else skip_clicks
+        return Settings(Zoom(target, skip), flip, threshold)
 
     return settings
 
 
-def _register_ritm(card: ModelCard, shape: Ritm, summary: str) -> None:
+def _register(card: ModelCard, shape: Shape, summary: str) -> None:
     @catalogue.models.add(card.name, summary=summary)
     def make(
         weights: str | None = None,
@@ -129,16 +131,24 @@ def _register_ritm(card: ModelCard, shape: Ritm, summary: str) -> None:
         flip: bool = True,
         threshold: float = 0.49,
     ) -> ClickNet:
-        settings = ritm_settings(zoom, skip_clicks, flip, threshold)
+        settings = evaluation_settings(shape, zoom, skip_clicks, flip, threshold)
         return ClickNet(card, shape, settings, weights, device)
 
 
-def _ritm_card(name: str, shape: Ritm) -> ModelCard:
+def _card(name: str, shape: Shape) -> ModelCard:
+    if isinstance(shape, SimpleClick):
+        about = f"SimpleClick, ViT of depth {shape.depth} and width {shape.dim}"
+        cite = "Liu et al., ICCV 2023, arXiv:2210.11006"
+        return ModelCard(name, about, _WITH_MASK, "MIT", cite, family="simpleclick")
     wide = f"HRNet-{shape.width}{'s' if shape.small else ''} + OCR-{shape.ocr_width}"
     how = "previous mask as input" if shape.with_previous else "without the previous mask"
     takes = _WITH_MASK if shape.with_previous else _CLICKS
     return ModelCard(name, f"RITM, {wide}, {how}", takes, "MIT", _CITATION, family="ritm")
 
+
+for _name, _shape in (RITM | SIMPLECLICK).items():
+    _made = _card(_name, _shape)
+    _register(_made, _shape, f"{_made.summary}; give its .pth with weights=FILE")
 
 _EISEG = ModelCard(
     "eiseg-hrnet18-ocr64",
@@ -148,47 +158,4 @@ _EISEG = ModelCard(
     "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
     family="ritm",
 )
-
-for _name, _shape in RITM.items():
-    _card = _ritm_card(_name, _shape)
-    _register_ritm(_card, _shape, f"{_card.summary}; give its .pth with weights=FILE")
-
-_register_ritm(_EISEG, RITM["ritm-h18"], _EISEG.summary.replace("trained on ", ""))
-
-
-def simpleclick_settings(
-    zoom: int | None = None, flip: bool = True, threshold: float = 0.49
-) -> Callable[[str], Settings]:
-    """SimpleClick's evaluation settings by data set; a zoom given holds for all of them."""
-
-    def settings(dataset: str) -> Settings:
-        side = zoom or (672 if dataset.lower() == "davis" else 448)
-        return Settings(Zoom((side, side), skip_clicks=-1), flip, threshold)
-
-    return settings
-
-
-def _register_simpleclick(name: str, shape: SimpleClick) -> None:
-    what = f"SimpleClick, ViT of depth {shape.depth} and width {shape.dim}"
-
-    @catalogue.models.add(name, summary=f"{what}; give its .pth with weights=FILE")
-    def make(
-        weights: str | None = None,
-        device: str = "auto",
-        zoom: int | None = None,
-        flip: bool = True,
-        threshold: float = 0.49,
-    ) -> ClickNet:
-        card = ModelCard(
-            name,
-            what,
-            _WITH_MASK,
-            "MIT",
-            "Liu et al., ICCV 2023, arXiv:2210.11006",
-            family="simpleclick",
-        )
-        return ClickNet(card, shape, simpleclick_settings(zoom, flip, threshold), weights, device)
-
-
-for _name, _vit in SIMPLECLICK.items():
-    _register_simpleclick(_name, _vit)
+_register(_EISEG, RITM["ritm-h18"], _EISEG.summary.replace("trained on ", ""))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError
 from segmeter.models import weights
-from segmeter.models.fetching.sources import Archive, ByHand, Offer, OwnFiles, Source, source_of
+from segmeter.models.fetching.sources import ByHand, Offer, OwnFiles, Source, source_of
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
 
 try:
@@ -130,8 +130,9 @@ def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: P
             _check(offer, gathering, source)
         except SegmeterError as error:
             failures.append(error)
-            if isinstance(source, OwnFiles | Archive):
-                _clear(gathering)
+            if isinstance(source, OwnFiles):
+                for file in gathering.iterdir():  # what a user's path holds is not reused
+                    file.unlink()
         else:
             return source
     if len(failures) == 1:
@@ -140,12 +141,6 @@ def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: P
         f"no source of '{offer.name}' could be used: {'; '.join(map(str, failures))}; "
         "or get the file yourself and say --from FILE"
     )
-
-
-def _clear(folder: Path) -> None:
-    """Remove files copied from a user's path: they are not reused after a failure."""
-    for file in folder.iterdir():
-        file.unlink()
 
 
 def _check(offer: Offer, folder: Path, source: Source) -> None:

@@ -121,7 +121,7 @@ class PackageArchive:
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """A file or a folder on this machine."""
+    """A file, a folder, or a tar or zip archive on this machine."""
 
     path: Path
     kind: str = "folder"
@@ -130,24 +130,13 @@ class OwnFiles:
         return str(self.path)
 
     def bring(self, folder: Path, progress: Progress) -> None:
+        if transfer.is_archive(self.path):
+            transfer.unpack(self.path, folder, _KEPT)
+            return
         files = [self.path] if self.path.is_file() else sorted(self.path.iterdir())
         for file in files:
             if file.is_file() and file.suffix in _KEPT:
                 shutil.copyfile(file, folder / file.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """A tar or zip archive on this machine."""
-
-    path: Path
-    kind: str = "archive"
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    def bring(self, folder: Path, progress: Progress) -> None:
-        transfer.unpack(self.path, folder, _KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +163,6 @@ def source_of(text: str, known: tuple[Source, ...]) -> Source:
             return source
     path = Path(text).expanduser()
     readers: list[tuple[bool, Callable[[], Source]]] = [
-        (transfer.is_archive(path), lambda: Archive(path)),
         (path.exists(), lambda: OwnFiles(path)),
         (text.startswith(("https://", "http://")), lambda: Page(text)),
         (text.count("/") == 1 and text[0] not in "./~", lambda: Hub(text)),

@@ -179,7 +179,7 @@ class CheckpointModel:
         """`about` is its card, but for the fingerprint of the file that is found."""
         self.name, self._about, self._device = about.name, about, device
         self.weights_path = weight_files.find(about.name, weights)
-        weight_files.check(self.weights_path)
+        weight_files.sizes(self.weights_path)  # refuses damaged safetensors at once
 
     @cached_property
     def card(self) -> ModelCard:
