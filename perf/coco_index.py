@@ -43,6 +43,8 @@ def write(path: Path, objects: int) -> None:
 
 def one(way: str, path: Path) -> None:
     """Open the file one way; print seconds, MiB and the number of objects."""
+    import pyarrow  # noqa: F401  # every process of a run has imported it
+
     coco_index._LARGE = 1  # smaller files are not worth a table, but are quicker to write here
     begin = time.perf_counter()
     if way == "json.loads":

@@ -105,7 +105,7 @@ def _stored(file: Path) -> Index:
     lists = table.schema.metadata
     images, categories = json.loads(lists[b"images"]), json.loads(lists[b"classes"])
     image, crowd = (table[name].to_numpy() for name in ("image", "crowd"))
-    return Index(images, categories, image, crowd, table["object"].combine_chunks())
+    return Index(images, categories, image, crowd, table["object"])
 
 
 def _store(index: Index, file: Path) -> None:

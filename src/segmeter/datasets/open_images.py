@@ -166,7 +166,8 @@ def clothing_groups(
     for mask in masks:
         if mask.row.get("LabelName") not in labels:
             continue
-        holders = [people[k] for k in by_image.get(mask.image, ()) if _holds(people[k], mask)]
+        near = (people[k] for k in by_image.get(mask.image, ()))
+        holders = [person for person in near if max(_outside(person, mask)) <= 1]
         if holders:
             found[_name(mask)] = _groups(min(holders, key=lambda box: box.area))
     return found
@@ -192,29 +193,19 @@ def _agreeing(
     by_image = _by_image(people)
     for place, mask in enumerate(masks):
         for person in by_image.get(mask.image, ()):
-            if _agrees(people[person], mask):
+            if max(map(abs, _outside(people[person], mask))) <= 1:
                 yield people[person].iou(mask), place, person
 
 
-def _agrees(person: RelativeBox, mask: RelativeBox) -> bool:
+def _outside(person: RelativeBox, mask: RelativeBox) -> tuple[float, float, float, float]:
+    """How far each side of a mask's box lies outside a person's, in margins."""
     wide = MARGIN * (person.right - person.left) + _SLACK
     high = MARGIN * (person.bottom - person.top) + _SLACK
     return (
-        abs(person.left - mask.left) <= wide
-        and abs(person.right - mask.right) <= wide
-        and abs(person.top - mask.top) <= high
-        and abs(person.bottom - mask.bottom) <= high
-    )
-
-
-def _holds(person: RelativeBox, mask: RelativeBox) -> bool:
-    wide = MARGIN * (person.right - person.left) + _SLACK
-    high = MARGIN * (person.bottom - person.top) + _SLACK
-    return (
-        mask.left >= person.left - wide
-        and mask.right <= person.right + wide
-        and mask.top >= person.top - high
-        and mask.bottom <= person.bottom + high
+        (person.left - mask.left) / wide,
+        (mask.right - person.right) / wide,
+        (person.top - mask.top) / high,
+        (mask.bottom - person.bottom) / high,
     )
 
 

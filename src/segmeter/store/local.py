@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import stat
@@ -19,9 +18,7 @@ from segmeter.store.write_lock import Lease
 
 __all__ = ["write_file"]
 
-# Not blocking: a pipe without a writer would block for ever.
-_PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 _LEFT_OVER = ".open-"  # what a kill leaves of a write under the lease
 _UNLEASED = ".page-"  # and of a write without the lease, such as a report
 _OLD_S = 3600.0
@@ -139,6 +136,8 @@ class LocalPlace:
         The system drops this lock when its holder dies. Files that killed writers left are removed
         first.
         """
+        import fcntl  # not on every system
+
         handle = self._open(".lock", os.O_RDWR | os.O_CREAT)
         with os.fdopen(handle, "r+b", buffering=0):
             try:
@@ -212,7 +211,8 @@ class LocalPlace:
         path = self._path(name)
         if path.is_symlink():
             raise self._link(name)
-        return os.open(path, flags | _PLAIN, 0o666)
+        # Not blocking: a pipe without a writer would block for ever.
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         """Everything in a folder; nothing if it is not there."""
