@@ -187,6 +187,8 @@ def verified_files(
     Returns the files, whose `damaged` says what is wrong, and by file the jobs to leave out.
     """
     found = RowFiles.of(folder, where, schema, only=only)
+    if not found.files:  # as when a run begins, which then need not wait for DuckDB's import
+        return found, {}
     connection = database()
     connection.register("files", found.stream(found.columns, number=True))
     table = connection.sql(_keys_query(schema, [*found.columns, FILE])).to_arrow_table()
