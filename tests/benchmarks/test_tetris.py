@@ -257,7 +257,7 @@ def test_the_page_holds_tables_trajectories_galleries_and_sessions(
     held = 3 * group.role("base").size
     assert f"holds after {held} of {held} clicks" in answer.detail
     page = render(Page("tetris", "", [], sections))
-    assert "Where not to click" in page
+    assert "Worst click positions" in page
 
 
 def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 
 COLUMNS = {
-    "a person's time to 90 % IoU": "seconds-to-90",
+    "annotation time to 90 % IoU": "seconds-to-90",
     "clicks to 90 %": "noc@90",
     "never reach it": "never@90",
     "quality over all clicks": "auc",

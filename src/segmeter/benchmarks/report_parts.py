@@ -418,11 +418,11 @@ def machines(run: Results) -> str:
         worst = max(busy, key=lambda m: float(m["load"]))
         told = (
             f" The machine was busy when the run began (load {worst['load']:g} on "
-            f"{worst['cores']} cores): an idle one answers sooner."
+            f"{worst['cores']} cores): waiting is shorter on an idle one."
         )
     return (
-        f"Waiting was measured on {', '.join(on)}, with whatever else ran there at the time; "
-        f"another machine waits longer or shorter.{told}"
+        f"Waiting was measured on {', '.join(on)}, together with everything else that ran there; "
+        f"it differs on other machines.{told}"
     )
 
 

@@ -120,7 +120,7 @@ def followed_sentence(
     shares = [rows[model, d.measure].value for model in (one.first, one.second)]
     return (
         f"**{one.first}** follows {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
-        "and that is **significant**."
+        "which is **significant**."
     )
 
 

@@ -36,7 +36,7 @@ __all__ = ["breakdown", "differences_by_group"]
 
 _MOST_COMPARED = 12
 _METHOD = (
-    "Reading **published** has the normal interval of Segment Anything's supplement, as if "
+    "Protocol **published** has the normal interval of Segment Anything's supplement, as if "
     "every mask were drawn independently; **corrected** resamples images. Intervals that overlap "
     "do not mean that there is no difference: every pair of groups is tested by permuting the "
     "groups of whole images, 10 000 times, and corrected by Holm."

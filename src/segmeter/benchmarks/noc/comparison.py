@@ -80,8 +80,8 @@ class Comparison:
         if pays is None or np.isinf(self.cost.touch_up):
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"With {self.models[0]}, {pays:.1f} {self.prompts} per object pay off before "
-            f"correcting the mask by hand is faster; drawing by hand takes {drawing}"
+            f"With {self.models[0]}, correcting the mask by hand is faster after "
+            f"{pays:.1f} {self.prompts} per object; drawing by hand takes {drawing}"
         )
 
     def value(self, model: str, measure: str) -> Value:
@@ -173,7 +173,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
     goal, group = comparison.goals.lead, comparison.groups[0]
     shown = {
         comparison.seconds: Column(
-            f"a person's time to {goal.text}", "seconds per object", 1, better="lower", plot=True
+            f"annotation time to {goal.text}", "seconds per object", 1, better="lower", plot=True
         ),
         comparison.clicks: Column(
             f"{comparison.prompts} to {goal.short}", f"NoC@{goal.tag}", 2, better="lower"
@@ -198,8 +198,8 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
-        note="95 % intervals from resampling images. Bold: better than every other model, "
-        f"and that is significant. {comparison.by_hand()}.",
+        note="95 % intervals from resampling images. Bold: significantly better than "
+        f"every other model. {comparison.by_hand()}.",
     )
 
 

@@ -73,8 +73,8 @@ def _differences(comparisons: Sequence[Comparison]) -> list[page.Section]:
     tables = [comparison_table(c, f"differences-{_stem(c)}") for c in comparisons]
     blocks: list[page.Block] = [table for table in tables if table is not None]
     text = (
-        "Every model against the one that is ahead, on the same objects. A difference is "
-        "significant where its p value, corrected for the number of comparisons, is below 5 %."
+        "The model with the least annotation time against every other, on the same objects. "
+        "A difference is significant if its Holm-corrected p value is below 5 %."
     )
     return [page.Section("Significant differences", text, blocks)] if blocks else []
 
@@ -156,8 +156,8 @@ def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
             )
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
-        "all rounds. NoF@q counts failures: **published** also calls a success at the very "
-        "last round one, **corrected** only what never gets there. AuC is the area under IoU over "
+        "all rounds. NoF@q counts failures: **published** also counts a success at the very last "
+        "round, **corrected** only objects that never reach it. AuC is the area under IoU over "
         "the rounds. The two protocols also differ in the clicks themselves: **published** "
         "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
         "the second click is negative; **corrected** does neither. Bold: better than every other "
@@ -192,7 +192,7 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
         used = [n for n in spent[0] if any(s[n] > 1e-9 for s in spent)]
         blocks.append(
             page.Bars(
-                f"A person's seconds per object until {comparison.goals.lead.text}: "
+                f"Annotation time in seconds per object until {comparison.goals.lead.text}: "
                 f"{comparison.title}",
                 page.Axis("seconds per object", low=0.0, digits=1),
                 comparison.models,
@@ -311,8 +311,8 @@ def _cost_note(cost: CostModel) -> str:
     length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
     return (
         f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
-        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; what never reaches the goal is "
-        f"drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds are in the "
+        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
+        f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "
         "documentation; `--cost FILE` sets your own."
     )
 
@@ -332,13 +332,13 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section
             galleries.append(page.Note(f"**{comparison.title}**"))
         galleries.append(hardest(run, comparison, cases))
         sessions += replays(run, comparison, cases)
-    text = "Objects that cost most clicks over all models, and the clicks to the goal of each."
+    text = "The objects that need the most clicks over all models, with the clicks of each model."
     made = [page.Section("Hardest objects", text, galleries)]
     if sessions:
         text = (
             "Choose a session; step through it with the buttons, the slider or the arrow keys. "
-            "The hardest objects come first, then one of middling cost and the one on which "
-            "the models differ most."
+            "The hardest objects come first, then a typical one and the one on which the models "
+            "differ most."
         )
         made.append(page.Section("Sessions", text, sessions))
     return made

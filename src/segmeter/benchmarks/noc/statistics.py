@@ -265,7 +265,7 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
 
     Where `redrawn-path` was measured, masks are corrected by hand as soon as that is cheaper.
     """
-    name, title = f"seconds-to-{goal.tag}", f"a person's time to {goal.text}"
+    name, title = f"seconds-to-{goal.tag}", f"annotation time to {goal.text}"
     return _statistic(
         name, title, "s per object", 1, values=lambda g: with_touch_up(g, goal)[0],
         tested=_told(lead), effort="seconds" if lead else "",

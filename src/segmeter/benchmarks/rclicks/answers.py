@@ -71,15 +71,15 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
         f"Least against most likely tenth: clicks {_percent(f.seen('dgr-noc-ratio'))}, "
         f"p {p_value(p_clicks)}; mean IoU over the rounds {_points(area)}, "
         f"p {p_value(p_quality)}; both corrected for the number of questions.",
-        f"To 90 % IoU the robot that clicks centres needs {base.value:.2f} clicks, people "
+        f"To reach 90 % IoU, centre clicks take {base.value:.2f} rounds, human clicks "
         f"{sample.value:.2f}: {_percent(more)}, p {p_value(f.p('dsb-noc-ratio'))}.",
     ]
     if "share-noc" in f.rows:
         share, p = f.seen("share-noc"), p_value(f.p("share-noc"))
         told.append(
-            f"Of what differs between people on one object, {share.value:.0f} %"
-            f"{_limits(share, 0)} lies between the groups, p {p}; the rest is the chance of "
-            "single clicks."
+            f"Of the variance between people on one object, {share.value:.0f} %"
+            f"{_limits(share, 0)} is between the groups, p {p}; the rest is chance of single "
+            "clicks."
         )
     told.append(_printed(f))
     return " ".join(told)
@@ -89,9 +89,9 @@ def _printed(f: Findings) -> str:
     """The paper's own number, and how much of it is there under the null."""
     seen, null, left = (f.seen(f"dgr-noc{part}") for part in ("", ":null", ":excess"))
     return (
-        f"The paper's formula would print ΔGR {signed(seen.value, 1)} %; shuffling who clicked "
-        f"gives {signed(null.value, 1)} % under the null, and {signed(left.value, 1)}"
-        f"{_limits(left, 1)} are left."
+        f"The paper's formula gives ΔGR {signed(seen.value, 1)} %; under the null (clickers "
+        f"permuted) it is {signed(null.value, 1)} %, so the excess is {signed(left.value, 1)}"
+        f"{_limits(left, 1)}."
     )
 
 
@@ -183,7 +183,8 @@ def _pairs_detail(members: Sequence[Findings], against: Sequence[Difference], im
     )
     told = (
         f"Means of all groups of people. Paired on the same objects of {images_in_words(images)}: "
-        f"{pairs}; corrected for the number of pairs. An object that never gets there counts as "
+        f"{pairs}; corrected for the number of pairs. An object that never reaches the goal "
+        "counts as "
         f"all {members[0].trial.base.shape[1]} rounds."
     )
     if len({f.trial.keys for f in members}) > 1:

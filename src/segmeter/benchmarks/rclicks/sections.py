@@ -195,8 +195,8 @@ _PROTOCOLS = (
 _SAME = "Two statistics that correlate strongly rank models, or objects, alike."
 _NULL = "All statistics, each with its value where it does not matter who clicked."
 _WORTH = (
-    "A number is worth what it exceeds the same number under the null by. Under the null: the "
-    "clickers of an object change places at random (groups among themselves; the centre "
+    "Compare each number with its value under the null, in which the clickers of an object are "
+    "permuted at random (groups among themselves; the centre "
     "click with all of them), and the statistic is computed again, 500 to 2000 times. Means of "
     "ratios are above zero even then, because a small count below the line weighs more "
     "than a large one. p is two-sided: the share of shuffles that lie at least as far from "
@@ -221,7 +221,7 @@ def _spread(lead: Sequence[Findings], rows: Sequence[SummaryRow]) -> Section:
     parts, chart = components_table(rows), scatter(lead)
     unknown = Note("Each group ran once: chance and groups cannot be separated.", "warning")
     blocks: list[Block] = [unknown if parts is None else parts, *([chart] if chart else [])]
-    text = "How far results lie apart on the same object, by the kind of click and by chance."
+    text = "Variance of results on the same object, by kind of click and by chance."
     return Section("Sensitivity to click position", text, blocks)
 
 

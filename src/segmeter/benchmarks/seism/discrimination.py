@@ -285,7 +285,7 @@ NAMES = {
 
 _PROTOCOLS = (
     "**published**: SIHD is 1 less both error rates, so that chance is 0; in SABD and SISD ties "
-    "count as right, and each method stands at the setting that is best on these images.\n\n"
+    "count as right, and each method uses the setting that is best on these images.\n\n"
     "**corrected**: SIHD is balanced accuracy, so that chance is 50 in all three; ties count half, "
     "and each image is judged at a setting that was chosen on others."
 )
@@ -299,8 +299,8 @@ def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Secti
         _meta_table([row for row in ranked if row.protocol == protocol]) for protocol in protocols
     ]
     text = (
-        "A person's partition against other people's of the same image, and of another. "
-        "The further apart the two curves lie, the better the measure knows them."
+        "Scores of a human partition against those of other people for the same image, and for "
+        "another image. The further apart the two curves, the better the measure."
     )
     charts = [_densities(name, pairs) for name in dict.fromkeys(row.measure for row in ranked)]
     return [

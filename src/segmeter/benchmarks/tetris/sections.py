@@ -56,10 +56,9 @@ def _results(run: Results, summary: Summary, lead: str) -> page.Section:
     blocks += [*followed_notes(run, Tetris()), *_unequal(run, summary)]
     blocks += filter(None, area_tables(summary))
     text = (
-        "A person who clicks elsewhere on the same object gets another mask. Here one user "
-        "looks for the clicks that help a model least, one for those that help it most, and "
-        "one clicks the centre of each error region, for as many clicks each. All clicks are fair: "
-        "they lie on what is wrong."
+        "The mask depends on where on the object a person clicks. One simulated user searches "
+        "for the clicks with the lowest IoU, one for those with the highest, and one clicks the "
+        "centre of each error region. All clicks are in the error region."
     )
     return page.Section("Results", text, blocks)
 
@@ -151,8 +150,8 @@ def _beside(summary: Summary) -> page.Section | None:
         return _not_beside(summary)
     text = (
         "The attack can be reproduced only approximately: the paper's renderer of discs is "
-        "replaced by an analytic one, and the authors' repository is not to be had. In "
-        "`published` the step is taken from the image's size though SAM's clicks live in "
+        "replaced by an analytic one, and the authors' repository is not available. In "
+        "`published` the step is taken from the image's size although SAM's clicks are in "
         "another frame, the allowance for leaving the error region compounds, clicks stay "
         "fractional, and curves may cross; `corrected` repairs these. EISeg's network is compared "
         "with RITM's HR18-IT, whose design and data it shares."
@@ -169,7 +168,7 @@ def _not_beside(summary: Summary) -> page.Section | None:
             text = (
                 f"The paper's numbers for {group.dataset} are of "
                 f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
-                f"and {rounds}: they are not set side by side."
+                f"and {rounds}: they are not compared."
             )
             return page.Section("Comparison with the paper", blocks=[page.Note(text)])
     return None
@@ -207,8 +206,8 @@ def _first_click(summary: Summary, lead: str) -> page.Section | None:
     if tables[1] is None and lead == "corrected":
         blocks.append(
             page.Note(
-                "No scene of this run was clicked everywhere; `--exhaustive 1` does so "
-                "and tells how far the attack stays from the true extremes."
+                "No scene of this run was clicked exhaustively; `--exhaustive 1` does so and shows "
+                "how far the attack is from the true extremes."
             )
         )
     marks = [
@@ -231,7 +230,7 @@ def _first_click(summary: Summary, lead: str) -> page.Section | None:
             "and how much IoU is lost there.",
         )
     )
-    text = "What the first click alone decides: the worst, the central and the best of each object."
+    text = "The effect of the first click alone: worst, centre and best click of each object."
     return page.Section("The first click", text, blocks)
 
 
@@ -243,8 +242,8 @@ def _agreement(summary: Summary, lead: str) -> page.Section | None:
         return None
     text = (
         "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
-        "the paper. With few models they say little: among four, one exchange of neighbours "
-        "moves a correlation by 0.2."
+        "the paper. With few models they are unreliable: among four, swapping two neighbours "
+        "changes a correlation by 0.2."
     )
     return page.Section("Which numbers agree", text, kept, folded=True)
 
@@ -266,9 +265,9 @@ def _cases(run: Results, summary: Summary, lead: str) -> list[page.Section]:
     if maps:
         text = (
             "IoU after a single click at each place of the object: dark where it fails. Only "
-            "scenes that were clicked everywhere."
+            "scenes that were clicked exhaustively."
         )
-        made.append(page.Section("Where not to click", text, maps))
+        made.append(page.Section("Worst click positions", text, maps))
     if sessions:
         text = "The worst and the best clicks of the most fragile objects, round by round."
         made.append(page.Section("Sessions", text, sessions))

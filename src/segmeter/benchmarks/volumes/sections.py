@@ -112,8 +112,8 @@ def sections(run: Results) -> list[Section]:
 _PAPER = "Percent Dice. The paper's data sets are named D1 to D8."
 _HARDEST = "The objects that come out worst over all models and prompters."
 _SCROLLED = (
-    "The worst object of each data set, a middling one and the best, with the session that "
-    "came out best. Scroll with the wheel or the arrow keys."
+    "The worst object of each data set, a typical one and the best, with the session of the "
+    "highest Dice. Scroll with the wheel or the arrow keys."
 )
 
 

@@ -33,7 +33,8 @@ from segmeter.users.volumes.intrabench_refiners import Refiner
 PAPER_DATASETS = tuple(f"D{i}" for i in range(1, 9))
 _STALE = (
     "The paper's rows of this table come from code that kept slice embeddings by slice number "
-    "and never cleared them; it was fixed in January 2025, after the paper. Do not chase them."
+    "and never cleared them; it was fixed in January 2025, after the paper. They cannot be "
+    "reproduced."
 )
 TABLES = {
     2: ("Prompts in every slice (Table 2)", _STALE),

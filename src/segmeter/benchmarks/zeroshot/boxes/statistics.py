@@ -363,9 +363,10 @@ _PRECISION = (
     "size of objects or how frequent their class is."
 )
 _RULE = (
-    "Each box is asked for twice: alone, then with the logits of the mask shown. The first SAM "
-    "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
-    "two points and shows its single mask. A mask has its box's class and score. Boundary AP "
+    "Each box is used twice: alone, then with the logits of the mask shown. The first SAM "
+    "returns three masks for a box alone and shows the one with the highest score; SAM 2 treats a "
+    "box as two points and shows its single mask. A mask has its box's class and score. "
+    "Boundary AP "
     "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
     "over objects whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
     "coarse, so read AP and boundary quality together. **published** counts an object of "

@@ -118,7 +118,7 @@ _MEASURES = {
 _WHERE: parts.By = {**parts.DATA, page.Column("user"): lambda row: row.user}
 _PROTOCOLS = (
     "**published** and **corrected** differ where a prediction is perfect (published clicks the "
-    "corner as background, corrected is content and carries its mask on) and where the false "
+    "corner as background, corrected accepts the mask) and where the false "
     "negatives and false positives are equally deep (published clicks a false positive, corrected "
     "the larger component)."
 )

@@ -136,14 +136,14 @@ KINDS = ("all", "small", "medium", "large", "frequent", "common", "rare")
 _PROTOCOLS = (
     "Masks of a grid of clicks, none filtered, boxes suppressed by the model's own score; of "
     "more than 1000 masks those with the highest mean of score and stability stay, and by it "
-    "they are ranked. Classes are not looked at; objects are matched as COCO's evaluator does, "
+    "they are ranked. Classes are ignored; objects are matched as COCO's evaluator does, "
     "recall is averaged over IoU 0.50 to 0.95.\n\n**published**: empty masks stay, last; an "
     "object of 32 x 32 pixels is small and medium. **corrected**: empty masks go before the "
     "suppression, which counts pixels; every object has one size."
 )
 _FEDERATED = (
-    "LVIS outlines only some classes in each image, so a mask of anything else is no mistake and "
-    "precision means nothing here; recall does. Evaluators made for LVIS drop proposals of classes "
+    "LVIS outlines only some classes in each image, so a mask of another object may be right: "
+    "recall is meaningful, precision is not. Evaluators made for LVIS drop proposals of classes "
     "that an image was not searched for before they match: with one dummy class most vanish. A "
     "public attempt got 50.5 for the paper's 59.3."
 )
