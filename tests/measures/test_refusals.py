@@ -25,10 +25,9 @@ from segmeter.measures.suppression import suppress
 from segmeter.measures.sweeps import sweep_edge_map
 from segmeter.stats.comparisons import (
     PairedValues,
-    Where,
     difference,
-    paired_difference,
-    paired_permutation_test,
+    paired_permutation_tests,
+    pairwise_tables,
 )
 from segmeter.stats.goals import failed
 
@@ -62,9 +61,9 @@ def test_masks_may_be_given_by_name(name: str) -> None:
 
 def test_a_difference_that_is_no_number_is_refused_not_called_certain() -> None:
     with pytest.raises(BadInput, match="1 of 2 differences"):
-        paired_permutation_test([math.nan, 1.0])
+        paired_permutation_tests([[math.nan], [1.0]])
     with pytest.raises(BadInput, match="not finite"):
-        paired_permutation_test([math.inf, 1.0])
+        paired_permutation_tests([[math.inf], [1.0]])
     many = np.arange(40.0)
     with pytest.raises(BadInput, match="1 of 40"):
         difference(np.where(many == 3, np.nan, many), many * 0, list(range(40)))
@@ -72,9 +71,9 @@ def test_a_difference_that_is_no_number_is_refused_not_called_certain() -> None:
 
 def test_models_are_compared_where_both_have_a_value() -> None:
     keys = list("abcde")
-    first = PairedValues("one", keys, keys, np.array([1.0, np.nan, 3.0, 4.0, np.inf]))
-    second = PairedValues("two", keys, keys, np.array([0.0, 0.0, np.nan, 2.0, 0.0]))
-    found = paired_difference(Where("d", "u", "corrected", "x"), first, second)
+    first = PairedValues("one", keys, keys, np.array([[1.0], [np.nan], [3.0], [4.0], [np.inf]]))
+    second = PairedValues("two", keys, keys, np.array([[0.0], [0.0], [np.nan], [2.0], [0.0]]))
+    (found,) = pairwise_tables(("d", "u", "corrected"), ["x"], [first, second])
     assert (found.targets, found.value) == (2, 1.5)
     assert found.p == 0.5
 

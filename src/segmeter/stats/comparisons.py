@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Literal
@@ -78,27 +78,17 @@ def differences(
     ]
 
 
-def paired_permutation_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> float:
-    """Two-sided p of scene sums of differences, by exchanging the models within scenes.
-
-    If the models were alike, each scene's sum could as well have the other sign. All
-    patterns of signs are tried when scenes are few, else `flips` drawn ones; the pattern
-    that was seen counts as one of them, so p is never zero.
-
-    >>> paired_permutation_test([1.0, 2.0, 3.0])  # of 8 patterns two are as far out
-    0.25
-    """
-    values = np.asarray(sums, dtype=float)
-    return float(paired_permutation_tests(values[:, None], flips=flips, seed=seed)[0])
-
-
 def paired_permutation_tests(
     sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0
 ) -> Floats:
-    """`paired_permutation_test` of each column of `(scenes, measures)`, with the same signs.
+    """Two-sided p of scene sums of differences, `(scenes, measures)`, by exchanging the models.
 
-    >>> paired_permutation_tests([[0.0], [0.0]]).tolist()
-    [1.0]
+    If the models were alike, each scene's sum could as well have the other sign. All patterns of
+    signs are tried when scenes are few, else `flips` drawn ones, the same for all measures; the
+    pattern that was seen counts as one of them, so p is never zero.
+
+    >>> paired_permutation_tests([[1.0], [2.0], [3.0]]).tolist()  # of 8 patterns two are as far out
+    [0.25]
     """
     values = _finite(np.asarray(sums, dtype=float))
     seen = np.abs(values.sum(axis=0))
@@ -176,40 +166,22 @@ def _coins(draw: np.random.Generator, shape: tuple[int, int]) -> npt.NDArray[np.
     return coins.ravel()[:many].reshape(shape)
 
 
-def rank_shares(
-    values: npt.ArrayLike, drawn: Resampling, better: Literal["higher", "lower"]
-) -> Floats:
-    """How often each model takes each rank under resampling, `(models, ranks)`.
-
-    `values` is `(models, targets)`, targets in the order of `drawn`. Models with equal
-    means share the ranks they span, so every row and every column adds up to one.
-
-    >>> drawn = Resampling(['a', 'b', 'c'])
-    >>> rank_shares([[1.0, 2.0, 1.0], [3.0, 4.0, 5.0]], drawn, 'lower').tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    means = drawn.means(np.asarray(values, dtype=float).T)
-    cost = -means if better == "higher" else means
-    models = cost.shape[1]
-    ahead = (cost[:, None, :] < cost[:, :, None]).sum(axis=2)
-    equal = (cost[:, None, :] == cost[:, :, None]).sum(axis=2)
-    shares = np.zeros((models, models))
-    for rank in range(models):
-        spanned = (ahead <= rank) & (rank < ahead + equal)
-        shares[:, rank] = (spanned / equal).mean(axis=0)
-    return shares
-
-
 def first_shares(
     values: npt.ArrayLike, drawn: Resampling, better: Literal["higher", "lower"]
 ) -> Floats:
     """How often each model ranks first under resampling; adds up to one.
 
+    `values` is `(models, targets)`, targets in the order of `drawn`. Models with equal means
+    share the first rank.
+
     >>> drawn = Resampling(['a', 'b', 'c'])
     >>> first_shares([[1.0, 2.0, 1.0], [3.0, 4.0, 5.0]], drawn, 'lower').tolist()
     [1.0, 0.0]
     """
-    return rank_shares(values, drawn, better)[:, 0]
+    means = drawn.means(np.asarray(values, dtype=float).T)
+    cost = -means if better == "higher" else means
+    first = cost == cost.min(axis=1, keepdims=True)
+    return np.asarray((first / first.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
 def spearman(table: Floats) -> Floats:
@@ -228,19 +200,9 @@ def spearman(table: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The group that models are compared within, and the statistic."""
-
-    dataset: str
-    user: str
-    protocol: str
-    measure: str
-
-
-@dataclass(frozen=True, slots=True)
 class PairedValues:
-    """One value per target of a model, or several measures of each, `(targets, measures)`;
-    `clusters` names the image of each."""
+    """Several measures of each target of a model, `(targets, measures)`; `clusters` names the
+    image of each."""
 
     model: str
     keys: Sequence[Hashable]
@@ -248,81 +210,46 @@ class PairedValues:
     values: Floats
 
 
-def pairwise_tables(wheres: Sequence[Where], samples: Sequence[PairedValues]) -> list[Difference]:
-    """All pairs in several measures, the columns of the samples' values.
+def pairwise_tables(
+    where: tuple[str, str, str], names: Sequence[str], samples: Sequence[PairedValues]
+) -> list[Difference]:
+    """All pairs in several measures, the columns of the samples' values, measure by measure.
 
-    Pairs of a measure are corrected together; measure by measure, in the order given.
+    `where` is their data set, user and protocol. p values are not corrected.
 
-    >>> pairwise_tables([], [])
-    []
+    >>> one = PairedValues('a', 'xyz', 'xyz', np.array([[3.0], [5.0], [9.0]]))
+    >>> other = PairedValues('b', 'zx', 'zx', np.array([[8.0], [1.0]]))
+    >>> where = ('grabcut', 'centre-click', 'corrected')
+    >>> [d.targets for d in pairwise_tables(where, ['noc@90'], [one, other])]
+    [2]
     """
-    pairs = [
-        _paired(wheres, a, b)
-        for a, b in combinations(samples, 2)
-        if _known(a) & _known(b)  # else there is nothing to compare
-    ]
-    return [d for k in range(len(wheres)) for d in corrected(pair[k] for pair in pairs)]
+    pairs = [_paired(where, names, a, b) for a, b in combinations(samples, 2)]
+    return [d for k in range(len(names)) for pair in pairs if pair for d in pair[k : k + 1]]
 
 
-def paired_difference(where: Where, first: PairedValues, second: PairedValues) -> Difference:
-    """One pair on the targets where both have a finite value, not yet corrected for others.
-
-    >>> import numpy as np
-    >>> where = Where('grabcut', 'centre-click', 'corrected', 'noc@90')
-    >>> one = PairedValues('a', ['x', 'y', 'z'], ['x', 'y', 'z'], np.array([3.0, 5.0, 9.0]))
-    >>> other = PairedValues('b', ['z', 'x'], ['z', 'x'], np.array([8.0, 1.0]))
-    >>> paired_difference(where, one, other).targets
-    2
-    """
-    one, other = (replace(p, values=p.values[:, None]) for p in (first, second))
-    return _paired([where], one, other)[0]
-
-
-def _paired(wheres: Sequence[Where], first: PairedValues, second: PairedValues) -> list[Difference]:
-    """One pair in every measure; models that share no target cannot be compared."""
+def _paired(
+    where: tuple[str, str, str], names: Sequence[str], first: PairedValues, second: PairedValues
+) -> list[Difference]:
+    """One pair in every measure on the targets where both have numbers; none where they share
+    no target."""
     known, there = (_whole(p.values) for p in (second, first))
     other = {key: i for i, key in enumerate(second.keys) if i in known}
     mine = [i for i, key in enumerate(first.keys) if i in there and key in other]
     theirs = [other[first.keys[i]] for i in mine]
     if not mine:
-        raise BadInput(f"'{first.model}' and '{second.model}' share no target")
+        return []
     gaps = first.values[mine] - second.values[theirs]
-    found = differences(gaps, [first.clusters[i] for i in mine], seed=wheres[0].dataset)
+    found = differences(gaps, [first.clusters[i] for i in mine], seed=where[0])
+    models = first.model, second.model
     return [
         Difference(
-            first.model,
-            second.model,
-            where.dataset,
-            where.user,
-            where.protocol,
-            where.measure,
-            paired.interval.value,
-            paired.interval.low,
-            paired.interval.high,
-            paired.p,
-            paired.p,
-            paired.targets,
+            *models, *where, name, i.value, i.low, i.high, paired.p, paired.p, paired.targets
         )
-        for where, paired in zip(wheres, found, strict=True)
+        for name, paired in zip(names, found, strict=True)
+        for i in (paired.interval,)
     ]
-
-
-def _known(sample: PairedValues) -> set[Hashable]:
-    """The objects that have a number in every measure."""
-    return {sample.keys[i] for i in _whole(sample.values)}
 
 
 def _whole(values: Floats) -> set[int]:
     """Targets that have a number in every measure."""
     return set(np.flatnonzero(np.isfinite(values).all(axis=1)).tolist())
-
-
-def corrected(family: Iterable[Difference]) -> list[Difference]:
-    """A family of comparisons with p values that hold for all of them together (Holm).
-
-    >>> corrected([])
-    []
-    """
-    pairs = list(family)
-    adjusted = holm([d.p for d in pairs])
-    return [replace(d, p_holm=p) for d, p in zip(pairs, adjusted, strict=True)]

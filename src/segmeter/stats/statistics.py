@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from segmeter.core.benchmarks import Difference, Group, StatisticCard, SummaryRow
-from segmeter.stats.comparisons import Paired, PairedValues, Where, holm, pairwise_tables
+from segmeter.stats.comparisons import Paired, PairedValues, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
 
@@ -357,8 +357,7 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
             )
             for i, group in enumerate(members)
         ]
-        wheres = [Where(*where, together[k].name) for k in chosen]
-        for d in pairwise_tables(wheres, samples):
+        for d in pairwise_tables(where, [together[k].name for k in chosen], samples):
             made[d.measure].append(d)
     return [d for s in asked for d in made[s.name]]
 
