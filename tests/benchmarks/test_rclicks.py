@@ -482,7 +482,7 @@ def test_models_are_set_against_each_other() -> None:
     assert "fewest clicks with **quick**: **quick** takes 1.00, **slow** takes 2.00" in said
     assert "; significant against slow." in said
     nearly = _played("nearly", 0.95, 12, spare=0.2)
-    assert "; not against nearly." in _said(nearly, quick)
+    assert "; not significant against nearly." in _said(nearly, quick)
     assert "0.17 fewer (difference −" in _pairs(nearly, quick).detail
     assert "significant against slow but not against nearly" in _said(slow, nearly, quick)
     same = _pairwise([quick, _played("twin", 0.95, 12)])

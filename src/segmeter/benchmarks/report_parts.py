@@ -361,6 +361,7 @@ def best_answer(
     several = len({row.protocol for row in rows}) > 1
     compared = len({row.model for row in rows}) > 1
     said: Phrase = ()
+    told = ""  # where the numbers before are from
     for name in names:
         for protocol in dict.fromkeys(row.protocol for row in rows):
             mine = [r for r in rows if (r.measure, r.protocol) == (name, protocol)]
@@ -370,10 +371,10 @@ def best_answer(
             best = (min if card.better == "lower" else max)(mine, key=lambda row: row.value)
             word = "lowest" if card.better == "lower" else "highest"
             has = f"has the {word} {card.title}" if compared else f"has a {card.title} of"
-            where = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
+            place = f"{', ' if compared else ' '}on {', '.join(filter(None, best.key[1:3]))}"
             opening = f"{'; ' if said else ''}**{best.model}** {has}{',' if compared else ''} "
-            ending = where + (f" ({protocol})" if several else "")
-            said = phrase(said, opening, measured(best, card), ending)
+            ending = ("" if place == told else place) + (f" ({protocol})" if several else "")
+            said, told = phrase(said, opening, measured(best, card), ending), place
     return [Answer(phrase(said, "."), detail)] if said else []
 
 

@@ -168,8 +168,8 @@ def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> page
     else:
         yes = ", ".join(d.second for d in against if d.significant)
         no = ", ".join(d.second for d in against if not d.significant)
-        told = (f"significant against {yes}" if yes else "", f"not against {no}" if no else "")
-        sure = f"; {' but '.join(filter(None, told))}"
+        sure = f"; significant against {yes}" if yes else f"; not significant against {no}"
+        sure += f" but not against {no}" if yes and no else ""
     return page.Answer(
         page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
         _pairs_detail(members, against, images),
