@@ -83,32 +83,10 @@ def one_at_a_time(
 
 
 @torch.no_grad()
-def plain(
+def together(
     encoded: SamEncodedScene, places: Tensor, dtype: torch.dtype, compiled: bool
 ) -> Callable[[], None]:
-    """The decoder as it is, many clicks a call: nothing shared but the embedding."""
-    import copy
-
-    decoder: Any = copy.deepcopy(encoded.network.decoder).to(dtype)
-    image = Embedding(encoded.embedding.cells.to(dtype))
-    position, dense = encoded.position.to(dtype), encoded.network.prompts.no_mask().to(dtype)
-    decode = torch.compile(decoder, dynamic=False) if compiled else decoder
-    lone = encoded.single_clicks()
-    assert lone is not None
-    sparse = lone.tokens(places).to(dtype)
-
-    @torch.no_grad()
-    def work() -> None:
-        decode(image, position, sparse, dense)
-
-    return work
-
-
-@torch.no_grad()
-def shared(
-    encoded: SamEncodedScene, places: Tensor, dtype: torch.dtype, compiled: bool
-) -> Callable[[], None]:
-    """Ours: what does not depend on the prompt is done once."""
+    """Many clicks a call on one embedding."""
     lone = encoded.single_clicks(dtype)
     assert lone is not None
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
@@ -131,11 +109,10 @@ def ladder(encoded: SamEncodedScene, target: Target, places: Tensor) -> float:
     kinds = [torch.float32, torch.bfloat16, torch.float16]
     steps: list[tuple[str, Callable[[], Callable[[], None]]]] = []
     for compiled in (False, True) if device.type == "cuda" else (False,):
-        for way, said in ((plain, "nothing shared"), (shared, "projections shared")):
-            for dtype in (kinds[1:2] if way is plain else kinds[1:]) if compiled else kinds:
-                name = f"{said}, {str(dtype).removeprefix('torch.')}"
-                name += ", compiled" if compiled else ""
-                steps.append((name, partial(way, encoded, places, dtype, compiled)))
+        for dtype in kinds[1:] if compiled else kinds:
+            name = f"together, {str(dtype).removeprefix('torch.')}"
+            name += ", compiled" if compiled else ""
+            steps.append((name, partial(together, encoded, places, dtype, compiled)))
     for name, make in steps:
         spent = milliseconds(make(), size, device)
         print(f"{name:<44} {spent:9.4f} ms per click {lone / spent:8.1f} x", flush=True)

@@ -2,7 +2,7 @@
 
     python perf/decoder_paths.py [--device cuda] [--clicks 256] [--side 1024] [--repeats 20]
 
-Decoder: eager calls, captured CUDA graphs, shared projections for single clicks (`SingleClicks`),
+Decoder: eager calls, captured CUDA graphs, large passes for single clicks (`SingleClicks`),
 and the same compiled by torch. A grid of clicks: candidates, counts and boxes by either, with the
 seconds of the first call, which compiles, and the largest difference of the maps. Encoder of
 MobileSAM: eager and captured.
@@ -82,7 +82,7 @@ def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[st
     yield f"{count} single clicks, eager", lambda: _eager(encoded, asked)
     for compiled in (False, True) if device.type == "cuda" else (False,):
         lone = SingleClicks(encoded, dtype, compiled)
-        name = "compiled" if compiled else "shared projections"
+        name = "one pass, compiled" if compiled else "one pass"
         yield f"{count} single clicks, {name}", partial(lone.logits, lone.tokens(points))
 
 
@@ -108,7 +108,7 @@ def grids(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str
         print(f"{name}: first call {time.perf_counter() - start:.1f} s, maps differ by at most "
               f"{float((maps - wanted).abs().max()):.2g}, "
               f"{int(((maps > 0) != (wanted > 0)).sum())} of {maps.numel()} bits")  # fmt: skip
-        yield f"grid of {len(points) ** 2}, shared projections, {name}", work
+        yield f"grid of {len(points) ** 2}, {name}", work
     del encoded.__dict__["grid_clicks"]
     values = torch.randn(24, side, side, device=device)
     yield "counts and boxes of 24 maps, as used", lambda: _table(values, 0.0, 1.0)

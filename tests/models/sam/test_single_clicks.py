@@ -22,12 +22,7 @@ from segmeter.measures.objects import (  # noqa: E402
 )
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._exhaustive_clicks import (  # noqa: E402
-    DeviceJudge,
-    count,
-    erode,
-    pack,
-)
+from segmeter.models.sam._exhaustive_clicks import DeviceJudge, count, erode  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
 
@@ -78,7 +73,7 @@ def target() -> Target:
 
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("masks", ["published", "corrected"])
-def test_shared_projections_give_the_masks_of_single_asks(second: bool, masks: str) -> None:
+def test_many_clicks_together_give_the_masks_of_single_requests(second: bool, masks: str) -> None:
     looked = encoded(second, masks)
     lone = looked.single_clicks()
     with torch.no_grad():
@@ -112,18 +107,18 @@ def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), [(150, 50), (150, 64), (150, 150), (30, 400)])
-def test_packed_sets_are_eroded_by_a_square_and_counted(height: int, width: int) -> None:
+def test_sets_are_eroded_by_a_square_and_counted(height: int, width: int) -> None:
     import cv2
 
     bits = np.random.default_rng(0).random((3, height, width)) < 0.997
-    words = pack(torch.from_numpy(bits))
-    assert count(words).tolist() == bits.sum((1, 2)).tolist()
+    found = torch.from_numpy(bits)
+    assert count(found).tolist() == bits.sum((1, 2)).tolist()
     for reach in (0, 1, 2, 5, 9, 40, 170):  # the last: farther than some are high or wide
         padded = np.pad(bits.astype(np.uint8), ((0, 0), (reach, reach), (reach, reach)))
         square = np.ones((2 * reach + 1,) * 2, np.uint8)
         plain = np.stack([cv2.erode(one, square) for one in padded]).astype(bool)
         inner = plain[:, reach : reach + height, reach : reach + width]
-        assert (erode(words, reach) == pack(torch.from_numpy(inner))).all()
+        assert np.array_equal(erode(found, reach).numpy(), inner)
 
 
 def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights, real_data) -> None:

@@ -1,10 +1,4 @@
-"""Exhaustive clicks: IoU with the target for thousands of single clicks on one image.
-
-Sets of pixels as words of 64: set operations, erosion and counts on 64 times fewer numbers.
-
-Bit `i` of word `j` of a row is pixel `64 j + i`; bits beyond the row are zero. All tensors
-are `(B, H, words)` of int64, whose right shifts copy the sign and need a mask.
-"""
+"""Exhaustive clicks: IoU with the target for thousands of single clicks on one image."""
 
 from __future__ import annotations
 
@@ -22,55 +16,20 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.models.sam._resizing import Frame, Padded
 
-WORD = 64
+
+def count(bits: Tensor) -> Tensor:
+    """Pixels of each set `(B, H, W)`: `(B,)`."""
+    return bits.sum((1, 2), dtype=torch.int32)
 
 
-def pack(bits: Tensor) -> Tensor:
-    """Booleans `(B, H, W)` as words."""
-    filled = F.pad(bits, (0, -bits.shape[2] % WORD))
-    places = torch.arange(WORD, device=bits.device)
-    return (filled.reshape(*bits.shape[:2], -1, WORD).long() << places).sum(dim=3)
-
-
-def count(words: Tensor) -> Tensor:
-    """Pixels of each set, `(B,)`: sums of neighbouring bits, pairs, fours and bytes."""
-    pairs = words - ((words >> 1) & 0x5555555555555555)
-    fours = (pairs & 0x3333333333333333) + ((pairs >> 2) & 0x3333333333333333)
-    eights = (fours + (fours >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return ((eights * 0x0101010101010101 >> 56) & 0xFF).sum((1, 2), dtype=torch.int32)
-
-
-def erode(words: Tensor, reach: int) -> Tensor:
-    """Pixels whose square of side `2 reach + 1` lies wholly inside."""
-    return _all_around(_all_around(words, reach, _along_row), reach, _along_column)
-
-
-def _all_around(words: Tensor, reach: int, moved: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """All of a window along one axis, by doubling its length."""
-    run, width, whole = words, 1, 2 * reach + 1
-    while 2 * width <= whole:
-        run, width = run & moved(run, width), 2 * width
-    return moved(run & moved(run, whole - width), -reach)
-
-
-def _along_row(words: Tensor, by: int) -> Tensor:
-    """The set in which pixel `x` is what pixel `x + by` was; nothing enters from outside."""
-    skipped, rest = divmod(_within(by, WORD * words.shape[2]), WORD)
-    near = F.pad(words, (-skipped, skipped))
-    if not rest:
-        return near
-    far = F.pad(words, (-skipped - 1, skipped + 1))
-    return ((near >> rest) & ((1 << (WORD - rest)) - 1)) | (far << (WORD - rest))
-
-
-def _along_column(words: Tensor, by: int) -> Tensor:
-    by = _within(by, words.shape[1])
-    return F.pad(words, (0, 0, -by, by))
-
-
-def _within(by: int, most: int) -> int:
-    """Shifts longer than a side clear everything, so none is longer."""
-    return max(-most, min(by, most))
+def erode(bits: Tensor, reach: int) -> Tensor:
+    """Pixels whose square of side `2 reach + 1` lies wholly inside, by running sums."""
+    whole = 2 * reach + 1
+    for axis, pad in ((1, (0, 0, reach + 1, reach)), (2, (reach + 1, reach))):
+        sums = F.pad(bits.int(), pad).cumsum(axis, dtype=torch.int32)
+        length = bits.shape[axis]
+        bits = sums.narrow(axis, whole, length) - sums.narrow(axis, 0, length) == whole
+    return bits
 
 
 PIXELS_AT_ONCE = 1 << 26
@@ -98,7 +57,7 @@ class DeviceJudge:
         self._reach, self._pixels = reach, frame.shape[0] * frame.shape[1]
         ignored = target.ignore or Mask.empty(target.mask.shape)
         whole, self._judged = (
-            pack(torch.from_numpy(bits)[None].to(like.device))
+            torch.from_numpy(bits)[None].to(like.device)
             for bits in (target.mask.dense(), ~ignored.dense())
         )
         self._ground_truth = whole & self._judged
@@ -117,7 +76,7 @@ class DeviceJudge:
         return torch.cat([self._score(part) for part in parts])
 
     def _scores(self, logits: Tensor) -> Tensor:
-        prediction = pack(self._rows @ logits @ self._columns.T > 0)
+        prediction = self._rows @ logits @ self._columns.T > 0
         iou = self._ratio(prediction, self._ground_truth)
         if not self._reach:
             return torch.stack([iou, torch.full_like(iou, torch.nan)], dim=1)
@@ -157,11 +116,11 @@ MANY = 1 << 16
 def clicks_at_once(device: str, clicks: int) -> int:
     """Clicks that go through the decoder together: by device and number, so the same always.
 
-    1024 of them take 19 GiB on a GPU, too much where several workers share one.
+    More of them would take too much memory of a GPU that several workers share.
     """
     if device == "cpu":
         return 4
-    return 1024 if clicks >= MANY else 256
+    return 512 if clicks >= MANY else 256
 
 
 @torch.no_grad()

@@ -1,14 +1,7 @@
-"""Thousands of single clicks on one embedding: SAM's decoder with all that is shared done once.
+"""Lone clicks, thousands on one embedding, and clicks that a gradient moves.
 
-Every click meets the same image, so what the first block makes of the image is
-computed once. From then on each click has an image of its own, but never more than eight
-tokens to compare it with; instead of projecting 4096 cells to keys, values and queries the
-few tokens are brought into the cells' space:
-
-    q . (W c) = (W' q) . c        sum_i p_i (W c_i) = W (sum_i p_i c_i)
-
-which halves the arithmetic and leaves no projected copy of the image behind. Only the
-mask that will be shown is made.
+The decoder's passes are large, in half precision where asked and compiled by torch on a GPU. Only
+masks that are needed are made.
 """
 
 from __future__ import annotations
@@ -32,8 +25,6 @@ from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import STABLE, stability
 from segmeter.models.sam._resizing import Padded
 
-HEADS = 8
-
 
 class SingleClicks:
     """Predictions for many single positive clicks, without previous masks.
@@ -49,18 +40,13 @@ class SingleClicks:
         if compiled:
             self._transform = torch.compile(self._transform, dynamic=True)  # type: ignore[method-assign]
             self._masks = torch.compile(self._masks, dynamic=True)  # type: ignore[method-assign]
-        decoder: Any = _in_precision(encoded.network.decoder, dtype)
-        self._decoder, self._blocks = decoder, list(decoder.transformer.layers)
-        self._own = decoder._own_tokens()
-        embedding = encoded.embedding
-        self._fine = None if embedding.fine is None else [f.to(dtype) for f in embedding.fine]
+        self._decoder: Any = _in_precision(encoded.network.decoder, dtype)
+        own = encoded.embedding
+        fine = None if own.fine is None else (own.fine[0].to(dtype), own.fine[1].to(dtype))
         with torch.no_grad():
-            self._cells = (embedding.cells + encoded.network.prompts.no_mask())[0].to(dtype)
-            self._position = encoded.position[0].to(dtype)
-            self._placed = self._cells + self._position
-            first = self._blocks[0].cross_attn_token_to_image
-            self._keys = _heads(first.k_proj(self._placed)[None])
-            self._values = _heads(first.v_proj(self._cells)[None])
+            cells = own.cells + encoded.network.prompts.no_mask()
+            self._image = Embedding(cells.to(dtype), fine)
+            self._position = encoded.position.to(dtype)
 
     def tokens(self, points: Tensor) -> Tensor:
         """Prompt tokens `(B, 2, width)` of scene points `(B, 2)`, `(y, x)`."""
@@ -104,117 +90,22 @@ class SingleClicks:
 
     def _scored(self, sparse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens of the masks, cells, and the scores as the head gives them."""
-        own = self._own.expand(len(sparse), -1, -1)
+        own = self._decoder._own_tokens().expand(len(sparse), -1, -1)
         tokens, cells = self._transform(torch.cat([own, sparse], 1))
         tokens = tokens[:, 1:] if self._decoder.fine else tokens
         return tokens[:, 1:], cells, self._decoder.iou_prediction_head(tokens[:, 0])
 
     def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
-        tokens, cells = self._first_block(start)
-        tokens, cells = self._second_block(tokens, cells, start)
-        transformer = self._decoder.transformer
-        asked = transformer.final_attn_token_to_image
-        seen = self._encode(asked, tokens + start, cells)
-        return transformer.norm_final_attn(tokens + seen), cells
-
-    def _first_block(self, start: Tensor) -> tuple[Tensor, Tensor]:
-        block = self._blocks[0]
-        tokens = self._first_tokens(start)
-        told = block.cross_attn_image_to_token
-        questions, offset = _into_cells(told.k_proj(tokens + start), told.q_proj)
-        scores = (questions.flatten(0, 1) @ self._placed.T).view(*questions.shape[:2], -1)
-        return tokens, block.norm4(self._cells + _told(told, tokens, scores + offset))
-
-    def _first_tokens(self, start: Tensor) -> Tensor:
-        """The tokens after the first block; all of them look at the same image."""
-        block = self._blocks[0]
-        tokens = block.norm1(block.self_attn(start, start, start))
-        looked = block.cross_attn_token_to_image
-        # All tokens of all clicks ask the same image: one long list of questions.
-        asked = _heads(looked.q_proj(tokens + start).flatten(0, 1)[None])
-        seen = F.scaled_dot_product_attention(asked, self._keys, self._values)
-        seen = seen[0].transpose(0, 1).reshape(*tokens.shape[:2], -1)
-        tokens = block.norm2(tokens + looked.out_proj(seen))
-        settled: Tensor = block.norm3(tokens + block.mlp(tokens))
-        return settled
-
-    def _second_block(self, tokens: Tensor, cells: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        block = self._blocks[1]
-        asking = tokens + start
-        tokens = block.norm1(tokens + block.self_attn(asking, asking, tokens))
-        looked = self._encode(block.cross_attn_token_to_image, tokens + start, cells)
-        tokens = block.norm2(tokens + looked)
-        tokens = block.norm3(tokens + block.mlp(tokens))
-        told = block.cross_attn_image_to_token
-        questions, offset = _into_cells(told.k_proj(tokens + start), told.q_proj)
-        scores = self._compare(questions, cells) + offset
-        return tokens, block.norm4(cells + _told(told, tokens, scores))
-
-    def _encode(self, attention: Any, tokens: Tensor, cells: Tensor) -> Tensor:
-        """Attention of tokens to their own images, `(B, T, C)`."""
-        # The keys' bias adds the same to all cells and falls out of the softmax.
-        questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
-        shares = self._compare(questions, cells).softmax(dim=2)
-        return _seen(attention, shares @ cells)
-
-    def _compare(self, questions: Tensor, cells: Tensor) -> Tensor:
-        """Scores `(B, HEADS * T, N)` of questions against cells with their positions."""
-        there = (questions.flatten(0, 1) @ self._position.T).view(*questions.shape[:2], -1)
-        return torch.baddbmm(there, questions, cells.transpose(1, 2))
+        cells = self._image.cells.expand(len(start), -1, -1)
+        tokens, cells = self._decoder.transformer(start, cells, self._position)
+        return tokens, cells
 
     def _masks(self, cells: Tensor, heads: Tensor) -> Tensor:
         """Logits `(B, k, low, low)` for mask heads `(B, width / 8, k)`."""
-        fine = None if self._fine is None else (self._fine[0], self._fine[1])
-        pixels = self._decoder._enlarge(Embedding(cells, fine), cells)
+        pixels = self._decoder._enlarge(self._image, cells)
         answers = pixels.flatten(1, 2) @ heads
         return from_cells(answers, self.encoded.network.prompts.grid_side, 2)
-
-
-def _heads(x: Tensor) -> Tensor:
-    """`(B, n, C)` to `(B, HEADS, n, C / HEADS)`."""
-    return x.view(*x.shape[:2], HEADS, -1).transpose(1, 2)
-
-
-def _by_head(weight: Tensor) -> Tensor:
-    """A projection's weight `(inner, C)` as `(HEADS, inner / HEADS, C)`."""
-    return weight.view(HEADS, -1, weight.shape[1])
-
-
-def _into_cells(x: Tensor, projection: Any) -> tuple[Tensor, Tensor]:
-    """Tokens' keys or queries `(B, T, inner)` in the space of the cells, scaled.
-
-    Returns `(B, HEADS * T, C)`, and what the projection's bias adds, `(B, HEADS * T, 1)`.
-    """
-    split = x.view(*x.shape[:2], HEADS, -1)
-    split = split * split.shape[3] ** -0.5
-    inside = torch.einsum("bthd,hdc->bhtc", split, _by_head(projection.weight))
-    offset = torch.einsum("bthd,hd->bht", split, projection.bias.view(HEADS, -1))
-    return inside.flatten(1, 2), offset.flatten(1)[..., None]
-
-
-def _seen(attention: Any, mixed: Tensor) -> Tensor:
-    """Attention output of tokens, `(B, T, C)`, from mixtures of cells `(B, HEADS * T, C)`."""
-    mixed = mixed.view(len(mixed), HEADS, -1, mixed.shape[2])
-    weight = _by_head(attention.v_proj.weight)
-    values = torch.einsum("bhtc,hdc->bthd", mixed, weight).flatten(2)
-    out: Tensor = attention.out_proj(values + attention.v_proj.bias)
-    return out
-
-
-def _told(attention: Any, tokens: Tensor, scores: Tensor) -> Tensor:
-    """Attention output of cells, `(B, N, C)`, from scores `(B, HEADS * T, N)`."""
-    batch, count = tokens.shape[:2]
-    shares = scores.view(batch, HEADS, count, -1).softmax(dim=2).flatten(1, 2)
-    learnt: Tensor = shares.transpose(1, 2) @ _said(attention, tokens) + attention.out_proj.bias
-    return learnt
-
-
-def _said(attention: Any, tokens: Tensor) -> Tensor:
-    """Values of each head of each token for a cell, `(B, HEADS * T, C)`."""
-    values = attention.v_proj(tokens).view(*tokens.shape[:2], HEADS, -1)
-    weight = attention.out_proj.weight.view(-1, HEADS, values.shape[3])
-    return torch.einsum("bthd,chd->bhtc", values, weight).flatten(1, 2)
 
 
 def _in_precision(decoder: Any, dtype: torch.dtype) -> Any:
