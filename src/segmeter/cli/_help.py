@@ -17,7 +17,7 @@ _ORDER = [name for names in _PANELS.values() for name in names]
 
 
 class Command(TyperCommand):
-    """A command whose help is for people who never saw its source."""
+    """A command whose help shows no Python types."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plainly(super().get_params(ctx))
@@ -25,9 +25,6 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """Several commands under one name, in the order of their file."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _plainly(super().get_params(ctx))
 
 
 class Application(Group):
@@ -52,7 +49,7 @@ def _place(command: str) -> int:
 
 
 def _plainly(parameters: list[Any]) -> list[Any]:
-    """Flags show no type, lists that of one item, numbers no difference of kinds."""
+    """Show no type for flags, that of one item for lists, and `<n>` for numbers with limits."""
     for parameter in parameters:
         if parameter.param_type_name != "option" or parameter.metavar is not None:
             continue

@@ -34,16 +34,12 @@ RunAddress = Annotated[str, Argument(help="Folder or URL of a run.", autocomplet
 Runs = Annotated[
     list[str], Argument(help="Run folders or URLs, read as one.", autocompletion=_runs)
 ]
-Data = Annotated[
-    Path | None,
-    Option("--data", envvar="SEGMETER_DATA", help="Folder or URL of the datasets."),
-]
+Data = Annotated[Path | None, Option(envvar="SEGMETER_DATA", help="Folder or URL of the datasets.")]
 Weights = Annotated[
-    Path | None,
-    Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder or URL of the weights."),
+    Path | None, Option(envvar="SEGMETER_WEIGHTS", help="Folder or URL of the weights.")
 ]
 MasksShown = Annotated[
-    Path | None, Option("--previous", help="Folder of the masks that were shown in later rounds.")
+    Path | None, Option(help="Folder of the masks that were shown in later rounds.")
 ]
 
 # What is evaluated
@@ -86,43 +82,31 @@ ImageSets = Annotated[
     ),
 ]
 Limit = Annotated[
-    int | None, Option("--limit", min=1, help="Only the first N images or volumes of each dataset.")
+    int | None, Option(min=1, help="Only the first N images or volumes of each dataset.")
 ]
-Seed = Annotated[int, Option("--seed", help="Random seed.")]
+Seed = Annotated[int, Option(help="Random seed.")]
 
 # How it is evaluated
 OneProtocol = Annotated[
-    str,
-    Option(
-        "--protocol",
-        help="published: as in the authors' code, flaws included; corrected: without them.",
-    ),
+    str, Option(help="published: as in the authors' code, flaws included; corrected: without them.")
 ]
 ProtocolChoice = Annotated[
     str,
     Option(
-        "--protocol",
-        help="published: as in the authors' code, flaws included; corrected: without them; "
-        "or both.",
+        help="published: as in the authors' code, flaws included; corrected: without them; or both."
     ),
 ]
 Cost = Annotated[
-    Path | None,
-    Option("--cost", help="Cost model (TOML): seconds per click, box, hand-drawn mask, ..."),
+    Path | None, Option(help="Cost model (TOML): seconds per click, box, hand-drawn mask, ...")
 ]
 GoalChoice = Annotated[
     str | None,
     Option(
-        "--goal",
-        help="Target quality: IoU in percent, such as 85,90, or a measure, such as 'dice>=0.9'.",
+        help="Target quality: IoU in percent, such as 85,90, or a measure, such as 'dice>=0.9'."
     ),
 ]
-By = Annotated[
-    str | None, Option("--by", help="Split by class, size, shape, boundary or another group.")
-]
-GroupsFile = Annotated[
-    Path | None, Option("--groups", help="Your own groups: CSV with columns mask,group.")
-]
+By = Annotated[str | None, Option(help="Split by class, size, shape, boundary or another group.")]
+GroupsFile = Annotated[Path | None, Option(help="Your own groups: CSV with columns mask,group.")]
 Trust = Annotated[
     bool,
     Option(
@@ -136,13 +120,9 @@ AsJson = Annotated[bool, Option("--json", help="Print the results as JSON.")]
 NewFolder = Annotated[Path, Option("--out", "-o", help="Folder for the files; created if missing.")]
 CostFile = Annotated[Path, Option("--out", "-o", help="Cost model to write (TOML).")]
 FigureFile = Annotated[
-    Path | None, Option("--figure", help="Plot the curves to this file (.svg, .png or .pdf).")
+    Path | None, Option(help="Plot the curves to this file (.svg, .png or .pdf).")
 ]
 
 # With how much
-Threads = Annotated[
-    int, Option("--threads", min=1, help="Threads; use more on an idle machine only.")
-]
-Processes = Annotated[
-    int, Option("--workers", min=1, help="Worker processes; results do not depend on them.")
-]
+Threads = Annotated[int, Option(min=1, help="Threads; use more on an idle machine only.")]
+Processes = Annotated[int, Option(min=1, help="Worker processes; results do not depend on them.")]

@@ -12,9 +12,7 @@ import segmeter
 from segmeter.cli._options import Data, RunAddress
 from segmeter.cli.app import Exit, app
 
-Port = Annotated[
-    int, Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")
-]
+Port = Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 
 
 @app.command()

@@ -15,7 +15,7 @@ from segmeter.cli.app import Exit, command_group
 group = command_group("card", "Write model cards, datasheets and annotation cards.")
 
 Subject = Annotated[str, Argument(help="Name of the dataset or model, or a folder.")]
-RunsUsed = Annotated[list[str] | None, Option("--run", help="Run whose results the card reports.")]
+RunsUsed = Annotated[list[str] | None, Option(help="Run whose results the card reports.")]
 
 
 @group.command("dataset")

@@ -25,13 +25,12 @@ _NAMED = 20  # problems and volumes that are printed one by one
 Segmenter = Annotated[
     str,
     Argument(
-        metavar="NAME",
-        help="Model or dataset by name, a folder of data or a run, or file.py:name.",
+        metavar="NAME", help="Model or dataset by name, a folder of data or a run, or file.py:name."
     ),
 ]
 PageFile = Annotated[Path | None, Option("--page", help="Write a page of overlays (for data).")]
 FirstScenes = Annotated[
-    int | None, Option("--limit", min=1, help="Only the first N images or volumes (for data).")
+    int | None, Option(min=1, help="Only the first N images or volumes (for data).")
 ]
 
 

@@ -40,12 +40,10 @@ group = command_group(
 _IMAGES, _NETWORK = "Which images", "The network and its training"
 
 # Options of `clicks response`
-SceneName = Annotated[str | None, Option("--scene", help="Image; the first by default.")]
-TargetName = Annotated[str | None, Option("--target", help="Object; the first by default.")]
-Stride = Annotated[int, Option("--stride", min=1, help="Pixels between clicks; 1 for every pixel.")]
-Threshold = Annotated[
-    float, Option("--threshold", min=0, max=1, help="IoU below which a click counts as bad.")
-]
+SceneName = Annotated[str | None, Option(help="Image; the first by default.")]
+TargetName = Annotated[str | None, Option(help="Object; the first by default.")]
+Stride = Annotated[int, Option(min=1, help="Pixels between clicks; 1 for every pixel.")]
+Threshold = Annotated[float, Option(min=0, max=1, help="IoU below which a click counts as bad.")]
 Boundary = Annotated[bool, Option("--boundary/--no-boundary", help="Also compute Boundary IoU.")]
 Boxes = Annotated[
     bool, Option("--with-boxes", help="Also the best and worst box, and a map of box shifts.")
@@ -53,78 +51,62 @@ Boxes = Annotated[
 
 # Options of `clicks simulate`
 ClickFile = Annotated[Path, Option("--out", "-o", help="CSV file to write.")]
-People = Annotated[int, Option("--people", min=1, help="Clicks per object.")]
+People = Annotated[int, Option(min=1, help="Clicks per object.")]
 FirstOnly = Annotated[bool, Option("--first-only", help="First clicks only.")]
-MasksFolder = Annotated[
-    Path | None, Option("--masks", help="Folder for the masks shown in later rounds.")
-]
+MasksFolder = Annotated[Path | None, Option(help="Folder for the masks shown in later rounds.")]
 
 # Options of `clicks compare`
-ClicksFile = Annotated[Path, Option("--clicks", help="File of clicks or previews (CSV).")]
+ClicksFile = Annotated[Path, Option(help="File of clicks or previews (CSV).")]
 Compare = Annotated[
-    str, Option("--compare", help="devices, modes, halves (of the annotators), maps, or scribbles.")
+    str, Option(help="devices, modes, halves (of the annotators), maps, or scribbles.")
 ]
 Maps = Annotated[
-    list[str] | None,
-    Option("--map", help="Clickability map to evaluate; a network's weights as name=FILE."),
+    list[str] | None, Option(help="Clickability map to evaluate; a network's weights as name=FILE.")
 ]
 
 # Options of `clicks fit`
-Tables = Annotated[
-    Path | None, Option("--click-tables", help="Folder with RClicks' tables *_per_image.csv.")
-]
-FitClicks = Annotated[
-    Path | None, Option("--clicks", help="Clicks file (CSV) instead of RClicks' tables.")
-]
+Tables = Annotated[Path | None, Option(help="Folder with RClicks' tables *_per_image.csv.")]
+FitClicks = Annotated[Path | None, Option(help="Clicks file (CSV) instead of RClicks' tables.")]
 ClickedSets = Annotated[
     list[str] | None, Option("--dataset", "-d", help="Dataset of the clicked images, or a folder.")
 ]
 Scenes = Annotated[
-    int, Option("--scenes", min=1, help="Images per dataset on which error regions are computed.")
+    int, Option(min=1, help="Images per dataset on which error regions are computed.")
 ]
 FitFolder = Annotated[Path, Option("--out", "-o", help="Folder for figures, tables and numbers.")]
-PriorFile = Annotated[
-    Path | None, Option("--prior", help="Write the fitted parameters to this file.")
-]
+PriorFile = Annotated[Path | None, Option(help="Write the fitted parameters to this file.")]
 PageFile = Annotated[
     Path | None, Option("--page", help="Insert the tables between the marks of this page.")
 ]
-RegionsFile = Annotated[
-    Path | None, Option("--kept", help="Cache file for the models' error regions.")
-]
+RegionsFile = Annotated[Path | None, Option(help="Cache file for the models' error regions.")]
 
 # Options of `clicks train`
 TrainFolder = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
-RecipeName = Annotated[
-    str, Option("--recipe", help="published: the authors' training; corrected: ours.")
-]
+RecipeName = Annotated[str, Option(help="published: the authors' training; corrected: ours.")]
 LearnFrom = Annotated[
-    Path | None,
-    Option("--learn", rich_help_panel=_IMAGES, help="File that lists the images to train on."),
+    Path | None, Option(rich_help_panel=_IMAGES, help="File that lists the images to train on.")
 ]
 ReportOn = Annotated[
-    Path | None,
-    Option("--report", rich_help_panel=_IMAGES, help="File that lists the images to test on."),
+    Path | None, Option(rich_help_panel=_IMAGES, help="File that lists the images to test on.")
 ]
 Backbone = Annotated[
-    Path | None, Option("--backbone", rich_help_panel=_NETWORK, help="Pretrained MSCAN weights.")
+    Path | None, Option(rich_help_panel=_NETWORK, help="Pretrained MSCAN weights.")
 ]
-Size = Annotated[str, Option("--size", rich_help_panel=_NETWORK, help="base, small or tiny.")]
+Size = Annotated[str, Option(rich_help_panel=_NETWORK, help="base, small or tiny.")]
 Frame = Annotated[
-    int, Option("--frame", rich_help_panel=_NETWORK, help="Side of the network's input in pixels.")
+    int, Option(rich_help_panel=_NETWORK, help="Side of the network's input in pixels.")
 ]
 Epochs = Annotated[
-    int | None, Option("--epochs", min=1, rich_help_panel=_NETWORK, help="Epochs; 20 by default.")
+    int | None, Option(min=1, rich_help_panel=_NETWORK, help="Epochs; 20 by default.")
 ]
 Batch = Annotated[
-    int | None,
-    Option("--batch", min=2, rich_help_panel=_NETWORK, help="Samples per step; 16 by default."),
+    int | None, Option(min=2, rich_help_panel=_NETWORK, help="Samples per step; 16 by default.")
 ]
 Rate = Annotated[
     float | None, Option("--learning-rate", rich_help_panel=_NETWORK, help="Peak learning rate.")
 ]
-Device = Annotated[str, Option("--device", help="cpu, cuda or cuda:1.")]
-Loaders = Annotated[int, Option("--workers", min=0, help="Processes that load samples.")]
+Device = Annotated[str, Option(help="cpu, cuda or cuda:1.")]
+Loaders = Annotated[int, Option(min=0, help="Processes that load samples.")]
 
 # Options of `clicks costs`
 LogFile = Annotated[Path, Argument(help="Annotation log (CSV or JSON lines).")]

@@ -32,9 +32,8 @@ _NARROW = 72  # columns of a terminal below which a measure and its models share
 FailIf = Annotated[
     list[str] | None,
     Option(
-        "--fail-if",
         help="Exit with code 1 if this holds: 'noc@90 worse', 'noc@90 worse by 0.2' or "
-        "'noc@90 possibly worse by 0.2'; can be repeated.",
+        "'noc@90 possibly worse by 0.2'; can be repeated."
     ),
 ]
 Kind = Annotated[str, Option("--format", help="text, or markdown for a pull request.")]

@@ -16,14 +16,13 @@ from segmeter.cli.app import Exit, command_group
 
 group = command_group("fairness", "Groups of people and countries, for `--groups`.")
 
-BoxTable = Annotated[Path, Option("--miap", help="MIAP's table of boxes (CSV).")]
-MaskTable = Annotated[Path, Option("--masks", help="Open Images' table of masks (CSV).")]
+BoxTable = Annotated[Path, Option(help="MIAP's table of boxes (CSV).")]
+MaskTable = Annotated[Path, Option(help="Open Images' table of masks (CSV).")]
 GroupsOut = Annotated[Path, Option("--out", "-o", help="Groups file to write.")]
 ClothingClasses = Annotated[
-    Path | None,
-    Option("--clothing", help="File with classes of clothing, one per line; uses their masks."),
+    Path | None, Option(help="File with classes of clothing, one per line; uses their masks.")
 ]
-CountryTable = Annotated[Path, Option("--countries", help="CSV with columns image,country.")]
+CountryTable = Annotated[Path, Option(help="CSV with columns image,country.")]
 GroupTable = Annotated[Path, Option("--country-groups", help="CSV with columns country,group.")]
 
 

@@ -13,7 +13,7 @@ from segmeter.cli._options import OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 
 FigureOut = Annotated[Path, Option("--out", "-o", help="Figure to write: .pdf, .svg or .png.")]
-MeasureName = Annotated[str, Option("--measure", help="Measure to plot, such as iou.")]
+MeasureName = Annotated[str, Option(help="Measure to plot, such as iou.")]
 
 
 @app.command()

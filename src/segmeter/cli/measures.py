@@ -31,10 +31,8 @@ GroundTruths = Annotated[
     list[Path], Argument(metavar="GT", help="Ground truth; one file may contain several.")
 ]
 Kind = Annotated[str, Option("--as", help="Content of the files: partition, object or proposals.")]
-Threshold = Annotated[
-    float | None, Option("--threshold", help="Threshold of a contour map (.mat, ucm2).")
-]
-VoidLabel = Annotated[int | None, Option("--void", help="Label of pixels that are ignored.")]
+Threshold = Annotated[float | None, Option(help="Threshold of a contour map (.mat, ucm2).")]
+VoidLabel = Annotated[int | None, Option(help="Label of pixels that are ignored.")]
 Boundaries = Annotated[
     bool, Option("--boundaries/--no-boundaries", help="Also compute boundary measures.")
 ]
@@ -119,21 +117,16 @@ _PARTS = {
 
 OneDataset = Annotated[str, Option("--dataset", "-d", help="Dataset with human partitions.")]
 Measures = Annotated[
-    list[str] | None,
-    Option("--measure", help="Measure to evaluate; all but boundary measures by default."),
+    list[str] | None, Option(help="Measure to evaluate; all but boundary measures by default.")
 ]
 Methods = Annotated[
-    list[str] | None,
-    Option("--method", help="Method, or folder with its results, for SABD and SISD."),
+    list[str] | None, Option(help="Method, or folder with its results, for SABD and SISD.")
 ]
-Baselines = Annotated[
-    list[str] | None,
-    Option("--baseline", help="Baseline method; a quadtree by default."),
-]
+Baselines = Annotated[list[str] | None, Option(help="Baseline method; a quadtree by default.")]
 TrainingSet = Annotated[
-    str | None, Option("--train", help="Where corrected settings are chosen: bsds500?split=train.")
+    str | None, Option(help="Where corrected settings are chosen: bsds500?split=train.")
 ]
-Limit = Annotated[int | None, Option("--limit", min=2, help="Only the first N images.")]
+Limit = Annotated[int | None, Option(min=2, help="Only the first N images.")]
 PageFile = Annotated[
     Path | None, Option("--report", help="Write the table and the curves as a page to this file.")
 ]

@@ -31,14 +31,11 @@ group = command_group(
 )
 
 Images = Annotated[list[Path], Argument(help="Images, or folders of images.")]
-Points = Annotated[int, Option("--points", help="Points per side of the grid.")]
-Crops = Annotated[int, Option("--crops", help="Layers of crops in addition to the full image.")]
-Smallest = Annotated[
-    int, Option("--smallest", help="Remove holes and islands smaller than this many pixels.")
-]
+Points = Annotated[int, Option(help="Points per side of the grid.")]
+Crops = Annotated[int, Option(help="Layers of crops in addition to the full image.")]
+Smallest = Annotated[int, Option(help="Remove holes and islands smaller than this many pixels.")]
 Settings = Annotated[
-    list[str] | None,
-    Option("--option", help="Another setting as name=value: score, stability, box_nms, ..."),
+    list[str] | None, Option(help="Another setting as name=value: score, stability, box_nms, ...")
 ]
 
 

@@ -22,8 +22,7 @@ Out = Annotated[
 ]
 Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
 Objects = Annotated[
-    int | None,
-    Option("--objects", min=1, help="Estimate the cost of annotating this many objects."),
+    int | None, Option(min=1, help="Estimate the cost of annotating this many objects.")
 ]
 Sheet = Annotated[
     bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")

@@ -23,11 +23,7 @@ Places = Annotated[
 ]
 MeasureNames = Annotated[
     list[str] | None,
-    Option(
-        "--measure",
-        autocompletion=names_of("measures"),
-        help="Measure to compute; can be repeated.",
-    ),
+    Option(autocompletion=names_of("measures"), help="Measure to compute; can be repeated."),
 ]
 Instances = Annotated[
     bool, Option("--instances", help="Match objects by overlap, not by their labels.")

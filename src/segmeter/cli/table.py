@@ -17,9 +17,7 @@ Kind = Annotated[
     str,
     Option("--format", help="latex (tex), markdown (md), csv, html, or challenge: its own CSV."),
 ]
-Columns = Annotated[
-    str, Option("--columns", help="Statistics to show, such as noc@80,noc@85,noc@90.")
-]
+Columns = Annotated[str, Option(help="Statistics to show, such as noc@80,noc@85,noc@90.")]
 ModelOrder = Annotated[
     list[str] | None, Option("--model", "-m", help="Models to show, in this order; all by default.")
 ]
@@ -29,7 +27,7 @@ DatasetOrder = Annotated[
 ]
 Names = Annotated[
     list[str] | None,
-    Option("--name", help="Display name of a model or dataset, such as net.py:predict=Ours."),
+    Option(help="Display name of a model or dataset, such as net.py:predict=Ours."),
 ]
 Out = Annotated[Path | None, Option("--out", "-o", help="File to write instead of printing.")]
 

@@ -24,44 +24,28 @@ _TESTING = "Validation and test"
 
 Out = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
 Annotator = Annotated[str, Option("--user", "-u", help="Simulated user to train with.")]
-Steps = Annotated[
-    int, Option("--steps", min=1, rich_help_panel=_TRAINING, help="Maximum number of steps.")
-]
-Batch = Annotated[
-    int, Option("--batch", min=1, rich_help_panel=_TRAINING, help="Objects per step.")
-]
-Rounds = Annotated[
-    int, Option("--rounds", min=1, rich_help_panel=_TRAINING, help="Prompts per object.")
-]
+Steps = Annotated[int, Option(min=1, rich_help_panel=_TRAINING, help="Maximum number of steps.")]
+Batch = Annotated[int, Option(min=1, rich_help_panel=_TRAINING, help="Objects per step.")]
+Rounds = Annotated[int, Option(min=1, rich_help_panel=_TRAINING, help="Prompts per object.")]
 Rate = Annotated[
     float, Option("--learning-rate", rich_help_panel=_TRAINING, help="Peak learning rate.")
 ]
 Validation = Annotated[
-    float,
-    Option(
-        "--validation", rich_help_panel=_TESTING, help="Share of images held out for validation."
-    ),
+    float, Option(rich_help_panel=_TESTING, help="Share of images held out for validation.")
 ]
 Test = Annotated[
-    float,
-    Option(
-        "--test-fraction", rich_help_panel=_TESTING, help="Share of images held out for testing."
-    ),
+    float, Option(rich_help_panel=_TESTING, help="Share of images held out for testing.")
 ]
 TestUsers = Annotated[
-    list[str] | None,
-    Option("--test-user", rich_help_panel=_TESTING, help="Also test with this user."),
+    list[str] | None, Option(rich_help_panel=_TESTING, help="Also test with this user.")
 ]
 Also = Annotated[
-    list[str] | None, Option("--also", rich_help_panel=_TESTING, help="Also test on this dataset.")
+    list[str] | None, Option(rich_help_panel=_TESTING, help="Also test on this dataset.")
 ]
-Every = Annotated[
-    int, Option("--every", min=1, rich_help_panel=_TESTING, help="Steps between validations.")
-]
+Every = Annotated[int, Option(min=1, rich_help_panel=_TESTING, help="Steps between validations.")]
 Patience = Annotated[
     int,
     Option(
-        "--patience",
         min=1,
         rich_help_panel=_TESTING,
         help="Stop after this many validations without improvement.",
