@@ -170,7 +170,8 @@ def test_the_recommendation_is_the_fewest_interactions_that_are_good_enough():
     right = sessions([[0.95]] * 9 + [[0.2]], spent=[[6.0]] * 10, user="box-interpolation?n=3")
     dear = sessions([[0.97]] * 10, spent=[[40.0]] * 10, user="box-per-slice")
     said = str(recommendation([cheap, right, dear], "mine", 90).text)
-    assert "m with --user 'box-interpolation?n=3', 6.0 per object, 90 % of objects" in said
+    best = "m with --user 'box-interpolation?n=3', 90 % of 10 objects, 6.0 interactions per object"
+    assert f"fewest interactions that reach Dice 90 % in 90 % of objects: {best}" in said
     nobody = str(recommendation([cheap], "mine", 90).text)
     assert "no prompter reaches Dice 90 % in any object" in nobody
 
@@ -186,8 +187,20 @@ def test_of_prompters_that_reach_the_goal_as_often_the_one_with_the_highest_dice
     worst = sessions([[0.95], [0.95], [0.4]], spent=[[3.0]] * 3, user="boxes-from-3d-box")
     best = sessions([[0.95], [0.95], [0.86]], spent=[[6.0]] * 3, user="box-interpolation?n=3")
     text = str(recommendation([worst, best], "mine", 90).text)
-    assert "closest is m with --user 'box-interpolation?n=3' with 67 % of 3 for 6.0" in text
+    assert "closest is m with --user 'box-interpolation?n=3', 67 % of 3 objects, 6.0" in text
     assert "mean Dice 92.0 % (1 other with as many, but lower Dice)" in text
+
+
+def test_every_organ_has_a_recommendation_of_its_own():
+    dice = [[0.95], [0.95], [0.2], [0.91]]
+    organs = ("liver", "liver", "spleen", "spleen")
+    one = replace(sessions(dice, spent=[[6.0]] * 4, user="box-3d"), labels=organs)
+    said = recommendation([one], "mine", 90).detail
+    assert said == (
+        "By organ: liver: m with --user 'box-3d', 100 % of 2 objects, 6.0 interactions per object, "
+        "mean Dice 95.0 %; spleen (closest): m with --user 'box-3d', 50 % of 2 objects, 6.0 "
+        "interactions per object, mean Dice 55.5 %."
+    )
 
 
 def test_each_model_has_one_line_that_never_falls_and_dots_named_as_typed():

@@ -311,8 +311,8 @@ def _stem(kind: str, dataset: str) -> str:
     return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', dataset).strip('-').lower()}"
 
 
-_WANTED = 0.9
-"""Share of objects that must reach the goal."""
+_WANTED, _ORGANS = 0.9, 12
+"""Share of objects that must reach the goal, and organs that are named."""
 
 
 def _complete(groups: Sequence[VolumeSessions], planned: Sequence[str]) -> bool:
@@ -331,37 +331,39 @@ def recommendation(
         counts = {name: [len(g.keys) for g in groups if g.model == name] for name in planned}
         known = ", ".join(f"{name} on {min(counts[name], default=0)}" for name in planned)
         return Answer(phrase(f"{dataset}: no recommendation yet; objects with results: {known}."))
-    text = f"{dataset}: {_sentence(groups, goal)}"
-    reached = any(_reached(group, goal, None)[0] for group in groups)
-    organs = sorted({label for g in groups for label in g.labels if label}) if reached else []
-    by_organ = [f"{organ}: {_sentence(groups, goal, organ)}" for organ in organs]
-    return Answer(phrase(text), " ".join(by_organ[:12]) if len(organs) > 1 else "")
+    share, best = _recommended(groups, goal)
+    text = f"no prompter reaches Dice {goal:g} % in 90 % of objects; closest is {best}."
+    if share == 0:
+        text = f"no prompter reaches Dice {goal:g} % in any object."
+    elif share >= _WANTED:
+        text = f"fewest interactions that reach Dice {goal:g} % in 90 % of objects: {best}."
+    organs = sorted({label for group in groups for label in group.labels if label})
+    parts = []
+    for organ in organs[:_ORGANS] if share and len(organs) > 1 else []:
+        own, best = _recommended(groups, goal, organ)
+        parts.append(f"{organ}{'' if own >= _WANTED else ' (closest)'}: {best if own else 'none'}")
+    by_organ = f"By organ: {'; '.join(parts)}." if parts else ""
+    return Answer(phrase(f"{dataset}: {text}"), by_organ)
 
 
-def _sentence(groups: Sequence[VolumeSessions], goal: float, organ: str | None = None) -> str:
+def _recommended(
+    groups: Sequence[VolumeSessions], goal: float, organ: str | None = None
+) -> tuple[float, str]:
+    """The share of objects that reach the goal with the best prompter, and which that is."""
     found = [(*_reached(group, goal, organ), group) for group in groups]
     enough = [one for one in found if one[0] >= _WANTED]
-    if not enough:
-        share, dice, spent, best = max(found, key=lambda one: (*one[:2], -one[2], one[3].key))
-        if share == 0:
-            return f"no prompter reaches Dice {goal:g} % in any object."
-        tied = sum(one[0] == share for one in found) - 1
-        many = sum(organ in (None, label) for label in best.labels)
-        others = f" ({counted(tied, 'other')} with as many, but lower Dice)" if tied else ""
-        return (
-            f"no prompter reaches Dice {goal:g} % in 90 % of objects; closest is {_named(best)} "
-            f"with {100 * share:.0f} % of {many} for {spent:.1f} interactions per object, "
-            f"mean Dice {100 * dice:.1f} %{others}."
-        )
-    share, _, spent, best = min(enough, key=lambda one: (one[2], -one[0], -one[1], one[3].key))
-    return (
-        f"fewest interactions that reach Dice {goal:g} % in 90 % of objects: {_named(best)}, "
-        f"{spent:.1f} per object, {100 * share:.0f} % of objects."
+    if enough:
+        one = min(enough, key=lambda one: (one[2], -one[0], -one[1], one[3].key))
+    else:
+        one = max(found, key=lambda one: (*one[:2], -one[2], one[3].key))
+    share, dice, spent, best = one
+    tied = 0 if enough else sum(other[0] == share for other in found) - 1
+    many = counted(sum(organ in (None, label) for label in best.labels), "object")
+    return share, (
+        f"{best.model} with --user '{typed(best.user)}', {100 * share:.0f} % of {many}, "
+        f"{spent:.1f} interactions per object, mean Dice {100 * dice:.1f} %"
+        + (f" ({counted(tied, 'other')} with as many, but lower Dice)" if tied else "")
     )
-
-
-def _named(group: VolumeSessions) -> str:
-    return f"{group.model} with --user '{typed(group.user)}'"
 
 
 def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float, float]:
