@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 from segmeter.study import database as db
 from segmeter.study.assignment import latin_square
-from segmeter.study.exports import export, meanings, participant_rows, trial_rows, write_archive
-from segmeter.study.joining_routes import platform_ids, return_link
+from segmeter.study.exports import archive, export, meanings, participant_rows, trial_rows
 from segmeter.study.plan import Recruiting
 from segmeter.study.preview import plan_warnings, preregistration
 from segmeter.study.progress import heat_targets, progress
+from segmeter.study.routes import platform_ids, return_link
 from segmeter.study.running import RunningStudy
 
 QUICK = """
@@ -157,7 +157,7 @@ def test_questions_come_before_the_work_and_can_screen_out(
     assert "you cannot take part" in out.text
     assert "OUT1" in out.text
     with study.database.snapshot() as connection:
-        states = [row["state"] for row in participant_rows(connection, study.plan, study.stimuli)]
+        states = [row["state"] for row in participant_rows(connection, study.plan)]
     assert states == ["joined", "screened_out"]
 
 
@@ -193,7 +193,7 @@ def test_the_end_has_questions_a_completion_code_and_the_debriefing(
     assert "https://app.prolific.com/submissions/complete?cc=C1" in page.text
     assert "We compared two modes." in page.text
     with study.database.snapshot() as connection:
-        (row,) = participant_rows(connection, study.plan, study.stimuli)
+        (row,) = participant_rows(connection, study.plan)
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
     assert (row["state"], row["payable"]) == ("finished", True)
     assert json.loads(row["platform"]) == {"PROLIFIC_PID": "5f00", "STUDY_ID": "s1"}
@@ -247,8 +247,8 @@ def test_identifiers_leave_the_study_only_where_asked_for(
     person.token = page.text.split('data-token="')[1].split('"')[0]
     person.post("/api/device", {"device": "pc"})
     play(study, person)
-    write_archive(study, tmp_path / "plain.zip")
-    write_archive(study, tmp_path / "named.zip", identifiers=True)
+    (tmp_path / "plain.zip").write_bytes(archive(study))
+    (tmp_path / "named.zip").write_bytes(archive(study, identifiers=True))
     found = {}
     for name in ("plain", "named"):
         packed = zipfile.ZipFile(tmp_path / f"{name}.zip")

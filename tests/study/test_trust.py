@@ -438,5 +438,5 @@ def test_the_note_of_an_invitation_is_listed_and_a_round_of_one_is_announced_as_
     person = visit(study).join(token)
     assert "10 images" not in person.http.get("/work").text
     with study.database.snapshot() as connection:
-        (row,) = participant_rows(connection, study.plan, study.stimuli)
+        (row,) = participant_rows(connection, study.plan)
     assert (row["label"], row["person"]) == ("first wave", person.person())

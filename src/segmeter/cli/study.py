@@ -208,8 +208,8 @@ def participants(
 
     study = _open(plan, db, data, None)
     with study.database.snapshot() as connection:
-        rows = participant_rows(connection, study.plan, study.stimuli)
-    text = csv_text(participant_columns(study.plan, identifiers=True), rows)
+        rows = participant_rows(connection, study.plan)
+    text = csv_text(participant_columns(identifiers=True), rows)
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -252,10 +252,10 @@ def archive(
 
     Example: `segmeter study archive study.toml --out study.zip`
     """
-    from segmeter.study.exports import write_archive
+    from segmeter.study.exports import archive as pack
 
     path = out or plan.with_suffix(".zip")
-    write_archive(_open(plan, db, data, None), path, identifiers=identifiers)
+    path.write_bytes(pack(_open(plan, db, data, None), identifiers=identifiers))
     typer.echo(f"wrote {path}")
     return Exit.DONE
 

@@ -100,8 +100,7 @@ def cell_device(plan: Plan, person: Person) -> str:
 def choose_condition(connection: sa.Connection, plan: Plan, device: str) -> str:
     """The condition of the next participant on a device, by the plan's rule of assignment."""
     people, names = db.people.c, list(plan.conditions)
-    assigned = sa.select(sa.func.count()).where(people.device == device)
-    number = int(connection.execute(assigned.where(people.condition.is_not(None))).scalar_one())
+    number = db.count(connection, people.device == device, people.condition.is_not(None))
     need = _need(connection, plan, device)
     if plan.design.assignment != "random":
         block, place = divmod(number, len(names))
@@ -146,15 +145,11 @@ def offer(
     connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str] = ()
 ) -> dict[str, Any]:
     """The work for a participant now: `work`, `full` (others hold all places) or `done`."""
-    practice = _practice(connection, plan, person)
-    if practice:
-        return {"state": "work", "count": len(practice), "training": True}
-    if _has_enough(connection, plan, person["id"]):
-        return {"state": "done"}
-    found = _chosen(connection, plan, person, ignored)
-    if found:
-        return {"state": "work", "count": len(found), "training": False}
-    held = _candidates(connection, plan, person, count_open=False)
+    role, tasks = _next(connection, plan, person, ignored)
+    if tasks:
+        return {"state": "work", "count": len(tasks), "training": role == "training"}
+    enough = _has_enough(connection, plan, person["id"])
+    held = not enough and _candidates(connection, plan, person, count_open=False)
     return {"state": "full" if held else "done"}
 
 
@@ -165,13 +160,20 @@ def assign(
 
     Reservations in the batches `ignored` do not count as taken.
     """
+    role, tasks = _next(connection, plan, person, ignored)
+    return _reserve(connection, plan, person, role, tasks) if tasks else None
+
+
+def _next(
+    connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
+) -> tuple[str, list[str]]:
+    """Practice for those who have not passed it, else the next tasks."""
     practice = _practice(connection, plan, person)
     if practice:
-        return _reserve(connection, plan, person, "training", practice)
+        return "training", practice
     if _has_enough(connection, plan, person["id"]):
-        return None
-    tasks = _chosen(connection, plan, person, ignored)
-    return _reserve(connection, plan, person, "main", tasks) if tasks else None
+        return "main", []
+    return "main", _chosen(connection, plan, person, ignored)
 
 
 def unproven_batches(connection: sa.Connection) -> list[str]:
@@ -188,7 +190,8 @@ def _chosen(
 ) -> list[str]:
     """The tasks of the next batch in their order, checks included."""
     rating = plan.kind == "rate"
-    turn = _batches_of(connection, person["id"])
+    b = db.batches.c
+    turn = db.count(connection, b.person == person["id"], b.role == "main")
     checks = _check(connection, plan, person, turn)
     shown = {(scene, target if rating else "") for _, scene, target in checks}
     found = [
@@ -283,19 +286,16 @@ def _check(
     return [(row[0], row[1], row[2]) for row in connection.execute(asked.limit(1))]
 
 
-def _batches_of(connection: sa.Connection, person: str) -> int:
+def ended_batches(connection: sa.Connection, person: str) -> int:
+    """How many batches a person has handed in."""
     b = db.batches.c
-    asked = sa.select(sa.func.count()).where(b.person == person, b.role == "main")
-    return int(connection.execute(asked).scalar_one())
+    ended = b.state.in_(["done", "dropped"])
+    return db.count(connection, b.person == person, b.role == "main", ended)
 
 
 def _has_enough(connection: sa.Connection, plan: Plan, person: str) -> bool:
-    most, b = plan.design.batches_per_person, db.batches.c
-    if not most:
-        return False
-    done = sa.select(sa.func.count()).where(b.person == person, b.role == "main")
-    ended = done.where(b.state.in_(["done", "dropped"]))
-    return bool(connection.execute(ended).scalar_one() >= most)
+    most = plan.design.batches_per_person
+    return bool(most) and ended_batches(connection, person) >= most
 
 
 def _candidates(

@@ -28,112 +28,60 @@ _PRAGMAS = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", "secure_d
 _ROWS_AT_ONCE = 2000
 
 
-def _text(*names: str, optional: bool = False) -> list[sa.Column[Any]]:
-    return [sa.Column(name, sa.Text, nullable=optional) for name in names]
+_TYPES = {"": sa.Text, "int": sa.Integer, "float": sa.Double, "bool": sa.Boolean}
 
 
-def _number(*names: str, optional: bool = False) -> list[sa.Column[Any]]:
-    return [sa.Column(name, sa.Double, nullable=optional) for name in names]
+def _table(name: str, columns: str, *indexes: sa.Index) -> sa.Table:
+    """A table from words such as `id*`, `at:float`, `label?` and `batch>batches`.
+
+    `*` marks the primary key, `?` a column that may be empty, `>` a reference to another table's
+    id; columns are texts unless a type follows.
+    """
+    made: list[sa.Column[Any]] = []
+    for word in columns.split():
+        column, _, to = word.rstrip("*?").partition(">")
+        column, _, kind = column.partition(":")
+        references = [sa.ForeignKey(f"{to}.id")] if to else []
+        key, optional = word.endswith("*"), word.endswith("?")
+        made.append(
+            sa.Column(column, _TYPES[kind], *references, primary_key=key, nullable=optional)
+        )
+    return sa.Table(name, METADATA, *made, *indexes)
 
 
-def _whole(*names: str) -> list[sa.Column[Any]]:
-    return [sa.Column(name, sa.Integer, nullable=False) for name in names]
-
-
-def _key(name: str, *to: str) -> sa.Column[str]:
-    return sa.Column(name, sa.Text, *map(sa.ForeignKey, to), primary_key=True)
-
-
-def _refers(name: str, to: str) -> sa.Column[str]:
-    return sa.Column(name, sa.Text, sa.ForeignKey(to), nullable=False)
-
-
-study = sa.Table(
-    "study",
-    METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    *_whole("version"),
-    *_text("secret", "plan", "state"),
-)
-plans = sa.Table("plans", METADATA, _key("hash"), *_text("text"), *_number("since"))
-tasks = sa.Table(
-    "tasks",
-    METADATA,
-    _key("id"),
-    *_text("scene", "target", "condition", "part", "source", "role"),
-    *_whole("place"),
-)
-cells = sa.Table(
-    "cells", METADATA, _key("task", "tasks.id"), _key("device"), *_whole("wanted", "valid", "open")
-)
-people = sa.Table(
+study = _table("study", "id:int* version:int secret plan state")
+plans = _table("plans", "hash* text since:float")
+tasks = _table("tasks", "id* scene target condition part source role place:int")
+cells = _table("cells", "task>tasks* device* wanted:int valid:int open:int")
+people = _table(
     "people",
-    METADATA,
-    _key("id"),
-    *_whole("number"),
-    *_text("session", "role", "label", "language"),
-    *_text("device", "condition", optional=True),
-    *_number("joined"),
-    *_number("finished", optional=True),
-    *_text("state"),
-    sa.Column("passed", sa.Boolean, nullable=False),
-    *_text("platform", "plan"),
-    *_text("platform_id", optional=True),
+    "id* number:int session role label language device? condition? joined:float finished:float? "
+    "state passed:bool platform plan platform_id?",
     sa.Index("people_session", "session", unique=True),
     sa.Index("people_platform", "platform_id", unique=True),
 )
-invitations = sa.Table(
-    "invitations",
-    METADATA,
-    _key("id"),
-    *_text("role", "label"),
-    *_number("made"),
-    *_text("person", optional=True),
-)
-batches = sa.Table(
+invitations = _table("invitations", "id* role label made:float person?")
+batches = _table(
     "batches",
-    METADATA,
-    _key("id"),
-    _refers("person", "people.id"),
-    *_text("device", "condition", "role", "state", "reason"),
-    *_number("opened", "deadline"),
-    *_number("closed", optional=True),
-    *_text("plan"),
+    "id* person>people device condition role state reason opened:float deadline:float "
+    "closed:float? plan",
     sa.Index("batches_person", "person"),
     sa.Index("batches_state", "state", "deadline"),
 )
-trials = sa.Table(
+trials = _table(
     "trials",
-    METADATA,
-    _key("id"),
-    _refers("batch", "batches.id"),
-    *_whole("place"),
-    _refers("task", "tasks.id"),
-    *_number("answered", optional=True),
-    *_text("flags"),
-    *_whole("counts", "shown_again"),
-    *_text("plan"),
+    "id* batch>batches place:int task>tasks answered:float? flags counts:int shown_again:int plan",
     sa.Index("trials_batch", "batch", "place"),
     sa.Index("trials_task", "task"),
 )
-answers = sa.Table(
+answers = _table(
     "answers",
-    METADATA,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
-    _refers("trial", "trials.id"),
-    *_text("kind"),
-    *_number("at"),
-    *_text("body"),
+    "number:int* trial>trials kind at:float body",
     sa.Index("answers_trial", "trial", "number"),
 )
-responses = sa.Table(
+responses = _table(
     "responses",
-    METADATA,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
-    _refers("person", "people.id"),
-    *_text("question"),
-    *_number("at"),
-    *_text("value"),
+    "number:int* person>people question at:float value",
     sa.Index("responses_person", "person"),
 )
 
@@ -252,8 +200,7 @@ class Database:
         emptied afterwards.
         """
         with self.writing() as connection:
-            known = sa.select(people.c.id).where(people.c.id == person)
-            if connection.execute(known).first() is None:
+            if not count(connection, people.c.id == person):
                 return False
             own = sa.select(batches.c.id).where(batches.c.person == person)
             of_batches = sa.select(trials.c.id).where(trials.c.batch.in_(own))
@@ -261,15 +208,24 @@ class Database:
                 settle(connection, trial, 0)
             connection.execute(sa.delete(answers).where(answers.c.trial.in_(of_batches)))
             connection.execute(sa.delete(trials).where(trials.c.batch.in_(own)))
-            connection.execute(sa.delete(batches).where(batches.c.person == person))
-            connection.execute(sa.delete(responses).where(responses.c.person == person))
-            connection.execute(sa.delete(people).where(people.c.id == person))
+            for column in (batches.c.person, responses.c.person, people.c.id):
+                connection.execute(sa.delete(column.table).where(column == person))
             used = sa.update(invitations).where(invitations.c.person == person)
             connection.execute(used.values(person=""))
         if self.engine.dialect.name == "sqlite":
             with contextlib.closing(self.engine.raw_connection()) as raw:
                 raw.cursor().execute("pragma wal_checkpoint(truncate)")
         return True
+
+
+def count(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> int:
+    """The number of rows for which these conditions hold."""
+    return int(connection.execute(sa.select(sa.func.count()).where(*where)).scalar_one())
+
+
+def change(connection: sa.Connection, table: sa.Table, id: str, **values: Any) -> None:
+    """Set columns of one row."""
+    connection.execute(sa.update(table).where(table.c.id == id).values(**values))
 
 
 def latest_answers() -> sa.Subquery:
@@ -295,10 +251,9 @@ def settle(connection: sa.Connection, trial: str, counts: int) -> None:
         return
     opened = -1 if found.counts == PENDING else 0
     valid = (counts == 1) - (found.counts == 1)
-    connection.execute(sa.update(trials).where(trials.c.id == trial).values(counts=counts))
-    cell = (cells.c.task == found.task) & (cells.c.device == found.device)
-    change = {"open": cells.c.open + opened, "valid": cells.c.valid + valid}
-    connection.execute(sa.update(cells).where(cell).values(**change))
+    change(connection, trials, trial, counts=counts)
+    cell = sa.update(cells).where(cells.c.task == found.task, cells.c.device == found.device)
+    connection.execute(cell.values(open=cells.c.open + opened, valid=cells.c.valid + valid))
 
 
 def copy_study(source: Database, target: sa.Engine) -> int:

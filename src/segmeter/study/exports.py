@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
@@ -10,13 +9,13 @@ import math
 import platform
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from importlib.resources import files
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import Screened, excluded_people, screen_people
 from segmeter.study.wording import questions_of, text_page
 
-__all__ = ["csv_text", "export", "participant_columns", "participant_rows", "write_archive"]
+__all__ = ["archive", "csv_text", "export", "participant_columns", "participant_rows"]
 
 
 Rows = list[dict[str, Any]]
@@ -66,28 +65,26 @@ def export(
     if not trials:
         raise BadInput("no participant has begun yet: there is nothing to export")
     folder.mkdir(parents=True, exist_ok=True)
-    columns = participant_columns(plan, identifiers)
-    people = participant_rows(connection, plan, stimuli)
     tables: dict[str, tuple[Sequence[str], Rows]] = {
         "trials": (_names(trials), trials),
-        "participants": (columns, people),
+        "participants": (participant_columns(identifiers), participant_rows(connection, plan)),
     }
     if plan.kind == "interact":
         steps = list(step_rows(connection, plan))
         tables["steps"] = (_names(steps), steps)
-    written = [_write_parquet(folder / f"{n}.parquet", c, r) for n, (c, r) in tables.items()]
+    written = [_write(folder / f"{n}.parquet", *table) for n, table in tables.items()]
     if plan.clicks:
         tables["clicks"] = (COLUMNS, list(click_rows(connection, plan, stimuli)))
-        if len(plan.modes) > 1:
-            by_mode = list(click_rows(connection, plan, stimuli, by_mode=True))
-            tables["previews"] = (COLUMNS, by_mode)
+    if plan.clicks and len(plan.modes) > 1:
+        by_mode = list(click_rows(connection, plan, stimuli, by_mode=True))
+        tables["previews"] = (COLUMNS, by_mode)
     if plan.kind == "rate":
         tables["ratings"] = (RATING_COLUMNS, list(rating_rows(connection, plan)))
     if plan.questions or plan.questionnaires:
         tables["questionnaire"] = (RESPONSE_COLUMNS, list(response_rows(connection)))
     book = codebook_rows({name: columns for name, (columns, _) in tables.items()}, plan)
     tables["codebook"] = (("file", "column", "unit", "meaning"), book)
-    return written + [_write_csv(folder / f"{n}.csv", c, r) for n, (c, r) in tables.items()]
+    return written + [_write(folder / f"{n}.csv", *table) for n, table in tables.items()]
 
 
 @cache
@@ -152,14 +149,13 @@ def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any
 
     Ratings of excluded raters are marked `excluded`.
     """
-    changes = _changes(connection)
-    order: dict[str, int] = {}
+    changes, order = _changes(connection), Counter[str]()
     rows = list(trial_rows(connection, plan))
     excluded = excluded_people(plan, rows)
     for row in rows:
         if row["answered"] is None or row["training"] or row["check"]:
             continue
-        order[row["person"]] = order.get(row["person"], 0) + 1
+        order[row["person"]] += 1
         if not row["counts"]:
             continue
         yield {
@@ -174,17 +170,17 @@ def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any
         }
 
 
-def _changes(connection: sa.Connection) -> dict[str, int]:
+def _changes(connection: sa.Connection) -> Counter[str]:
     """How often the score of each trial was changed to another one."""
     a = db.answers.c
     asked = sa.select(a.trial, a.body).where(a.kind == "answer").order_by(a.number)
-    scores: dict[str, list[int]] = {}
+    found: Counter[str] = Counter()
+    last: dict[str, int] = {}
     for trial, body in connection.execute(asked):
-        scores.setdefault(trial, []).append(json.loads(body)["given"]["score"])
-    return {
-        trial: sum(one != other for one, other in pairwise(given))
-        for trial, given in scores.items()
-    }
+        score = json.loads(body)["given"]["score"]
+        found[trial] += last.setdefault(trial, score) != score
+        last[trial] = score
+    return found
 
 
 def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
@@ -244,29 +240,27 @@ def counted_rows(connection: sa.Connection, plan: Plan) -> Rows:
 def step_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
     """Every click of every session with a model, those that were taken back included."""
     for trial in trial_rows(connection, plan):
-        standing: list[int] = []
         events = steps_of(connection, trial["trial"], all_kinds=True)
-        undone = set()
+        standing: list[int] = []
         for number, event in enumerate(events):
             if event["kind"] == "undo":
-                undone.add(standing.pop())
+                standing.pop()
             else:
                 standing.append(number)
         for number, event in enumerate(events):
-            if event["kind"] == "undo":
-                continue
-            yield {
-                **{name: trial[name] for name in _OF_TRIAL},
-                "step": number + 1,
-                "undone": number in undone,
-                "answered": event["at"],
-                **dict(zip("xyz", reversed(event["point"]), strict=False)),
-                **{name: event[name] for name in _OF_STEP},
-                **event["scores"],
-            }
+            if event["kind"] != "undo":
+                yield {
+                    **{name: trial[name] for name in _OF_TRIAL},
+                    "step": number + 1,
+                    "undone": number not in standing,
+                    "answered": event["at"],
+                    **dict(zip("xyz", reversed(event["point"]), strict=False)),
+                    **{name: event[name] for name in _OF_STEP},
+                    **event["scores"],
+                }
 
 
-def participant_columns(plan: Plan, identifiers: bool = False) -> list[str]:
+def participant_columns(identifiers: bool = False) -> list[str]:
     """Columns of the list of participants; identifiers of the platform only where asked for."""
     columns = [
         "person", "number", "role", "label", "state", "language", "device", "condition", "joined",
@@ -276,30 +270,28 @@ def participant_columns(plan: Plan, identifiers: bool = False) -> list[str]:
     return [*columns, "platform"] if identifiers else columns
 
 
-def participant_rows(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> Rows:
+def participant_rows(connection: sa.Connection, plan: Plan) -> Rows:
     """One row per participant: what they did, how long it took, their flags, whether to pay."""
     trials = list(trial_rows(connection, plan))
     screened = screen_people(plan, trials)
-    answered: dict[str, list[dict[str, Any]]] = {}
+    answered: dict[str, Rows] = {}
     for row in trials:
         if row["answered"] is not None and not row["training"]:
             answered.setdefault(row["person"], []).append(row)
     found: Rows = []
-    nothing = Screened((), False, 0, 0, None)
     asked = sa.select(db.people).order_by(db.people.c.number)
     for person in connection.execute(asked).mappings():
         own = answered.get(person["id"], [])
-        last = max([person["joined"], *(row["answered"] for row in own)])
-        end = person["finished"] or last
-        about = screened.get(person["id"], nothing)
+        end = person["finished"] or max([person["joined"], *(row["answered"] for row in own)])
+        about = screened.get(person["id"], Screened((), False, 0, 0, None))
         state = person["state"] or ("finished" if person["finished"] else "")
         found.append(
             {
-                **{name: person[name] for name in ("number", "role", "label", "language")},
+                **person,
                 "person": person["id"],
-                "state": state or ("working" if own else "joined"),
                 "device": person["device"] or "",
                 "condition": person["condition"] or "",
+                "state": state or ("working" if own else "joined"),
                 "joined": _moment(person["joined"]),
                 "finished": _moment(person["finished"]),
                 "minutes": round((end - person["joined"]) / 60, 2),
@@ -326,12 +318,10 @@ def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(columns)
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    for row in rows:
+        cells = (row.get(name) for name in columns)
+        writer.writerow([json.dumps(c) if isinstance(c, list) else harmless(c) for c in cells])
     return file.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list) else harmless(value)
 
 
 def _moment(seconds: float | None) -> str:
@@ -345,54 +335,42 @@ def _names(rows: Rows) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which becomes `path` once everything is written."""
-    part = path.with_name(f"{path.name}.part")
-    yield part
-    part.replace(path)
-
-
-def _write_csv(path: Path, columns: Sequence[str], rows: Rows) -> Path:
-    with _whole(path) as part:
-        part.write_text(csv_text(columns, rows), encoding="utf-8", newline="")
-    return path
-
-
-def _write_parquet(path: Path, columns: Sequence[str], rows: Rows) -> Path:
+def _write(path: Path, columns: Sequence[str], rows: Rows) -> Path:
+    """Write a table as CSV or parquet, whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _whole(path) as part:
+    part = path.with_name(f"{path.name}.part")
+    if path.suffix == ".parquet":
         pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in columns}), part)
-    return path
+    else:
+        part.write_text(csv_text(columns, rows), encoding="utf-8", newline="")
+    return part.replace(path)
 
 
 _PACKAGES = ("segmeter", "numpy", "scipy", "fastapi", "pydantic", "sqlalchemy")
 
 
-def write_archive(study: RunningStudy, path: Path, *, identifiers: bool = False) -> Path:
-    """Write the archive; identifiers of the recruiting platform only where asked for."""
-    with (
-        _whole(path) as part,
-        tempfile.TemporaryDirectory() as folder,
-        study.database.snapshot() as connection,
-    ):
+def archive(study: RunningStudy, *, identifiers: bool = False) -> bytes:
+    """One zip file to deposit; identifiers of the recruiting platform only where asked for."""
+    packed = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder, study.database.snapshot() as connection:
         files = export(connection, study.plan, study.stimuli, Path(folder), identifiers=identifiers)
-        asked = sa.select(db.plans).order_by(db.plans.c.since)
-        plans = connection.execute(asked).mappings().all()
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            names = sorted(file.name for file in files)
-            archive.writestr("README.md", text_page("archive.md", plan=study.plan, files=names))
-            archive.writestr("plan.toml", study.plan.text)
-            archive.writestr("preregistration.md", preregistration(study.plan, study.stimuli))
-            archive.writestr("software.json", _software(study))
-            for row in plans:
-                if row["hash"] != study.plan.hash:
-                    archive.writestr(f"earlier-plans/{row['hash']}.toml", row["text"])
+        plans = connection.execute(sa.select(db.plans).order_by(db.plans.c.since)).all()
+        names = sorted(file.name for file in files)
+        texts = {
+            "README.md": text_page("archive.md", plan=study.plan, files=names),
+            "plan.toml": study.plan.text,
+            "preregistration.md": preregistration(study.plan, study.stimuli),
+            "software.json": _software(study),
+            **{f"earlier-plans/{p.hash}.toml": p.text for p in plans if p.hash != study.plan.hash},
+        }
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, text in texts.items():
+                zipped.writestr(name, text)
             for file in files:
-                archive.write(file, f"data/{file.name}")
-    return path
+                zipped.write(file, f"data/{file.name}")
+    return packed.getvalue()
 
 
 def _software(study: RunningStudy) -> str:

@@ -82,3 +82,9 @@ class FinalAnswer(_Message):
 
 
 Answer = ClickAnswer | RatingAnswer | FinalAnswer
+ANSWERS: dict[str, type[Answer]] = {
+    "clicks": ClickAnswer,
+    "clicks-round2": ClickAnswer,
+    "rate": RatingAnswer,
+    "interact": FinalAnswer,
+}

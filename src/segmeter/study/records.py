@@ -61,13 +61,14 @@ def steps_of(
     return found
 
 
-def store_step(connection: sa.Connection, plan: Plan, task: Row, kind: str, body: Any) -> None:
-    """Append a step (or an undo) of a session with a model."""
-    now = time.time()
-    row = {"trial": task["id"], "kind": kind, "at": now, "body": json.dumps(body)}
+def store(
+    connection: sa.Connection, plan: Plan, task: Row, kind: str, body: Any, at: float
+) -> None:
+    """Append an answer, a step or an undo to a trial; its batch may stay open longer."""
+    row = {"trial": task["id"], "kind": kind, "at": at, "body": json.dumps(body)}
     connection.execute(sa.insert(db.answers), row)
-    later = now + 60 * plan.design.lease_minutes
-    update_batch(connection, task["batch"], deadline=later)
+    later = at + 60 * plan.design.lease_minutes
+    db.change(connection, db.batches, task["batch"], deadline=later)
 
 
 def server_ms_since_last(connection: sa.Connection, task: Row, now: float) -> float:
@@ -85,24 +86,16 @@ def invitation(connection: sa.Connection, token: str) -> Row | None:
     return connection.execute(asked).mappings().first()
 
 
-def update_person(connection: sa.Connection, person: str, **values: Any) -> None:
-    connection.execute(sa.update(db.people).where(db.people.c.id == person).values(**values))
-
-
-def update_batch(connection: sa.Connection, batch: str, **values: Any) -> None:
-    connection.execute(sa.update(db.batches).where(db.batches.c.id == batch).values(**values))
-
-
 def open_batch(connection: sa.Connection, person: str) -> str | None:
     b = db.batches.c
     asked = sa.select(b.id).where(b.person == person, b.state == "open", b.deadline > time.time())
     return connection.execute(asked).scalar()
 
 
-def late_batches(connection: sa.Connection) -> list[str]:
-    b = db.batches.c
-    asked = sa.select(b.id).where(b.state == "open", b.deadline <= time.time())
-    return list(connection.execute(asked).scalars())
+def late_batches(connection: sa.Connection) -> Sequence[Row]:
+    """Open batches whose time is over."""
+    late = (db.batches.c.state == "open", db.batches.c.deadline <= time.time())
+    return connection.execute(sa.select(db.batches).where(*late)).mappings().all()
 
 
 def own_batch(connection: sa.Connection, person: str, batch: str) -> Row:
@@ -139,9 +132,7 @@ def trials_of(connection: sa.Connection, batch: str) -> Sequence[Row]:
 
 def left(connection: sa.Connection, batch: str) -> int:
     """How many trials of a batch have no answer."""
-    c = db.trials.c
-    asked = sa.select(sa.func.count()).where(c.batch == batch, c.answered.is_(None))
-    return int(connection.execute(asked).scalar_one())
+    return db.count(connection, db.trials.c.batch == batch, db.trials.c.answered.is_(None))
 
 
 def first_open(connection: sa.Connection, batch: str) -> str | None:
@@ -169,26 +160,12 @@ def stored(connection: sa.Connection, trial: str) -> dict[str, Any] | None:
 # Changes
 
 
-def store_answer(
-    connection: sa.Connection, plan: Plan, trial: str, body: Any, flags: Any, now: float
-) -> None:
-    row = {"trial": trial, "kind": "answer", "at": now, "body": json.dumps(body)}
-    connection.execute(sa.insert(db.answers), row)
-    one = db.trials.c.id == trial
-    change = {"answered": now, "flags": json.dumps(flags), "plan": plan.hash}
-    connection.execute(sa.update(db.trials).where(one).values(**change))
-    batch = sa.select(db.trials.c.batch).where(one).scalar_subquery()
-    later = sa.update(db.batches).where(db.batches.c.id == batch)
-    connection.execute(later.values(deadline=now + 60 * plan.design.lease_minutes))
-
-
 def show_again(connection: sa.Connection, plan: Plan, batch: str) -> None:
     """A page was loaded again: the trial that was open is shown a second time."""
     first = first_open(connection, batch)
     if first is not None:
-        one = sa.update(db.trials).where(db.trials.c.id == first)
-        connection.execute(one.values(shown_again=db.trials.c.shown_again + 1))
-    update_batch(connection, batch, deadline=time.time() + 60 * plan.design.lease_minutes)
+        db.change(connection, db.trials, first, shown_again=db.trials.c.shown_again + 1)
+    db.change(connection, db.batches, batch, deadline=time.time() + 60 * plan.design.lease_minutes)
 
 
 def close(connection: sa.Connection, plan: Plan, batch: Row, returned: bool = False) -> None:
@@ -201,28 +178,24 @@ def close(connection: sa.Connection, plan: Plan, batch: Row, returned: bool = Fa
         reason = "" if passed else f"practice: {math.floor(100 * right)} % right"
         state, counts = ("done" if passed else "dropped"), [0] * len(rows)
         state = "returned" if returned else state
-        update_person(connection, batch["person"], passed=passed)
+        db.change(connection, db.people, batch["person"], passed=passed)
     else:
         found = conclude(plan, [row["task_role"] for row in rows], flags, returned)
         state, reason, counts = found.state, found.reason, found.counts
-    update_batch(connection, batch["id"], state=state, reason=reason, closed=time.time())
+    db.change(connection, db.batches, batch["id"], state=state, reason=reason, closed=time.time())
     for row, each in zip(rows, counts, strict=True):
         db.settle(connection, row["id"], each)
     if batch["role"] == "training" and state == "dropped":
         b = db.batches.c
-        tries = sa.select(sa.func.count()).where(b.person == batch["person"], b.state == "dropped")
-        failed = connection.execute(tries.where(b.role == "training")).scalar_one()
-        if failed >= plan.validity.practice_tries:
-            update_person(connection, batch["person"], state="screened_out")
+        failed = (b.person == batch["person"], b.state == "dropped", b.role == "training")
+        if db.count(connection, *failed) >= plan.validity.practice_tries:
+            db.change(connection, db.people, batch["person"], state="screened_out")
 
 
 def return_late(connection: sa.Connection, plan: Plan) -> None:
     """Close the batches whose time is over; their places can be given again."""
-    late = late_batches(connection)
-    if late:
-        asked = sa.select(db.batches).where(db.batches.c.id.in_(late))
-        for batch in connection.execute(asked).mappings().all():
-            close(connection, plan, batch, returned=True)
+    for batch in late_batches(connection):
+        close(connection, plan, batch, returned=True)
 
 
 def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
@@ -232,25 +205,21 @@ def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
     changed = 0
     for batch in connection.execute(asked).mappings().all():
         rows = trials_of(connection, batch["id"])
-        flags = [_flags_again(connection, plan, stimuli, row) for row in rows]
+        bodies = [stored(connection, row["id"]) for row in rows]
+        flags = [
+            None if body is None else answer_flags(plan, stimuli, row, body)
+            for row, body in zip(rows, bodies, strict=True)
+        ]
         roles = [row["task_role"] for row in rows]
         found = conclude(plan, roles, flags, batch["state"] == "returned")
         for row, each, count in zip(rows, flags, found.counts, strict=True):
             text = "" if each is None else json.dumps(each)
             if count != row["counts"] or text != row["flags"]:
-                one = sa.update(db.trials).where(db.trials.c.id == row["id"])
-                connection.execute(one.values(flags=text))
+                db.change(connection, db.trials, row["id"], flags=text)
                 db.settle(connection, row["id"], count)
                 changed += 1
-        update_batch(connection, batch["id"], state=found.state, reason=found.reason)
+        db.change(connection, db.batches, batch["id"], state=found.state, reason=found.reason)
     return changed
-
-
-def _flags_again(
-    connection: sa.Connection, plan: Plan, stimuli: Stimuli, row: Row
-) -> dict[str, Any] | None:
-    body = stored(connection, row["id"])
-    return None if body is None else answer_flags(plan, stimuli, row, body)
 
 
 # Plans
@@ -270,8 +239,7 @@ def begin_or_resume(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> 
                 "questions, [validity], per_cell and limits of time may change, for anything else "
                 "begin a new study with another --db"
             )
-    known = sa.select(db.plans.c.hash).where(db.plans.c.hash == plan.hash)
-    if connection.execute(known).first() is None:
+    if not db.count(connection, db.plans.c.hash == plan.hash):
         row = {"hash": plan.hash, "text": plan.text, "since": time.time()}
         connection.execute(sa.insert(db.plans), row)
     connection.execute(sa.update(db.study).values(plan=plan.hash))

@@ -15,7 +15,13 @@ import sqlalchemy as sa
 from segmeter.report.slices import viewer_data
 from segmeter.study import database as db
 from segmeter.study import records
-from segmeter.study.assignment import assign, choose_condition, offer, unproven_batches
+from segmeter.study.assignment import (
+    assign,
+    choose_condition,
+    ended_batches,
+    offer,
+    unproven_batches,
+)
 from segmeter.study.messages import Answer, ClickAnswer, RatingAnswer
 from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row, hashed
@@ -112,8 +118,7 @@ class RunningStudy:
                 if invitation is None or invitation["person"] is not None:
                     raise Refused(403, "this link is not valid any more")
                 role, label = invitation["role"], invitation["label"]
-            known = sa.select(db.people.c.id).where(db.people.c.platform_id == own)
-            if own and connection.execute(known).first() is not None:
+            if own and db.count(connection, db.people.c.platform_id == own):
                 raise Refused(409, "you have taken part in this study already")
             most = sa.select(sa.func.coalesce(sa.func.max(db.people.c.number), -1))
             number = 1 + int(connection.execute(most).scalar_one())
@@ -122,8 +127,7 @@ class RunningStudy:
             row |= {"passed": False, "platform": json.dumps(ids), "platform_id": own}
             connection.execute(sa.insert(db.people), {**row, "plan": self.plan.hash})
             if invitation is not None:
-                used = sa.update(db.invitations).where(db.invitations.c.id == invitation["id"])
-                connection.execute(used.values(person=person))
+                db.change(connection, db.invitations, invitation["id"], person=person)
         return session
 
     def person(self, session: str) -> Row | None:
@@ -140,12 +144,12 @@ class RunningStudy:
         with self.database.writing() as connection:
             if self.plan.fixed and person["condition"] is None:
                 change["condition"] = choose_condition(connection, self.plan, device)
-            records.update_person(connection, person["id"], **change)
+            db.change(connection, db.people, person["id"], **change)
 
     def choose_language(self, person: Row, language: str) -> None:
         if language != person["language"]:
             with self.database.writing() as connection:
-                records.update_person(connection, person["id"], language=language)
+                db.change(connection, db.people, person["id"], language=language)
 
     # Questionnaires
 
@@ -168,23 +172,20 @@ class RunningStudy:
             if rows:
                 connection.execute(sa.insert(db.responses), rows)
             if state:
-                records.update_person(connection, person["id"], state=state)
+                db.change(connection, db.people, person["id"], state=state)
 
     def _screened(self, connection: sa.Connection, values: Mapping[str, str]) -> str:
         for question in self.plan.questions:
             chosen = values.get(question.name, "").split(";")
             if any(name in question.screen_out for name in chosen):
                 return "screened_out"
-        r = db.responses.c
+        r, p = db.responses.c, db.people.c
         for quota in self.plan.design.quotas:
             if quota.answer not in values.get(quota.question, "").split(";"):
                 continue
-            same = (r.question == quota.question) & r.value.in_([quota.answer])
-            asked = sa.select(sa.func.count(sa.distinct(r.person))).join(
-                db.people, db.people.c.id == r.person
-            )
-            have = connection.execute(asked.where(same, db.people.c.state == "")).scalar_one()
-            if have >= quota.people:
+            asked = sa.select(r.value).join(db.people, p.id == r.person)
+            given = connection.execute(asked.where(r.question == quota.question, p.state == ""))
+            if sum(quota.answer in text.split(";") for text in given.scalars()) >= quota.people:
                 return "quota_full"
         return ""
 
@@ -198,7 +199,8 @@ class RunningStudy:
             if own is not None:
                 many = [row["answered"] for row in records.trials_of(connection, own)]
                 return {"state": "work", "count": len(many), "training": False}
-            ignored = [*self._ignored(connection, address), *records.late_batches(connection)]
+            late = [batch["id"] for batch in records.late_batches(connection)]
+            ignored = [*self._ignored(connection, address), *late]
             return offer(connection, self.plan, person, ignored)
 
     def batch(self, person: Row, address: str = "") -> dict[str, Any] | None:
@@ -230,7 +232,7 @@ class RunningStudy:
             found = records.own_batch(connection, person["id"], batch)
             if found["state"] == "open":
                 soon = min(found["deadline"], time.time() + _LEAVE_SECONDS)
-                records.update_batch(connection, batch, deadline=soon)
+                db.change(connection, db.batches, batch, deadline=soon)
 
     def trial(self, person: Row, trial: str) -> Row:
         """A trial of the participant's own; others do not exist for them."""
@@ -255,7 +257,9 @@ class RunningStudy:
                 body = {"given": given.model_dump()}
                 body["server"] = self._observed(connection, person, task, now)
                 flags = answer_flags(self.plan, self.stimuli, task, body)
-                records.store_answer(connection, self.plan, trial, body, flags, now)
+                records.store(connection, self.plan, task, "answer", body, now)
+                change = {"answered": now, "flags": json.dumps(flags), "plan": self.plan.hash}
+                db.change(connection, db.trials, trial, **change)
                 if not records.left(connection, task["batch"]) and self.plan.kind != "rate":
                     batch = records.own_batch(connection, person["id"], task["batch"])
                     records.close(connection, self.plan, batch)
@@ -279,13 +283,10 @@ class RunningStudy:
     def end(self, person: Row) -> None:
         """The participant is done; refused before anything was handed in."""
         with self.database.writing() as connection:
-            b = db.batches.c
-            done = sa.select(sa.func.count()).where(b.person == person["id"], b.role == "main")
-            many = connection.execute(done.where(b.state.in_(["done", "dropped"]))).scalar_one()
-            if not many:
+            if not ended_batches(connection, person["id"]):
                 raise Refused(409, "finish a round first")
             if person["finished"] is None:
-                records.update_person(connection, person["id"], finished=time.time())
+                db.change(connection, db.people, person["id"], finished=time.time())
 
     def _after(self, person: Row) -> dict[str, Any]:
         """The step after a batch: `passed` (of practice), and what there is to do next."""

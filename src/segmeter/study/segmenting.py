@@ -29,7 +29,7 @@ from segmeter.report.slices import run_lengths
 from segmeter.runtime.processes import has_cuda
 from segmeter.study import database as db
 from segmeter.study.messages import Step
-from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store_step
+from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store
 from segmeter.study.running import RunningStudy
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import CLOCK_SLACK_MS
@@ -93,7 +93,8 @@ class Segmenting:
             try:
                 with self._study.database.writing() as connection:
                     ms = server_ms_since_last(connection, task, now)
-                    store_step(connection, self._study.plan, task, "step", _kept(made, request, ms))
+                    body = _kept(made, request, ms)
+                    store(connection, self._study.plan, task, "step", body, time.time())
             except BaseException:
                 self._forget(task["batch"])  # a step that is not stored did not happen
                 raise
@@ -112,7 +113,7 @@ class Segmenting:
                 ms = server_ms_since_last(connection, task, now)
                 late = request.user_ms > ms + CLOCK_SLACK_MS
                 body = {"number": request.number, "user_ms": request.user_ms, "clock": late}
-                store_step(connection, self._study.plan, task, "undo", body)
+                store(connection, self._study.plan, task, "undo", body, now)
             encoded = self._encoded(task["source"], task["scene"])
             open.session = self._replayed(task["id"], task, encoded)
         rounds = open.session.rounds

@@ -21,15 +21,16 @@ from starlette.exceptions import HTTPException
 
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.runtime.remote_files import Roots
-from segmeter.study import conduct_routes, joining_routes, work_routes
+from segmeter.study import routes
 from segmeter.study.database import Database
 from segmeter.study.guards import Gate, Limits, Shield
 from segmeter.study.plan import Plan
 from segmeter.study.records import Refused
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
-from segmeter.study.site import Pages, Site
+from segmeter.study.site import Site
 from segmeter.study.stimuli import Stimuli
+from segmeter.study.wording import read_words
 
 if TYPE_CHECKING:
     import uvicorn
@@ -79,9 +80,9 @@ def study_app(
     tries = None if limits is None else limits.tries
     gate = Gate(secret, password or secrets.token_urlsafe(32), tries)
     loop = Segmenting(study, weights) if study.plan.kind == "interact" else None
-    app.state.site = Site(study, Pages(study.plan), gate, limits, loop, secret, behind, {})
-    for routes in (joining_routes, work_routes, conduct_routes):
-        app.include_router(routes.router)
+    app.state.site = Site(study, read_words(study.plan), gate, limits, loop, secret, behind)
+    app.include_router(routes.router)
+    app.include_router(routes.conduct)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.add_middleware(Shield, limits=limits)
     for kind in (RequestValidationError, HTTPException, SegmeterError):

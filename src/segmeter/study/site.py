@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup, escape
 
-from segmeter.study.guards import Gate, Limits, address_of, signed, signed_by
-from segmeter.study.modes import Mode, Screen
-from segmeter.study.plan import Plan
+from segmeter.study.guards import Gate, Limiter, Limits, address_of, signed, signed_by
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
-from segmeter.study.wording import read_words, templates
+from segmeter.study.wording import Words, templates
 
 COOKIE = "segmeter_session"
 _THIRTY_DAYS = 30 * 24 * 3600
@@ -43,85 +40,16 @@ def prose(text: str) -> Markup:
 
 
 def _linked(text: str) -> str:
-    found, last = [], 0
-    for match in _LINK.finditer(text):
-        found.append(str(escape(text[last : match.start()])))
-        found.append(f'<a href="{escape(match[2])}" rel="noopener">{escape(match[1])}</a>')
-        last = match.end()
-    return "".join([*found, str(escape(text[last:]))])
+    # Escaping leaves brackets alone and an escaped address is still that address.
+    return _LINK.sub(r'<a href="\2" rel="noopener">\1</a>', str(escape(text)))
 
 
-class Pages:
-    """The pages of a plan, in the language that a participant reads."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.words = read_words(plan)
-        self._templates = templates(html=True)
-        self._templates.filters["prose"] = prose
-
-    def language(self, request: Request, chosen: str | None = None) -> str:
-        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
-        asked = [request.query_params.get("language", ""), chosen or ""]
-        accepted = request.headers.get("accept-language", "")[:200].split(",")
-        asked += [part.split(";")[0].strip() for part in accepted]
-        for name in asked:
-            for known in (name, name.split("-")[0]):
-                if known in self.words:
-                    return known
-        return self.plan.languages[0]
-
-    def show(
-        self, name: str, request: Request, language: str, status: int = 200, **more: Any
-    ) -> HTMLResponse:
-        """A page as a response."""
-        words = self.words[language]
-        filled = self._templates.get_template(name).render(
-            plan=self.plan,
-            language=language,
-            languages={code: texts["language"] for code, texts in self.words.items()},
-            w=words,
-            base=request.scope["root_path"],
-            text=lambda key: self.text(key, language),
-            pick=lambda versions: _pick(versions, language),
-            **more,
-        )
-        return HTMLResponse(filled, status)
-
-    def text(self, name: str, language: str) -> str:
-        """A text of the plan; in another language if this one has none."""
-        return _pick(self.plan.texts.get(name, {}), language)  # type: ignore[call-overload]  # any word
-
-    def steps(self, modes: Sequence[Mode], language: str, touch: bool) -> list[str]:
-        """The course of a trial, screen by screen; in short if modes are mixed."""
-        words = self.words[language]
-        ask = words["step_ask_touch" if touch else "step_ask"]
-        if len(modes) > 1:
-            return [words["step_mixed"], ask]
-        steps = [
-            words[self._step(screen)].format(seconds=_seconds(screen.seconds or 0, words))
-            for screen in modes[0].screens[:-1]
-        ]
-        return [*steps, ask]
-
-    def _step(self, screen: Screen) -> str:
-        """The word for a screen; a second round shows errors instead of objects."""
-        errors = self.plan.kind == "clicks-round2"
-        shows_mask = screen.show not in ("image", "text")
-        return "step_error" if errors and shows_mask else f"step_{screen.show}"
-
-    def minutes(self, modes: Sequence[Mode]) -> int:
-        """About how long a batch takes, with two seconds for each click."""
-        longest = max(2.0 + mode.seconds for mode in modes)
-        return max(1, math.ceil(longest * self.plan.design.batch / 60))
+templates(html=True).filters["prose"] = prose
 
 
-def _pick(versions: Mapping[str, str], language: str) -> str:
+def pick(versions: Mapping[str, str], language: str) -> str:
+    """A text in this language, or for all languages, or in another one."""
     return versions.get(language) or versions.get("") or next(iter(versions.values()), "")
-
-
-def _seconds(value: float, words: Mapping[str, str]) -> str:
-    return f"{value:g}".replace(".", words["decimal_mark"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +57,23 @@ class Site:
     """A study on the web; participants are identified by their session, pages by a token of it."""
 
     study: RunningStudy
-    pages: Pages
+    words: Mapping[str, Words]
     gate: Gate
     limits: Limits | None
     segmenting: Segmenting | None
     secret: str
     behind: bool
-    new_links: dict[str, list[str]]
+    new_links: dict[str, list[str]] = field(default_factory=dict)
+
+    def language(self, request: Request, chosen: str = "") -> str:
+        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
+        accepted = request.headers.get("accept-language", "")[:200].split(",")
+        asked = [request.query_params.get("language", ""), chosen]
+        for name in (*asked, *(part.split(";")[0].strip() for part in accepted)):
+            for known in (name, name.split("-")[0]):
+                if known in self.words:
+                    return known
+        return self.study.plan.languages[0]
 
     def show(
         self,
@@ -146,9 +84,23 @@ class Site:
         **more: Any,
     ) -> Response:
         """A page, in the participant's language if they are known."""
-        chosen = None if who is None else str(who["language"])
-        language = self.pages.language(request, chosen)
-        return self.pages.show(name, request, language, status, **more)
+        language = self.language(request, "" if who is None else who["language"])
+        texts: Mapping[str, Mapping[str, str]] = self.study.plan.texts  # type: ignore[assignment]  # any word
+        filled = (
+            templates(html=True)
+            .get_template(name)
+            .render(
+                plan=self.study.plan,
+                language=language,
+                languages={code: words["language"] for code, words in self.words.items()},
+                w=self.words[language],
+                base=request.scope["root_path"],
+                text=lambda key: pick(texts.get(key, {}), language),
+                pick=lambda versions: pick(versions, language),
+                **more,
+            )
+        )
+        return HTMLResponse(filled, status)
 
     def message(
         self,
@@ -180,40 +132,34 @@ class Site:
     def trusted(self, request: Request) -> Row:
         """A participant whose page holds the token of their session."""
         found = self.person(request)
-        given = request.headers.get("x-segmeter-token", "")
-        if not signed_by(self.secret, given, "page", request.cookies.get(COOKIE, "")):
-            raise Refused(403, "this page is out of date; load it again")
+        self.check_token(request, "page", request.headers.get("x-segmeter-token", ""))
         return found
 
-    def page_token(self, request: Request) -> str:
-        return signed(self.secret, "page", request.cookies.get(COOKIE, ""))
+    def token(self, request: Request, use: str) -> str:
+        """The token that pages or forms of this session carry."""
+        return signed(self.secret, use, request.cookies.get(COOKIE, ""))
 
-    def limit_tries(self, request: Request) -> None:
-        """Slow down clients that guess codes, links or passwords."""
-        if self.limits is not None and not self.limits.tries.allows(address_of(request)):
-            raise Refused(429, "too many attempts; wait a moment")
+    def check_token(self, request: Request, use: str, given: str) -> None:
+        if not signed_by(self.secret, given, use, request.cookies.get(COOKIE, "")):
+            raise Refused(403, "this page is out of date; load it again")
 
-    def limit_joins(self, request: Request) -> None:
-        if self.limits is not None and not self.limits.joins.allows(address_of(request)):
-            raise Refused(429, "too many people are joining from here; wait a moment")
+    def limit(self, request: Request, what: str) -> None:
+        """Slow down an address: `joins`, or `tries` to guess codes, links or passwords."""
+        limiter: Limiter | None = getattr(self.limits, what, None)
+        if limiter is not None and not limiter.allows(address_of(request)):
+            raise Refused(429, "too many attempts from here; wait a moment")
 
     def keep_session(self, request: Request, answer: Response, session: str) -> None:
+        """Hand the session to the browser; an empty one makes it forget."""
         answer.set_cookie(
             COOKIE,
             session,
-            max_age=_THIRTY_DAYS,
-            path=_cookie_path(request),
+            max_age=_THIRTY_DAYS if session else 0,
+            path=request.scope["root_path"] or "/",
             httponly=True,
             samesite="lax",
             secure=request.url.scheme == "https",
         )
-
-    def forget_session(self, request: Request, answer: Response) -> None:
-        answer.delete_cookie(COOKIE, path=_cookie_path(request))
-
-
-def _cookie_path(request: Request) -> str:
-    return request.scope["root_path"] or "/"
 
 
 def image_response(raw: bytes, **headers: str) -> Response:
