@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from segmeter.study import database as db
 from segmeter.study.exports import click_rows, export, rating_rows, step_rows, trial_rows
 from segmeter.study.interactions import interactions
-from segmeter.study.modes import BUILT_IN
+from segmeter.study.plan import BUILT_IN
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import study_app
 

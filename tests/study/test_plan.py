@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.study.modes import BUILT_IN
-from segmeter.study.plan import KINDS, parse_plan, read_plan
+from segmeter.study.plan import BUILT_IN, KINDS, parse_plan, read_plan
 from segmeter.study.wording import read_words
 
 FAULTS = {

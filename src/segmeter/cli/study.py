@@ -119,7 +119,7 @@ def power(
     read = read_plan(plan)
     spreads, source = ASSUMED[read.kind], "assumed"
     if like is not None:
-        earlier, source = _open(like, db, data, None), f"as in {like}"
+        earlier, source = _open(like, db, data), f"as in {like}"
         if earlier.plan.kind != read.kind:
             raise segmeter.BadInput(
                 f"--pilot {like}: of kind '{earlier.plan.kind}', not '{read.kind}'"
@@ -190,7 +190,7 @@ def invite(
     """
     if role not in ("person", "tester"):
         raise segmeter.BadInput(f"--role is person or tester, not '{role}'")
-    for token in _open(plan, db, data, None).invite(count, role, label):
+    for token in _open(plan, db, data).invite(count, role, label):
         typer.echo(f"{address.rstrip('/')}/join/{token}")
     return Exit.DONE
 
@@ -206,7 +206,7 @@ def participants(
     """
     from segmeter.study.exports import csv_text, participant_columns, participant_rows
 
-    study = _open(plan, db, data, None)
+    study = _open(plan, db, data)
     with study.database.snapshot() as connection:
         rows = participant_rows(connection, study.plan)
     text = csv_text(participant_columns(identifiers=True), rows)
@@ -232,7 +232,7 @@ def export(
     """
     from segmeter.study.exports import export as write
 
-    study = _open(plan, db, data, None)
+    study = _open(plan, db, data)
     with study.database.snapshot() as connection:
         written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
     for path in written:
@@ -255,7 +255,7 @@ def archive(
     from segmeter.study.exports import archive as pack
 
     path = out or plan.with_suffix(".zip")
-    path.write_bytes(pack(_open(plan, db, data, None), identifiers=identifiers))
+    path.write_bytes(pack(_open(plan, db, data), identifiers=identifiers))
     typer.echo(f"wrote {path}")
     return Exit.DONE
 
@@ -301,7 +301,7 @@ def withdraw(
 
     Example: `segmeter study withdraw study.toml 7KQ2-M4XR-9TBA`
     """
-    if not _open(plan, db, data, None).withdraw(code):
+    if not _open(plan, db, data).withdraw(code):
         raise segmeter.NotFound(f"no participant has the code '{code}'")
     typer.echo("deleted; older exports and backups still hold the data")
     return Exit.DONE
@@ -321,7 +321,7 @@ def report(
 
     Example: `segmeter study report study.toml`
     """
-    study = _open(plan, db, data, None)
+    study = _open(plan, db, data)
     path = out or plan.with_suffix(".report.html")
     _write_results(study, path, run, simulate or [], weights)
     typer.echo(f"report: {path}")
@@ -344,7 +344,7 @@ def costs(
     from segmeter.api.click_fitting import cost_lines
     from segmeter.study.interactions import fit_costs, interactions
 
-    study = _open(plan, db, data, None)
+    study = _open(plan, db, data)
     if study.plan.kind != "interact":
         raise segmeter.BadInput("costs are fitted from studies of kind 'interact'")
     with study.database.snapshot() as connection:
@@ -457,7 +457,9 @@ def _check_begun(url: str) -> None:
         raise segmeter.NotFound(f"no database '{name}'; the study has not begun, or give --db")
 
 
-def _open(plan: Path, db: str | None, data: Path | None, weights: Path | None) -> RunningStudy:
+def _open(
+    plan: Path, db: str | None, data: Path | None, weights: Path | None = None
+) -> RunningStudy:
     from segmeter.study.plan import read_plan
     from segmeter.study.server import default_url, open_study
 

@@ -67,27 +67,30 @@ def devices(clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected"
 
 
 def display_modes(
-    clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected"
+    clicks: Clicks,
+    sides: SidesOf,
+    protocol: ProtocolName = "corrected",
+    reference: str = REFERENCE,
 ) -> list[Row]:
-    """Each display mode against the text description, and people against people within it."""
+    """Each display mode against a reference, and people against people within the reference."""
     by_mode: dict[str, dict[tuple[str, str], tuple[Key, Points]]] = {}
     for key, places in clicks.groups():
         target = (key.image, key.object)
         points = clicks.points[places].astype(np.float64)
         by_mode.setdefault(key.dataset, {})[target] = (key, points)
-    if REFERENCE not in by_mode:
-        raise BadInput(f"the file has no clicks of the display mode '{REFERENCE}'")
-    reference = by_mode.pop(REFERENCE)
+    if reference not in by_mode:
+        raise BadInput(f"the file has no clicks of the display mode '{reference}'")
+    own = by_mode.pop(reference)
     compare = partial(compare_samples, protocol=protocol)
     found = {
         mode: [
-            (target[0], compare(points, reference[target][1], sides(key)))
+            (target[0], compare(points, own[target][1], sides(key)))
             for target, (key, points) in of_mode.items()
-            if target in reference
+            if target in own
         ]
         for mode, of_mode in by_mode.items()
     }
-    found[f"{REFERENCE} (halves)"] = list(_halves(reference.values(), sides))
+    found[f"{reference} (halves)"] = list(_halves(own.values(), sides))
     return _rows({mode: each for mode, each in found.items() if each})
 
 

@@ -1,4 +1,4 @@
-"""Assignment: which condition a participant gets, and which tasks come next.
+"""Assignment: all tasks of a plan, which condition a participant gets, which tasks come next.
 
 A cell is a task (scene, target, condition) on a device. The rarest cells come first, no
 participant sees an image twice, and an abandoned batch is assigned again. All draws follow from
@@ -9,17 +9,128 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.study import database as db
 from segmeter.study.plan import Plan
+from segmeter.study.stimuli import Stimuli
 
 Person = sa.RowMapping | Mapping[str, Any]
+_Wanted = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One target under one condition.
+
+    `part` is `first` (the target), `fn` or `fp` (missing or extra area of a mask), or `mask`;
+    `source` names the mask or model. `role` is `main`, `training` or `gold` (a check with a known
+    answer). The `id` is random.
+    """
+
+    id: str
+    scene: str
+    target: str
+    condition: str
+    part: str
+    source: str
+    role: str
+    place: int
+
+
+def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:
+    """All tasks of a plan; the order of the queue follows from the plan's seed."""
+    for model in plan.design.models:
+        catalogue.models.check(model)  # before any participant waits for it
+    found = list(_wanted(plan, stimuli))
+    if not found:
+        raise BadInput("the plan leaves no target to show; check [data]")
+    order = generator(plan.seed, "queue").permutation(len(found)).tolist()
+    main = [_task(found[k], "main", place) for place, k in enumerate(order)]
+    return main + list(_known(plan))
+
+
+def cells_of(plan: Plan, tasks: Sequence[Task]) -> list[tuple[str, str, int]]:
+    """`(task, device, wanted)` of every cell.
+
+    Ratings: `pilot` per mask, one more for the share that overlaps, and a tester's for the share
+    that is spot-checked.
+    """
+    main = [task for task in tasks if task.role == "main"]
+    if plan.kind != "rate":
+        devices, wanted = plan.design.devices, plan.design.per_cell
+        return [(task.id, device, wanted) for task in main for device in devices]
+    rng = generator(plan.seed, "overlap")
+    twice = _some(len(main), plan.rating.overlap, rng.permutation(len(main)).tolist())
+    checked = _some(len(main), plan.rating.spot_checks, rng.permutation(len(main)).tolist())
+    cells = []
+    for k, task in enumerate(main):
+        again = 1 if k in twice and plan.rating.pilot == 1 else 0
+        cells.append((task.id, "any", plan.rating.pilot + again))
+        if k in checked:
+            cells.append((task.id, "tester", 1))
+    return cells
+
+
+def _task(wanted: _Wanted, role: str, place: int) -> Task:
+    scene, target, condition, part, source = wanted
+    return Task(secrets.token_urlsafe(12), scene, target, condition, part, source, role, place)
+
+
+def _known(plan: Plan) -> Iterator[Task]:
+    """Practice and check trials, whose right answer is known."""
+    if plan.kind == "rate":
+        for role in ("training", "gold"):
+            for place, each in enumerate(getattr(plan.rating, role)):
+                wanted = (each.scene, each.target, each.masks, "mask", each.masks)
+                yield _task(wanted, role, place)
+        return
+    roles = {"training": plan.design.practice, "gold": plan.design.checks}
+    for role, names in roles.items():
+        for place, name in enumerate(names):
+            scene, _, target = name.rpartition("/")
+            for condition in plan.conditions:
+                source = condition if plan.kind == "interact" else ""
+                yield _task((scene, target, condition, "first", source), role, place)
+
+
+def _some(many: int, share: float, order: Sequence[int]) -> set[int]:
+    """A share of the places, rounded up: ten per cent means at least ten per cent."""
+    return set(order[: -int(-many * share // 1)])
+
+
+def _wanted(plan: Plan, stimuli: Stimuli) -> Iterator[_Wanted]:
+    """Scene, target, condition, part and source of every main task."""
+    known = {*plan.design.practice, *plan.design.checks}
+    references = (*plan.rating.training, *plan.rating.gold)
+    scored = {(each.scene, each.target, each.masks) for each in references}
+    for scene, target in stimuli.targets():
+        match plan.kind:
+            case "rate":
+                for masks in plan.masks:
+                    key = (scene, target, masks.name)
+                    # A mask with a known score is never rated as a main task, too.
+                    if not masks.rated or key in scored:
+                        continue
+                    if stimuli.rated_mask(scene, target, masks.name) is not None:
+                        yield scene, target, masks.name, "mask", masks.name
+            case _ if f"{scene}/{target}" in known:
+                continue
+            case "clicks":
+                yield from ((scene, target, mode.name, "first", "") for mode in plan.modes)
+            case "interact":
+                models = plan.design.models
+                yield from ((scene, target, model, "first", model) for model in models)
+            case _:
+                for part, source in stimuli.errors_of(scene, target):
+                    yield from ((scene, target, mode.name, part, source) for mode in plan.modes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +234,7 @@ def _need(connection: sa.Connection, plan: Plan, device: str) -> dict[str, float
     c, cells = db.tasks.c, db.cells.c
     asked = (
         sa.select(c.condition, sa.func.sum(cells.wanted - cells.valid - cells.open))
-        .join(db.cells, cells.task == c.id)
+        .join(db.cells)
         .where(cells.device == device, c.role == "main")
         .group_by(c.condition)
     )
@@ -308,24 +419,17 @@ def _candidates(
 ) -> list[Candidate]:
     """Tasks with room in the person's cells, without what they have seen."""
     device, tasks, cells = cell_device(plan, person), db.tasks.c, db.cells.c
-    seen = (
-        sa.select(tasks.scene, tasks.id)
-        .join(db.trials, db.trials.c.task == tasks.id)
-        .join(db.batches, db.batches.c.id == db.trials.c.batch)
-        .where(db.batches.c.person == person["id"])
-    ).subquery()
+    seen = sa.select(tasks.id if plan.kind == "rate" else tasks.scene).select_from(db.ALL)
+    seen = seen.where(db.batches.c.person == person["id"])
     freed = _open_in(connection, ignored)
     asked = (
         sa.select(tasks.id, tasks.scene, tasks.target, tasks.condition, tasks.place)
         .add_columns(cells.wanted, cells.valid, cells.open)
-        .join(db.cells, cells.task == tasks.id)
+        .join(db.cells)
         .where(cells.device == device, tasks.role == "main")
         .order_by(tasks.place)
     )
-    if plan.kind == "rate":
-        asked = asked.where(tasks.id.not_in(sa.select(seen.c.id)))
-    else:
-        asked = asked.where(tasks.scene.not_in(sa.select(seen.c.scene)))
+    asked = asked.where((tasks.id if plan.kind == "rate" else tasks.scene).not_in(seen))
     if plan.fixed and person["role"] != "tester":
         asked = asked.where(tasks.condition == person["condition"])
     found = []

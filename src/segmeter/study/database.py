@@ -84,7 +84,8 @@ responses = _table(
     "number:int* person>people question at:float value",
     sa.Index("responses_person", "person"),
 )
-
+ALL = trials.join(tasks).join(batches).join(people)
+"""Trials with their tasks, batches and people."""
 _APPEND_ONLY = {
     "sqlite": (
         "create trigger answers_append_only before update on answers "
@@ -155,7 +156,7 @@ class Database:
         except sa.exc.DatabaseError as error:
             raise BadInput(f"not a study's database: {str(error.orig).splitlines()[0]}") from None
         with self._begin() as connection:
-            found = connection.execute(sa.select(study)).mappings().first()
+            found = find(connection, study)
             if found is None:
                 new = {"id": 1, "version": VERSION, "secret": secrets.token_hex(32)}
                 connection.execute(sa.insert(study), {**new, "plan": "", "state": "new"})
@@ -223,6 +224,11 @@ def count(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> int:
     return int(connection.execute(sa.select(sa.func.count()).where(*where)).scalar_one())
 
 
+def find(connection: sa.Connection, table: sa.Table, **values: Any) -> sa.RowMapping | None:
+    """The first row with these values."""
+    return connection.execute(sa.select(table).filter_by(**values)).mappings().first()
+
+
 def change(connection: sa.Connection, table: sa.Table, id: str, **values: Any) -> None:
     """Set columns of one row."""
     connection.execute(sa.update(table).where(table.c.id == id).values(**values))
@@ -241,12 +247,8 @@ def latest_answers() -> sa.Subquery:
 
 def settle(connection: sa.Connection, trial: str, counts: int) -> None:
     """Let a trial count or not, and keep the counters of its cell right."""
-    asked = (
-        sa.select(trials.c.counts, trials.c.task, batches.c.device)
-        .join(batches, batches.c.id == trials.c.batch)
-        .where(trials.c.id == trial)
-    )
-    found = connection.execute(asked).one()
+    asked = sa.select(trials.c.counts, trials.c.task, batches.c.device).join(batches)
+    found = connection.execute(asked.where(trials.c.id == trial)).one()
     if found.counts == counts:
         return
     opened = -1 if found.counts == PENDING else 0

@@ -115,13 +115,11 @@ def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
     drawn = pixels.astype(np.float32)
     inside = mask.dense()
     drawn[inside] = (drawn[inside] + _RED) / 2
-    edge = (
-        inside
-        & ~cv2.erode(np.pad(inside, 1).astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)[
-            1:-1, 1:-1
-        ]
+    square = np.ones((3, 3), np.uint8)
+    inner = cv2.erode(
+        inside.astype(np.uint8), square, borderType=cv2.BORDER_CONSTANT, borderValue=0
     )
-    drawn[edge] = _WHITE
+    drawn[inside & (np.asarray(inner) == 0)] = _WHITE
     return np.rint(drawn).astype(np.uint8)
 
 

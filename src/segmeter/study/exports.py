@@ -195,10 +195,7 @@ def trial_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]
             *(b.role.label("batch_role"), p.role, p.number.label("person_number")),
             p.device.label("declared"),
         )
-        .join(db.tasks, t.id == db.trials.c.task)
-        .join(db.batches, b.id == db.trials.c.batch)
-        .join(db.people, p.id == b.person)
-        .join(last, last.c.trial == db.trials.c.id, isouter=True)
+        .select_from(db.ALL.outerjoin(last, last.c.trial == db.trials.c.id))
         .order_by(b.opened, b.id, db.trials.c.place)
     )
     for row in connection.execute(asked).mappings().all():

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -107,6 +107,22 @@ class Limits:
         return "/static/" in request.url.path or self.newcomers.allows(address)
 
 
+def keep_cookie(
+    request: Request,
+    answer: Response,
+    name: str,
+    value: str,
+    seconds: int,
+    path: str,
+    samesite: Literal["lax", "strict"],
+) -> None:
+    """Hand a cookie to the browser that no script can read."""
+    secure = request.url.scheme == "https"
+    answer.set_cookie(
+        name, value, seconds, path=path, secure=secure, httponly=True, samesite=samesite
+    )
+
+
 def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
@@ -177,20 +193,9 @@ class Gate:
         if not self._knows(device):
             name = secrets.token_hex(8)
             device = f"{name}.{signed(self._secret, 'device', name)}"
-        lasting = {
-            self.COOKIE: (opened, self._SECONDS),
-            self.DEVICE: (device, self._DEVICE_SECONDS),
-        }
-        for name, (value, seconds) in lasting.items():
-            answer.set_cookie(
-                name,
-                value,
-                max_age=seconds,
-                path=request.scope["root_path"] + "/conduct",
-                httponly=True,
-                samesite="strict",
-                secure=request.url.scheme == "https",
-            )
+        path = request.scope["root_path"] + "/conduct"
+        keep_cookie(request, answer, self.COOKIE, opened, self._SECONDS, path, "strict")
+        keep_cookie(request, answer, self.DEVICE, device, self._DEVICE_SECONDS, path, "strict")
 
     def holds(self, request: Request) -> bool:
         """Whether a request comes with a valid pass."""

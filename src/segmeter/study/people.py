@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.resources import files
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ from segmeter.clickability.prior import prior
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
+from segmeter.measures.clickability_maps import draws
+from segmeter.measures.objects import iou
 from segmeter.study import database as db
 from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
@@ -146,15 +147,11 @@ class SimulatedPerson:
             return answer
 
 
-def draw_clicks(mask: Mask, many: int, rng: np.random.Generator) -> list[tuple[float, float]]:
-    """Points from the click model, uniform inside the pixels that were drawn."""
+def draw_clicks(mask: Mask, many: int, rng: np.random.Generator) -> list[list[float]]:
+    """Points `[y, x]` from the click model, uniform inside the pixels that were drawn."""
     map = prior(mask)
-    sums = np.cumsum(map.weights.ravel(), dtype=np.float64)
-    places = np.searchsorted(sums, rng.random(many) * sums[-1], side="right")
-    y, x = np.unravel_index(np.minimum(places, sums.size - 1), map.weights.shape)
-    inside = rng.random((many, 2))
-    points = np.stack([y + map.low[0], x + map.low[1]], axis=1) + inside
-    return [(float(down), float(across)) for down, across in points]
+    points = draws(map.weights, (many,), rng) + map.low + rng.random((many, 2))
+    return list(points.tolist())
 
 
 def answers_of(study: RunningStudy, careless: float = 0.03) -> Answering:
@@ -208,8 +205,7 @@ def _rating(study: RunningStudy) -> Answering:
         row = _task(study, trial["id"])
         ground_truth = study.stimuli.mask(row["scene"], row["target"], "first", "")
         shown = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
-        iou = ground_truth.overlap(shown) / max(1, (ground_truth | shown).area)
-        score = 1 + 9 * iou**1.5 + own + rng.normal(0, 0.8)
+        score = 1 + 9 * iou(ground_truth, shown) ** 1.5 + own + rng.normal(0, 0.8)
         score = int(np.clip(round(score), 1, 10))
         seconds = float(rng.lognormal(3.0, 0.5))
         return {"score": score, "seconds": seconds, "pointer": "mouse", "focus_lost": False}
@@ -232,13 +228,12 @@ def segmenting_of(study: RunningStudy, good: float = 0.9) -> Any:
         target = next(each for each in shown.scene.targets if each.id == row["target"])
         wanted = shown.fitted(target.mask)
         seen = _decoded(masks[-1]["mask"] if masks else None, wanted.shape)
-        done = wanted.overlap(seen) >= good * (wanted | seen).area
-        if done or len(masks) >= study.plan.design.rounds:
+        if iou(wanted, seen) >= good or len(masks) >= study.plan.design.rounds:
             return None
         errors = [
-            (z, positive, part)
+            (z, positive, error.slice(z) if shown.depth else error)
             for positive, error in ((True, wanted - seen), (False, seen - wanted))
-            for z, part in _planes(error)
+            for z in (range(error.low[0], error.high[0]) if shown.depth else (0,))
         ]
         z, positive, error = max(errors, key=lambda each: each[2].area)
         y, x = draw_clicks(error, 1, rng)[0]
@@ -258,35 +253,11 @@ def _decoded(given: dict[str, Any] | None, shape: tuple[int, ...]) -> Mask:
     return Mask.of(bits, tuple(given["low"]), shape)
 
 
-def _planes(mask: Mask) -> list[tuple[int, Mask]]:
-    """An image's mask as slice 0, or the slices of a volume's."""
-    if len(mask.shape) == 2:
-        return [(0, mask)]
-    return [(z, mask.slice(z)) for z in range(mask.low[0], mask.high[0])]
-
-
 def _task(study: RunningStudy, trial: str) -> Any:
     """The task of a trial, and the device of its participant."""
-    asked = (
-        sa.select(db.tasks, db.people.c.device)
-        .join(db.trials, db.trials.c.task == db.tasks.c.id)
-        .join(db.batches, db.batches.c.id == db.trials.c.batch)
-        .join(db.people, db.people.c.id == db.batches.c.person)
-        .where(db.trials.c.id == trial)
-    )
+    asked = sa.select(db.tasks, db.people.c.device).select_from(db.ALL)
     with study.database.snapshot() as connection:
-        return connection.execute(asked).mappings().one()
-
-
-def crowd(address: str, study: RunningStudy, seed: int = 0) -> Iterator[SimulatedPerson]:
-    """People without end, devices in turn."""
-    answering = answers_of(study)
-    clicking = segmenting_of(study) if study.plan.kind == "interact" else None
-    devices = study.plan.design.devices
-    for number in range(10**6):
-        rng = generator(seed, "person", number)
-        device = devices[number % len(devices)]
-        yield SimulatedPerson(address, answering, rng, device=device, clicking=clicking)
+        return connection.execute(asked.where(db.trials.c.id == trial)).mappings().one()
 
 
 def fill_with_people(
@@ -298,23 +269,28 @@ def fill_with_people(
     `too_fast` out of `validity.exclude`.
     """
     people = answers = 0
-    with listening(study_app(study, weights=weights, limited=False)) as address:
-        coming = crowd(address, study, seed)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            while not _full(study):
-                if people >= _MOST_PEOPLE:
-                    raise BadInput("2000 people did not fill the study; its rules drop too much")
-                some = list(islice(coming, 2 * _AT_ONCE))
-                answers += sum(pool.map(lambda person: person.work(batches), some))
-                people += len(some)
+    answering, devices = answers_of(study), study.plan.design.devices
+    clicking = segmenting_of(study) if study.plan.kind == "interact" else None
+    app = study_app(study, weights=weights, limited=False)
+    with listening(app) as address, ThreadPoolExecutor(_AT_ONCE) as pool:
+
+        def work(number: int) -> int:
+            rng, device = generator(seed, "person", number), devices[number % len(devices)]
+            person = SimulatedPerson(address, answering, rng, device=device, clicking=clicking)
+            return person.work(batches)
+
+        while not _full(study):
+            if people >= _MOST_PEOPLE:
+                raise BadInput("2000 people did not fill the study; its rules drop too much")
+            answers += sum(pool.map(work, range(people, people + 2 * _AT_ONCE)))
+            people += 2 * _AT_ONCE
     return people, answers
 
 
 def _full(study: RunningStudy) -> bool:
     c = db.cells.c
-    lacking = sa.select(sa.func.count()).where(c.valid < c.wanted, c.device != "tester")
     with study.database.snapshot() as connection:
-        return not connection.execute(lacking).scalar_one()
+        return not db.count(connection, c.valid < c.wanted, c.device != "tester")
 
 
 def _inside(text: str, pattern: str) -> str:

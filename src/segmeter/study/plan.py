@@ -20,7 +20,6 @@ from pydantic import (
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.seeds import fingerprint
-from segmeter.study.modes import BUILT_IN, Mode, Screen
 
 __all__ = ["KINDS", "read_plan"]
 
@@ -92,6 +91,72 @@ Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Show = Literal["image", "text", "cutout", "shifted", "silhouette", "highlight", "overlay"]
+
+
+class Screen(_Table):
+    """One screen, shown for `seconds`; None: until the participant has answered."""
+
+    show: Show
+    seconds: Annotated[float, _number(0.05, 120)] | None = None
+
+
+class Mode(_Table):
+    """`[[mode]]`: a display mode; the last screen waits for the answer."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
+    screens: Annotated[tuple[Screen, ...], Field(min_length=1, max_length=12)]
+
+    @model_validator(mode="after")
+    def _only_the_last_waits(self) -> Self:
+        *before, last = self.screens
+        if last.seconds is not None:
+            raise ValueError("the last screen waits for the answer; leave out its seconds")
+        if any(screen.seconds is None for screen in before):
+            raise ValueError("only the last screen may have no seconds")
+        return self
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the target is described in words, so that every target needs a description."""
+        return any(screen.show == "text" for screen in self.screens)
+
+    @property
+    def seconds(self) -> float:
+        """How long all timed screens take together."""
+        return sum(screen.seconds or 0.0 for screen in self.screens)
+
+
+def _mode(name: str, *middle: tuple[Show, float]) -> Mode:
+    """Image for 1.5 s, the middle, image for 1.5 s without clicking, then the click."""
+    timed: list[tuple[Show, float]] = [("image", 1.5), *middle, ("image", 1.5)]
+    screens = [Screen(show=show, seconds=seconds) for show, seconds in timed]
+    return Mode(name=name, screens=(*screens, _IMAGE))
+
+
+_IMAGE = Screen(show="image")
+BUILT_IN: Mapping[str, Mode] = {
+    mode.name: mode
+    for mode in (
+        _mode("Text_Description", ("text", 2.5)),
+        _mode("Object_CutOut", ("cutout", 2.0)),
+        # The paper does not say how long the shifted cut-out is shown; we use half a second.
+        _mode("Shifted_CutOut", ("cutout", 2.0), ("shifted", 0.5)),
+        _mode("Silhouette_Mask", ("silhouette", 2.0)),
+        _mode("Highlighted_Instance", ("highlight", 2.0)),
+        Mode(
+            name="Overlay",
+            screens=(
+                Screen(show="image", seconds=1.5),
+                Screen(show="overlay", seconds=2.0),
+                _IMAGE,
+            ),
+        ),
+    )
+}
+"""The five modes of the RClicks ablation (Antonov et al. 2024, appendix) and TETRIS' overlay."""
 
 
 class Data(_Table):
@@ -317,7 +382,7 @@ class Plan(_Table):
     def modes(self) -> tuple[Mode, ...]:
         """The display modes in use."""
         if self.kind == "rate":
-            return (Mode(name="rate", screens=(Screen(show="image"),)),)
+            return (Mode(name="rate", screens=(_IMAGE,)),)
         own = {mode.name: mode for mode in self.mode}
         known = {**BUILT_IN, **own}
         named = self.design.modes or tuple(own) or ("Object_CutOut",)

@@ -10,11 +10,10 @@ import numpy as np
 import segmeter
 from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
+from segmeter.study.assignment import Task, cells_of, tasks_of
 from segmeter.study.drawing import VIEWS, text_screen
-from segmeter.study.modes import Mode
-from segmeter.study.plan import CONSENT_SECTIONS, Plan
+from segmeter.study.plan import CONSENT_SECTIONS, Mode, Plan
 from segmeter.study.stimuli import Stimuli
-from segmeter.study.tasks import Task, cells_of, tasks_of
 from segmeter.study.wording import text_page
 
 __all__ = ["plan_warnings", "preregistration", "preview_page"]

@@ -20,18 +20,17 @@ def progress(connection: sa.Connection) -> dict[str, Any]:
     cells = _cells(connection)
     states = sa.select(db.batches.c.state, sa.func.count()).group_by(db.batches.c.state)
     batches = {row[0]: row[1] for row in connection.execute(states)}
-    used = sa.select(sa.func.count()).where(db.invitations.c.person.is_not(None))
-    made = sa.select(sa.func.count()).select_from(db.invitations)
+    used = db.count(connection, db.invitations.c.person.is_not(None))
     return {
         "state": connection.execute(sa.select(db.study.c.state)).scalar_one(),
-        "people": _one(connection, sa.select(sa.func.count()).select_from(db.people)),
+        "people": db.count(connection, db.people.c.number >= 0),
         "working": batches.get("open", 0),
         **{name: sum(cell[name] for cell in cells) for name in ("wanted", "valid", "open")},
         "batches": batches,
         "cells": cells,
         "dropped": _dropped(connection),
         "seconds": _seconds(connection),
-        "invitations": (_one(connection, used), _one(connection, made)),
+        "invitations": (used, db.count(connection, db.invitations.c.made > 0)),
     }
 
 
@@ -39,7 +38,7 @@ def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, An
     """The targets with the most clicks so far."""
     asked = (
         sa.select(db.tasks.c.scene, db.tasks.c.target, sa.func.count().label("clicks"))
-        .join(db.trials, db.trials.c.task == db.tasks.c.id)
+        .join(db.trials)
         .where(db.trials.c.answered.is_not(None), db.tasks.c.role != "training")
         .group_by(db.tasks.c.scene, db.tasks.c.target)
         .order_by(sa.func.count().desc(), db.tasks.c.scene, db.tasks.c.target)
@@ -50,19 +49,14 @@ def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, An
 
 def is_shown(connection: sa.Connection, scene: str, target: str) -> bool:
     """Whether the study has such a target at all."""
-    asked = sa.select(db.tasks.c.id).where(db.tasks.c.scene == scene, db.tasks.c.target == target)
-    return connection.execute(asked).first() is not None
+    return bool(db.count(connection, db.tasks.c.scene == scene, db.tasks.c.target == target))
 
 
 def heat_image(connection: sa.Connection, stimuli: Stimuli, scene: str, target: str) -> bytes:
     """A target's clicks as a heat map over the image, with each click as a dot."""
     last = db.latest_answers()
-    asked = (
-        sa.select(last.c.body)
-        .join(db.trials, db.trials.c.id == last.c.trial)
-        .join(db.tasks, db.tasks.c.id == db.trials.c.task)
-        .where(db.tasks.c.scene == scene, db.tasks.c.target == target)
-    )
+    asked = sa.select(last.c.body).select_from(db.ALL.join(last, last.c.trial == db.trials.c.id))
+    asked = asked.where(db.tasks.c.scene == scene, db.tasks.c.target == target)
     answers = [json.loads(text)["given"] for text in connection.execute(asked).scalars()]
     shown = stimuli.shown(scene)
     heat: npt.NDArray[np.float32] = np.zeros(shown.size, dtype=np.float32)
@@ -96,7 +90,7 @@ def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
             sa.func.min(c.valid).label("least"),
             sa.func.max(c.valid).label("most"),
         )
-        .join(db.tasks, db.tasks.c.id == c.task)
+        .join(db.tasks)
         .group_by(db.tasks.c.condition, c.device)
         .order_by(db.tasks.c.condition, c.device)
     )
@@ -113,12 +107,8 @@ def _dropped(connection: sa.Connection) -> list[dict[str, Any]]:
 def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
     """Median seconds per answer, by condition: latency of clicks, else the server's time."""
     last = db.latest_answers()
-    asked = (
-        sa.select(db.tasks.c.condition, last.c.body)
-        .join(db.trials, db.trials.c.id == last.c.trial)
-        .join(db.tasks, db.tasks.c.id == db.trials.c.task)
-        .where(db.tasks.c.role != "training")
-    )
+    asked = sa.select(db.tasks.c.condition, last.c.body).where(db.tasks.c.role != "training")
+    asked = asked.select_from(db.ALL.join(last, last.c.trial == db.trials.c.id))
     found: dict[str, list[float]] = {}
     for condition, text in connection.execute(asked):
         body = json.loads(text)
@@ -128,7 +118,3 @@ def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
         {"condition": name, "answers": len(values), "median": float(np.median(values))}
         for name, values in sorted(found.items())
     ]
-
-
-def _one(connection: sa.Connection, asked: Any) -> int:
-    return int(connection.execute(asked).scalar_one())

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.study import database as db
+from segmeter.study.assignment import Task, cells_of, tasks_of
 from segmeter.study.plan import Plan, parse_plan
 from segmeter.study.stimuli import Stimuli
-from segmeter.study.tasks import Task, cells_of, tasks_of
 from segmeter.study.validity import answer_flags, conclude
 
 Row = sa.RowMapping
@@ -81,11 +81,6 @@ def server_ms_since_last(connection: sa.Connection, task: Row, now: float) -> fl
 # Queries
 
 
-def invitation(connection: sa.Connection, token: str) -> Row | None:
-    asked = sa.select(db.invitations).where(db.invitations.c.id == hashed(token))
-    return connection.execute(asked).mappings().first()
-
-
 def open_batch(connection: sa.Connection, person: str) -> str | None:
     b = db.batches.c
     asked = sa.select(b.id).where(b.person == person, b.state == "open", b.deadline > time.time())
@@ -99,8 +94,7 @@ def late_batches(connection: sa.Connection) -> Sequence[Row]:
 
 
 def own_batch(connection: sa.Connection, person: str, batch: str) -> Row:
-    asked = sa.select(db.batches).where(db.batches.c.id == batch, db.batches.c.person == person)
-    found = connection.execute(asked).mappings().first()
+    found = db.find(connection, db.batches, id=batch, person=person)
     if found is None:
         raise Refused(404, "there is no such batch")
     return found
@@ -110,11 +104,8 @@ def _with_tasks() -> sa.Select[Any]:
     t, b = db.tasks.c, db.batches.c
     task = (t.scene, t.target, t.part, t.source, t.condition)
     named = (t.role.label("task_role"), t.place.label("task_place"))
-    return (
-        sa.select(db.trials, *task, *named, b.state, b.role, b.deadline, b.opened)
-        .join(db.tasks, t.id == db.trials.c.task)
-        .join(db.batches, b.id == db.trials.c.batch)
-    )
+    batch = (b.state, b.role, b.deadline, b.opened)
+    return sa.select(db.trials, *task, *named, *batch).select_from(db.ALL)
 
 
 def own_trial(connection: sa.Connection, person: str, trial: str) -> Row:

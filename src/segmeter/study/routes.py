@@ -22,8 +22,7 @@ from segmeter.study.drawing import VIEWS
 from segmeter.study.exports import archive, csv_text, participant_columns, participant_rows
 from segmeter.study.guards import address_of, signed, signed_by
 from segmeter.study.messages import ANSWERS, DeviceChoice, Step
-from segmeter.study.modes import Mode
-from segmeter.study.plan import Recruiting
+from segmeter.study.plan import Mode, Recruiting
 from segmeter.study.progress import heat_image, heat_targets, is_shown, progress
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import OPEN, RunningStudy

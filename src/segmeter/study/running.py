@@ -102,7 +102,7 @@ class RunningStudy:
         if token == OPEN:
             return self.plan.design.open_to_all
         with self.database.snapshot() as connection:
-            found = records.invitation(connection, token)
+            found = db.find(connection, db.invitations, id=hashed(token))
         return found is not None and found["person"] is None
 
     def join(self, token: str, language: str, platform: Mapping[str, str] | None = None) -> str:
@@ -114,7 +114,7 @@ class RunningStudy:
         with self.database.writing() as connection:
             role, label, invitation = "person", "", None
             if token != OPEN or not self.plan.design.open_to_all:
-                invitation = records.invitation(connection, token)
+                invitation = db.find(connection, db.invitations, id=hashed(token))
                 if invitation is None or invitation["person"] is not None:
                     raise Refused(403, "this link is not valid any more")
                 role, label = invitation["role"], invitation["label"]
@@ -132,9 +132,8 @@ class RunningStudy:
 
     def person(self, session: str) -> Row | None:
         """The participant of a session."""
-        asked = sa.select(db.people).where(db.people.c.session == hashed(session))
         with self.database.snapshot() as connection:
-            return connection.execute(asked).mappings().first()
+            return db.find(connection, db.people, session=hashed(session))
 
     def choose_device(self, person: Row, device: str) -> None:
         """Store the device, and a condition for newcomers."""
@@ -197,8 +196,9 @@ class RunningStudy:
         with self.database.snapshot() as connection:
             own = records.open_batch(connection, person["id"])
             if own is not None:
-                many = [row["answered"] for row in records.trials_of(connection, own)]
-                return {"state": "work", "count": len(many), "training": False}
+                rows = records.trials_of(connection, own)
+                practice = rows[0]["role"] == "training"
+                return {"state": "work", "count": len(rows), "training": practice}
             late = [batch["id"] for batch in records.late_batches(connection)]
             ignored = [*self._ignored(connection, address), *late]
             return offer(connection, self.plan, person, ignored)
@@ -291,14 +291,10 @@ class RunningStudy:
     def _after(self, person: Row) -> dict[str, Any]:
         """The step after a batch: `passed` (of practice), and what there is to do next."""
         with self.database.snapshot() as connection:
-            asked = sa.select(db.people).where(db.people.c.id == person["id"])
-            now = connection.execute(asked).mappings().one()
-            last = sa.select(db.batches.c.role, db.batches.c.state).where(
-                db.batches.c.person == person["id"]
-            )
-            role, state = connection.execute(
-                last.order_by(db.batches.c.opened.desc()).limit(1)
-            ).one()
+            b, now = db.batches.c, db.find(connection, db.people, id=person["id"])
+            assert now is not None
+            last = sa.select(b.role, b.state).where(b.person == person["id"])
+            role, state = connection.execute(last.order_by(b.opened.desc()).limit(1)).one()
             if now["state"]:
                 return {"passed": False, "next": now["state"]}
             offered = offer(connection, self.plan, now)["state"]
@@ -316,10 +312,8 @@ class RunningStudy:
     def _batch_view(self, connection: sa.Connection, batch: str, language: str) -> dict[str, Any]:
         """The facts about a batch for a browser: no names of models, scenes or targets."""
         rows = records.trials_of(connection, batch)
-        role = sa.select(db.batches.c.role).where(db.batches.c.id == batch)
-        training = connection.execute(role).scalar_one() == "training"
         trials = [self._trial_view(connection, row, language) for row in rows]
-        return {"batch": batch, "training": training, "trials": trials}
+        return {"batch": batch, "training": rows[0]["role"] == "training", "trials": trials}
 
     def _trial_view(self, connection: sa.Connection, row: Row, language: str) -> dict[str, Any]:
         scene = self.stimuli.shown(row["scene"])

@@ -184,7 +184,7 @@ class Segmenting:
     def _encode_ahead(self, batch: str, place: int) -> None:
         asked = (
             sa.select(db.tasks.c.source, db.tasks.c.scene, db.tasks.c.target)
-            .join(db.trials, db.trials.c.task == db.tasks.c.id)
+            .join(db.trials)
             .where(db.trials.c.batch == batch, db.trials.c.place >= place)
             .where(db.trials.c.answered.is_(None))
             .order_by(db.trials.c.place)

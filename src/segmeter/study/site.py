@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup, escape
 
-from segmeter.study.guards import Gate, Limiter, Limits, address_of, signed, signed_by
+from segmeter.study.guards import Gate, Limiter, Limits, address_of, keep_cookie, signed, signed_by
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
@@ -151,15 +151,8 @@ class Site:
 
     def keep_session(self, request: Request, answer: Response, session: str) -> None:
         """Hand the session to the browser; an empty one makes it forget."""
-        answer.set_cookie(
-            COOKIE,
-            session,
-            max_age=_THIRTY_DAYS if session else 0,
-            path=request.scope["root_path"] or "/",
-            httponly=True,
-            samesite="lax",
-            secure=request.url.scheme == "https",
-        )
+        path, seconds = request.scope["root_path"] or "/", _THIRTY_DAYS if session else 0
+        keep_cookie(request, answer, COOKIE, session, seconds, path, "lax")
 
 
 def image_response(raw: bytes, **headers: str) -> Response:

@@ -21,14 +21,16 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.sections import Slices
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
+from segmeter.measures.objects import iou
 from segmeter.report.slices import mosaic
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
-from segmeter.study.plan import Masks, Plan, near
+from segmeter.study.plan import Plan, near
 
 __all__ = ["Stimuli"]
 
@@ -100,8 +102,15 @@ class Stimuli:
 
     @cached_property
     def sources(self) -> dict[str, RunMasks | MaskFolder]:
-        found = [masks for masks in self.plan.masks if masks.source != "ground_truth"]
-        return {masks.name: _open_masks(masks, self.plan.folder) for masks in found}
+        """Sources of masks; relative paths start at the plan's folder."""
+        found: dict[str, RunMasks | MaskFolder] = {}
+        for masks in self.plan.masks:
+            if masks.source == "run":
+                path = self.plan.folder / masks.run
+                found[masks.name] = RunMasks(path, masks.model, masks.round)
+            elif masks.source == "folder":
+                found[masks.name] = MaskFolder(self.plan.folder / masks.folder)
+        return found
 
     @cached_property
     def volumes(self) -> bool:
@@ -168,7 +177,7 @@ class Stimuli:
             prediction = self.rated_mask(scene, target, masks.name)
             if prediction is None:
                 continue
-            score = _iou(ground_truth, prediction)
+            score = iou(ground_truth, prediction)
             for part, error in (
                 ("fn", ground_truth - prediction),
                 ("fp", prediction - ground_truth),
@@ -187,8 +196,6 @@ class Stimuli:
 
     def prompt(self, scene: str, target: str) -> drawing.Prompted:
         """The prompt that every model was given: the target's most central point, or its box."""
-        from segmeter.core.prompts import Box
-
         mask = self.shown(scene).targets[target].mask
         if self.plan.rating.prompt == "box":
             return Box(tuple(map(float, mask.low)), tuple(float(h - 1) for h in mask.high))
@@ -312,11 +319,6 @@ def _open(plan: Plan, roots: Roots) -> Any:
     return catalogue.datasets.make(spec.name, **{**given, **spec.options})
 
 
-def _iou(ground_truth: Mask, prediction: Mask) -> float:
-    union = (ground_truth | prediction).area
-    return ground_truth.overlap(prediction) / union if union else 1.0
-
-
 class RunMasks:
     """Masks that a model predicted in one round of a run.
 
@@ -360,22 +362,12 @@ class MaskFolder:
         for name in (f"{scene}_{target}.png", f"{scene}.png"):
             path = (self._folder / name).resolve()
             if path.parent == self._folder and path.is_file():
-                return _read_png(path, shape)
+                size = image_size(path)
+                if size != shape:
+                    found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
+                    raise BadInput(
+                        f"'{path}' is {found} but its scene is {wanted}; give a mask of that size"
+                    )
+                kind = told_from([path])
+                return object_in(path, kind if kind in ("soft", "alpha") else "binary", "").mask
         return None
-
-
-def _open_masks(masks: Masks, folder: Path) -> RunMasks | MaskFolder:
-    """A source of masks; relative paths start at the plan's folder."""
-    if masks.source == "run":
-        return RunMasks(folder / masks.run, masks.model, masks.round)
-    return MaskFolder(folder / masks.folder)
-
-
-def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
-    """The object in a file: all non-zero values are foreground."""
-    size = image_size(path)
-    if size != shape:
-        found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
-        raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give a mask of that size")
-    kind = told_from([path])
-    return object_in(path, kind if kind in ("soft", "alpha") else "binary", "mask").mask

@@ -138,19 +138,18 @@ def conclude(
     with checks needs the share `validity.checks` of them right; one whose check was never
     answered does not count.
     """
-    state = "returned" if returned else "done"
     known = [each for each, role in zip(flags, roles, strict=True) if role == "gold"]
     right = sum(bool(each and each["right"]) for each in known)
-    if known and right < plan.validity.checks * len(known):
-        reason = f"{right} of {len(known)} checks right"
-        return Conclusion("returned" if returned else "dropped", reason, [0] * len(flags))
     main = [each for each, role in zip(flags, roles, strict=True) if role == "main"]
-    if plan.clicks:
-        inside = sum(bool(each and each["inside"]) for each in main)
-        if inside < min(plan.batch_minimum, len(main)):
-            reason = f"{inside} of {len(main)} clicks on the target"
-            return Conclusion("returned" if returned else "dropped", reason, [0] * len(flags))
-    reason = "timed out" if returned else ""
+    inside = sum(bool(each and each["inside"]) for each in main) if plan.clicks else 0
+    failed = ""
+    if known and right < plan.validity.checks * len(known):
+        failed = f"{right} of {len(known)} checks right"
+    elif plan.clicks and inside < min(plan.batch_minimum, len(main)):
+        failed = f"{inside} of {len(main)} clicks on the target"
+    if failed:
+        return Conclusion("returned" if returned else "dropped", failed, [0] * len(flags))
+    state, reason = ("returned", "timed out") if returned else ("done", "")
     return Conclusion(state, reason, [int(counts(plan, each)) for each in flags])
 
 

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -52,7 +52,7 @@ def _language(plan: Plan, language: str) -> Words:
     if not language.replace("-", "").isalnum() or len(language) > 12:
         raise BadInput(f"languages: '{language}' is not a language code such as en or pt-BR")
     shipped = _shipped(language)
-    own = _own(plan.folder / plan.words / f"{language}.toml") if plan.words else {}
+    own = _texts(plan.folder / plan.words / f"{language}.toml") if plan.words else {}
     if not shipped and not own:
         raise NotFound(
             f"no texts for the language '{language}'; write {language}.toml into a folder "
@@ -70,26 +70,19 @@ def _language(plan: Plan, language: str) -> Words:
 
 @cache
 def _shipped(language: str) -> Words:
-    file = files("segmeter.study") / "words" / f"{language}.toml"
-    return _texts(file.read_text("utf-8"), language) if file.is_file() else {}
+    return _texts(files("segmeter.study") / "words" / f"{language}.toml")
 
 
-def _own(path: Path) -> Words:
+def _texts(file: Traversable) -> Words:
+    """The texts of a file, none if there is no such file."""
     try:
-        return _texts(path.read_text("utf-8"), path.name)
+        table = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"'{path}' cannot be read: {error}") from None
-
-
-def _texts(text: str, name: str) -> Words:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"words of '{name}': {error}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"words in '{file}': {error}") from None
     if not all(isinstance(value, str) for value in table.values()):
-        raise BadInput(f"words of '{name}' are lines such as start = \"Start\"")
+        raise BadInput(f"words in '{file}' are lines such as start = \"Start\"")
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,7 @@ from segmeter.core.sections import (
     Table,
     Value,
 )
-from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, read_clicks
-from segmeter.measures.clickability_maps import ceiling, compare_samples
 from segmeter.measures.clicks import Sides
 from segmeter.stats.intervals import Resampling
 from segmeter.study.drawing import centre_of
@@ -171,7 +169,8 @@ def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
     names = {key.dataset for key, _ in clicks.groups()}
     known = click_similarity.REFERENCE
     reference = known if known in names else next(n for n in plan.conditions if n in names)
-    blocks = _similarity(clicks, stimuli, "modes", partial(_against, reference=reference))
+    rule = partial(click_similarity.display_modes, reference=reference)
+    blocks = _similarity(clicks, stimuli, "modes", rule)
     text = (
         f"Each display mode against {reference}"
         f"{', which shows nothing of the mask' if reference == known else ''}. The last rows "
@@ -180,31 +179,6 @@ def _modes(plan: Plan, clicks: Clicks, stimuli: Stimuli) -> Section:
         "not depend on the number of clicks."
     )
     return Section("Display modes", text, blocks)
-
-
-def _against(
-    clicks: Clicks, sides: Callable[[Key], Sides], protocol: ProtocolName, *, reference: str
-) -> list[click_similarity.Row]:
-    """Each mode against a reference mode, and halves of the reference."""
-    by_mode: dict[str, dict[tuple[str, str], tuple[Key, Any]]] = {}
-    for key, places in clicks.groups():
-        points = clicks.points[places].astype(np.float64)
-        by_mode.setdefault(key.dataset, {})[key.image, key.object] = (key, points)
-    own = by_mode.pop(reference)
-    found: dict[str, list[tuple[str, Any]]] = {}
-    for mode, targets in by_mode.items():
-        for target, (key, points) in targets.items():
-            if target in own:
-                scores = compare_samples(points, own[target][1], sides(key), protocol=protocol)
-                found.setdefault(mode, []).append((target[0], scores))
-    for key, points in own.values():
-        if len(points) >= click_similarity.HALVES:
-            rng = generator("halves", key.dataset, key.full_stem, key.kind)
-            halves = found.setdefault(f"{reference} (halves)", [])
-            halves.append((key.image, ceiling(points, sides(key), rng)))
-    if not found:
-        raise BadInput("no two modes share a target")
-    return click_similarity.summarised(found, ("pl1", "ks", "wd", "energy"))
 
 
 def _devices(clicks: Clicks, stimuli: Stimuli) -> Section:
@@ -226,6 +200,8 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
         for protocol in _PROTOCOLS:
             for row in rule(clicks, partial(_sides, stimuli), protocol):
                 found.setdefault((row.what, protocol), {})[row.score] = row
+        if not found:
+            raise BadInput("no two modes share a target")
     except BadInput as error:
         return [Note(f"Not enough clicks yet: {error}.", "warning")]
     rows: list[tuple[Cell, ...]] = []
