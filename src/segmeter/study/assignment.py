@@ -182,22 +182,15 @@ def choose(
     ranked = sorted(zip(candidates, order, strict=True), key=lambda pair: (pair[0].given, pair[1]))
     left = [candidate for candidate, _ in ranked]
     chosen: list[Candidate] = []
-    seen: set[tuple[str, str]] = set()
-
-    def fresh(candidate: Candidate) -> bool:
-        key = (candidate.scene, candidate.target if unit == "target" else "")
-        return key not in seen
-
-    for place in range(many):
-        possible = [candidate for candidate in left if fresh(candidate)]
-        wanted = conditions[place % len(conditions)] if conditions else None
-        exact = [c for c in possible if c.condition == wanted]
-        if not possible:
-            break
-        found = (exact or possible)[0]
+    while left and len(chosen) < many:
+        wanted = conditions[len(chosen) % len(conditions)] if conditions else ""
+        found = next((c for c in left if c.condition == wanted), left[0])
         chosen.append(found)
-        seen.add((found.scene, found.target if unit == "target" else ""))
-        left = possible
+        left = [
+            c
+            for c in left
+            if c.scene != found.scene or (unit == "target" and c.target != found.target)
+        ]
     return chosen
 
 
@@ -303,12 +296,11 @@ def _chosen(
     rating = plan.kind == "rate"
     b = db.batches.c
     turn = db.count(connection, b.person == person["id"], b.role == "main")
-    checks = _check(connection, plan, person, turn)
-    shown = {(scene, target if rating else "") for _, scene, target in checks}
+    check = _check(connection, plan, person, turn)
     found = [
-        candidate
-        for candidate in _candidates(connection, plan, person, ignored=ignored)
-        if (candidate.scene, candidate.target if rating else "") not in shown
+        c
+        for c in _candidates(connection, plan, person, ignored=ignored)
+        if check is None or c.scene != check["scene"] or (rating and c.target != check["target"])
     ]
     rng = generator(plan.seed, "order", person["number"], turn)
     # Ratings come in the order of the queue, clicks in any.
@@ -326,8 +318,8 @@ def _chosen(
     tasks = [candidate.task for candidate in picked]
     if not conditions:
         tasks = [tasks[k] for k in rng.permutation(len(tasks)).tolist()]
-    for check, _, _ in checks:
-        tasks.insert(int(rng.integers(len(tasks) + 1)), check)
+    if check is not None:
+        tasks.insert(int(rng.integers(len(tasks) + 1)), check["id"])
     return tasks
 
 
@@ -341,17 +333,9 @@ def _reserve(
     row |= {"condition": person["condition"] or "", "opened": now}
     row |= {"deadline": now + 60 * plan.design.start_minutes, "closed": None}
     connection.execute(sa.insert(db.batches), row)
+    trial = {"batch": batch, "flags": "", "counts": db.PENDING, "shown_again": 0, "plan": plan.hash}
     trials = [
-        {
-            "id": secrets.token_urlsafe(16),
-            "batch": batch,
-            "place": place,
-            "task": task,
-            "flags": "",
-            "counts": db.PENDING,
-            "shown_again": 0,
-            "plan": plan.hash,
-        }
+        {**trial, "id": secrets.token_urlsafe(16), "place": place, "task": task}
         for place, task in enumerate(tasks)
     ]
     connection.execute(sa.insert(db.trials), trials)
@@ -360,41 +344,33 @@ def _reserve(
     return batch
 
 
-def _condition_of(person: Person) -> sa.ColumnElement[bool]:
-    """Practice and checks are shown in the participant's own condition."""
-    if not person["condition"]:
-        return sa.true()
-    return sa.and_(db.tasks.c.condition == person["condition"])
+def _known_tasks(connection: sa.Connection, person: Person, role: str) -> dict[int, sa.RowMapping]:
+    """Practice or check tasks by place, in the participant's own condition."""
+    c = db.tasks.c
+    asked = sa.select(db.tasks).where(c.role == role).order_by(c.place, c.condition)
+    if person["condition"]:
+        asked = asked.where(c.condition == person["condition"])
+    found: dict[int, sa.RowMapping] = {}
+    for row in connection.execute(asked).mappings():
+        found.setdefault(row["place"], row)
+    return found
 
 
 def _practice(connection: sa.Connection, plan: Plan, person: Person) -> list[str]:
     """The practice tasks, for participants who have not passed yet."""
     if not plan.has_practice or person["passed"] or person["role"] == "tester":
         return []
-    c = db.tasks.c
-    asked = sa.select(c.id, c.place).where(c.role == "training").order_by(c.place, c.condition)
-    if plan.kind != "rate":
-        asked = asked.where(_condition_of(person))
-    first: dict[int, str] = {}
-    for id, place in connection.execute(asked):
-        first.setdefault(place if plan.kind != "rate" else len(first), id)
-    return list(first.values())
+    return [row["id"] for row in _known_tasks(connection, person, "training").values()]
 
 
 def _check(
     connection: sa.Connection, plan: Plan, person: Person, turn: int
-) -> list[tuple[str, str, str]]:
-    """Id, scene and target of one check for a batch, each in turn; none is shown twice."""
+) -> sa.RowMapping | None:
+    """One check for a batch, each in turn; none is shown twice."""
     many = len(plan.rating.gold) or len(plan.design.checks)
-    if not many or turn >= many or person["role"] == "tester":
-        return []
-    c = db.tasks.c
-    place = (person["number"] + turn) % many
-    asked = sa.select(c.id, c.scene, c.target).where(c.role == "gold", c.place == place)
-    asked = asked.order_by(c.condition)
-    if plan.kind != "rate":
-        asked = asked.where(_condition_of(person))
-    return [(row[0], row[1], row[2]) for row in connection.execute(asked.limit(1))]
+    if turn >= many or person["role"] == "tester":
+        return None
+    return _known_tasks(connection, person, "gold").get((person["number"] + turn) % many)
 
 
 def ended_batches(connection: sa.Connection, person: str) -> int:

@@ -116,9 +116,7 @@ def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
     inside = mask.dense()
     drawn[inside] = (drawn[inside] + _RED) / 2
     square = np.ones((3, 3), np.uint8)
-    inner = cv2.erode(
-        inside.astype(np.uint8), square, borderType=cv2.BORDER_CONSTANT, borderValue=0
-    )
+    inner = cv2.erode(inside.astype(np.uint8), square, borderValue=0)
     drawn[inside & (np.asarray(inner) == 0)] = _WHITE
     return np.rint(drawn).astype(np.uint8)
 

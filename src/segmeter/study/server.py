@@ -91,21 +91,18 @@ def study_app(
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """The refusal that a participant or a script is shown for an error."""
+    """A refusal: a page for browsers that follow a link or send a form, JSON for scripts."""
     match error:
         case Refused():
-            return _complaint(request, error)
+            refused = error
         case RequestValidationError():
             where = [".".join(map(str, each["loc"][1:])) for each in error.errors()[:5]]
-            return _complaint(request, Refused(422, f"invalid fields: {', '.join(where)}"))
+            refused = Refused(422, f"invalid fields: {', '.join(where)}")
         case HTTPException(status_code=status):
             why = "there is nothing here" if status == 404 else "this cannot be done"
-            return _complaint(request, Refused(status, why))
-    return _complaint(request, Refused(500, "this cannot be shown"))
-
-
-def _complaint(request: Request, refused: Refused) -> Response:
-    """A page for browsers that follow a link or send a form, JSON for scripts; never a trace."""
+            refused = Refused(status, why)
+        case _:
+            refused = Refused(500, "this cannot be shown")  # never a trace
     site: Site = request.app.state.site
     status = refused.status
     path = request.scope["path"].removeprefix(request.scope["root_path"])

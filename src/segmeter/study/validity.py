@@ -12,6 +12,7 @@ flags of answers, agreement with other raters. The limits are in the plan's `[va
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -217,41 +218,35 @@ def _seconds(rows: Rows) -> float:
 
 def _flagged(plan: Plan, rows: Rows) -> bool:
     """More than `flagged_share` of the answers have a flag or lie off their target."""
-    bad = [
-        bool(set(r["flag_bad"]) & set(plan.validity.exclude)) or r.get("flag_near") is False
-        for r in rows
-    ]
-    return len(bad) >= _LEAST_ANSWERS and float(np.mean(bad)) > plan.validity.flagged_share
+    excluded = set(plan.validity.exclude)
+    bad = sum(bool(set(r["flag_bad"]) & excluded) or r.get("flag_near") is False for r in rows)
+    return len(rows) >= _LEAST_ANSWERS and bad > plan.validity.flagged_share * len(rows)
 
 
 def _straight(plan: Plan, rows: Rows) -> bool:
     """Nearly all scores are the same."""
-    scores = [r["score"] for r in rows]
-    if len(scores) < _LEAST_RATINGS:
-        return False
-    most = int(np.unique(scores, return_counts=True)[1].max())
-    return most >= plan.validity.straight_share * len(scores)
+    most = max(Counter(r["score"] for r in rows).values(), default=0)
+    return len(rows) >= _LEAST_RATINGS and most >= plan.validity.straight_share * len(rows)
 
 
 def _agreement(rows: Rows) -> dict[str, tuple[float, int]]:
     """Each rater's correlation with what others gave the same mask, or else the same object."""
-    by_mask: dict[Any, list[tuple[str, float]]] = {}
-    by_object: dict[Any, list[tuple[str, float]]] = {}
+    given: dict[Any, list[tuple[str, float]]] = {}
     for r in rows:
         mask = (r["scene"], r["target"], r["source"])
-        by_mask.setdefault(mask, []).append((r["person"], r["score"]))
-        by_object.setdefault(mask[:2], []).append((r["person"], r["score"]))
+        for key in (mask, mask[:2]):
+            given.setdefault(key, []).append((r["person"], r["score"]))
     pairs: dict[str, list[tuple[float, float]]] = {}
     for r in rows:
         mask = (r["scene"], r["target"], r["source"])
-        others = [s for p, s in by_mask[mask] if p != r["person"]]
-        others = others or [s for p, s in by_object[mask[:2]] if p != r["person"]]
+        others = [s for p, s in given[mask] if p != r["person"]]
+        others = others or [s for p, s in given[mask[:2]] if p != r["person"]]
         if others:
             pairs.setdefault(r["person"], []).append((r["score"], float(np.mean(others))))
     return {
-        person: (_correlation(np.array(given)), len(given))
-        for person, given in pairs.items()
-        if len(given) >= _LEAST_RATINGS
+        person: (_correlation(np.array(own)), len(own))
+        for person, own in pairs.items()
+        if len(own) >= _LEAST_RATINGS
     }
 
 
