@@ -26,6 +26,8 @@ EXCUSES = (
     "kernels are not compiled",
     "no small disk",
     "no PostgreSQL here",
+    "no caddy here",
+    "no nginx here",
     "needs a TeX",
     "timm",
     "missing is the package nnInteractive",  # pulls torchvision and gigabytes of CUDA

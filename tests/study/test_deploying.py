@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
 import shlex
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,7 @@ class Proxy(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         sent = {**self.headers, "X-Forwarded-Proto": "http", "X-Forwarded-For": "203.0.113.9"}
-        connection = http.client.HTTPConnection(*self.upstream, timeout=60)
+        connection = http.client.HTTPConnection(*self.upstream, timeout=None)
         connection.request(self.command, self.path.removeprefix(self.prefix), body, sent)
         answer = connection.getresponse()
         raw = answer.read()
@@ -142,40 +144,120 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+@contextlib.contextmanager
+def serving(command: Sequence[str], files: dict[str, str], folder: Path) -> Iterator[int]:
+    """The server of a plan as a real process, healthy by the Dockerfile's check; its port."""
+    (folder / "plan.toml").write_text('kind = "clicks"\n[design]\nopen_to_all = true\n')
+    port = free_port()
+    words = [str(port) if word == "8000" else word for word in command]
+    check = instruction(files["Dockerfile"], "HEALTHCHECK")
+    check[-1] = check[-1].replace("8000", str(port))
+    server = subprocess.Popen(
+        [sys.executable, "-m", "segmeter", *words], cwd=folder, stdout=subprocess.DEVNULL
+    )
+    try:
+        healthy = [sys.executable, *check[1:]]
+        while subprocess.run(healthy, capture_output=True, check=False).returncode:
+            assert server.poll() is None
+            time.sleep(0.1)
+        yield port
+    finally:
+        server.terminate()
+        assert server.wait() in (0, -15)  # stopped in order, then the signal itself
+
+
+def take_part(address: str, prefix: str = "") -> None:
+    """A participant at a proxy: consent, a batch, an image."""
+    person = SimulatedPerson(address, lambda trial, rng: {}, np.random.default_rng(0))
+    assert person._send("GET", "/health").json() == {"state": "open"}
+    # A browser names the page's origin with the proxy's port; a POST from elsewhere is refused.
+    person._http.headers["origin"] = re.match(r"https?://[^/]+", address)[0]  # type: ignore[index]  # it matches
+    assert person.join()
+    secure = address.startswith("https")
+    cookies = {(cookie.path, cookie.secure) for cookie in person._http.cookies.jar}
+    assert cookies == {(prefix or "/", secure)}
+    trial = next(person.batches())["trials"][0]
+    assert person._send("GET", f"/images/{trial['id']}/image").status_code == 200
+
+
 @pytest.mark.parametrize("name", ["Dockerfile", "segmeter-study.service"])
 def test_the_commands_serve_a_study_behind_a_proxy_on_any_port_and_path(
     name: str, files: dict[str, str], tmp_path: Path, proxied: Callable[[str, int], str]
 ) -> None:
-    """Real processes: the command, its health check, and a participant at the proxy."""
-    (tmp_path / "plan.toml").write_text('kind = "clicks"\n[design]\nopen_to_all = true\n')
     if name == "Dockerfile":
         command, prefix = instruction(files[name], "ENTRYPOINT")[1:], ""
     else:
         line = re.search(r"^ExecStart=\S+ (.*)$", files[name], re.MULTILINE)
         assert line is not None
         command, prefix = [*shlex.split(line[1]), "--root-path", "/study"], "/study"
-    port = free_port()
-    command = [str(port) if word == "8000" else word for word in command]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "segmeter", *command], cwd=tmp_path, stdout=subprocess.DEVNULL
+    with serving(command, files, tmp_path) as port:
+        take_part(proxied(prefix, port), prefix)
+
+
+def caddy(program: str, files: dict[str, str], folder: Path, own: int, port: int) -> list[str]:
+    """The Caddyfile with this port; Caddy makes a certificate for an IP address by itself."""
+    text = files["Caddyfile"].replace("study.example.org", f"127.0.0.1:{own}")
+    alone = "{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n}\n"
+    (folder / "Caddyfile").write_text(alone + text.replace("study:8000", f"127.0.0.1:{port}"))
+    return [program, "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+
+
+def nginx(program: str, files: dict[str, str], folder: Path, own: int, port: int) -> list[str]:
+    """nginx.conf with this port and a certificate made for it."""
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(folder / "study.pem")]
+    subprocess.run([*made, "-keyout", str(folder / "study.key")], capture_output=True, check=True)
+    text = files["nginx.conf"].replace("/etc/ssl", str(folder))
+    text = text.replace("listen 443", f"listen 127.0.0.1:{own}").replace(":8000", f":{port}")
+    places = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    places_here = " ".join(f"{name}_temp_path {folder / name};" for name in places)
+    (folder / "nginx.conf").write_text(
+        f"daemon off;\npid {folder}/pid;\nevents {{}}\nhttp {{ {places_here}\n{text}\n}}\n"
     )
-    check = instruction(files["Dockerfile"], "HEALTHCHECK")
-    check[-1] = check[-1].replace("8000", str(port))
-    try:
-        healthy = [sys.executable, *check[1:]]
-        while subprocess.run(healthy, capture_output=True, check=False).returncode:
-            assert server.poll() is None
-            time.sleep(0.1)
-        address = proxied(prefix, port)
-        person = SimulatedPerson(address, lambda trial, rng: {}, np.random.default_rng(0))
-        assert person._send("GET", "/health").json() == {"state": "open"}
-        # A browser names the page's origin with the proxy's port; a POST from elsewhere is refused.
-        person._http.headers["origin"] = re.match(r"http://[^/]+", address)[0]  # type: ignore[index]  # it matches
-        assert person.join()
-        assert {cookie.path for cookie in person._http.cookies.jar} == {prefix or "/"}
-        batch = next(person.batches())
-        trial = batch["trials"][0]
-        assert person._send("GET", f"/images/{trial['id']}/image").status_code == 200
-    finally:
-        server.terminate()
-        assert server.wait() in (0, -15)  # stopped in order, then the signal itself
+    log = str(folder / "log")
+    return [program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", log]
+
+
+@pytest.mark.parametrize(
+    ("configure", "certificate"),
+    [(caddy, "caddy/pki/authorities/local/root.crt"), (nginx, "study.pem")],
+)
+def test_caddy_and_nginx_serve_a_study_over_https(
+    configure: Callable[..., list[str]],
+    certificate: str,
+    files: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Real programs with the written configuration; certificates are verified."""
+    program = shutil.which(configure.__name__)
+    if program is None:
+        pytest.skip(f"no {configure.__name__} here")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))  # where Caddy keeps its certificates
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / certificate))
+    line = re.search(r"^ExecStart=\S+ (.*)$", files["segmeter-study.service"], re.MULTILINE)
+    assert line is not None
+    with serving(shlex.split(line[1]), files, tmp_path) as port:
+        own = free_port()
+        command = configure(program, files, tmp_path, own, port)
+        proxy = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
+            while not answers(own, tmp_path / certificate):
+                assert proxy.poll() is None
+                time.sleep(0.1)
+            take_part(f"https://127.0.0.1:{own}")
+        finally:
+            proxy.terminate()
+            proxy.wait()
+
+
+def answers(port: int, certificate: Path) -> bool:
+    """Whether a proxy shakes hands with a certificate that can be verified."""
+    with contextlib.suppress(OSError):
+        context = ssl.create_default_context(cafile=str(certificate))
+        with (
+            socket.create_connection(("127.0.0.1", port)) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1"),
+        ):
+            return True
+    return False

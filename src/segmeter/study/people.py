@@ -64,7 +64,7 @@ class SimulatedPerson:
         # Reading the certificates takes longer than a whole batch; plain HTTP has none.
         secure = self.address.startswith("https")
         self._http = httpx.Client(
-            base_url=self.address, timeout=60, follow_redirects=True, verify=secure
+            base_url=self.address, timeout=None, follow_redirects=True, verify=secure
         )
         self._page = ""
 

@@ -129,32 +129,23 @@ class Mode(_Table):
         return sum(screen.seconds or 0.0 for screen in self.screens)
 
 
-def _mode(name: str, *middle: tuple[Show, float]) -> Mode:
-    """Image for 1.5 s, the middle, image for 1.5 s without clicking, then the click."""
-    timed: list[tuple[Show, float]] = [("image", 1.5), *middle, ("image", 1.5)]
-    screens = [Screen(show=show, seconds=seconds) for show, seconds in timed]
-    return Mode(name=name, screens=(*screens, _IMAGE))
-
-
+_ONCE, _AGAIN = ("image", 1.5), ("image", 1.5)  # the second time clicks are not taken
+_TIMED: Mapping[str, tuple[tuple[str, float], ...]] = {
+    "Text_Description": (_ONCE, ("text", 2.5), _AGAIN),
+    "Object_CutOut": (_ONCE, ("cutout", 2.0), _AGAIN),
+    # The paper does not say how long the shifted cut-out is shown; we use half a second.
+    "Shifted_CutOut": (_ONCE, ("cutout", 2.0), ("shifted", 0.5), _AGAIN),
+    "Silhouette_Mask": (_ONCE, ("silhouette", 2.0), _AGAIN),
+    "Highlighted_Instance": (_ONCE, ("highlight", 2.0), _AGAIN),
+    "Overlay": (_ONCE, ("overlay", 2.0)),
+}
 _IMAGE = Screen(show="image")
-BUILT_IN: Mapping[str, Mode] = {
-    mode.name: mode
-    for mode in (
-        _mode("Text_Description", ("text", 2.5)),
-        _mode("Object_CutOut", ("cutout", 2.0)),
-        # The paper does not say how long the shifted cut-out is shown; we use half a second.
-        _mode("Shifted_CutOut", ("cutout", 2.0), ("shifted", 0.5)),
-        _mode("Silhouette_Mask", ("silhouette", 2.0)),
-        _mode("Highlighted_Instance", ("highlight", 2.0)),
-        Mode(
-            name="Overlay",
-            screens=(
-                Screen(show="image", seconds=1.5),
-                Screen(show="overlay", seconds=2.0),
-                _IMAGE,
-            ),
-        ),
+BUILT_IN = {
+    name: Mode(
+        name=name,
+        screens=(*(Screen.model_validate({"show": s, "seconds": t}) for s, t in timed), _IMAGE),
     )
+    for name, timed in _TIMED.items()
 }
 """The five modes of the RClicks ablation (Antonov et al. 2024, appendix) and TETRIS' overlay."""
 
