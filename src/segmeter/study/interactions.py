@@ -55,6 +55,10 @@ class Interaction:
     steps: tuple[dict[str, Any], ...]
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        return self.model, self.scene, self.target
+
+    @property
     def seconds(self) -> float:
         """Time from the first sight of the object to accepting, undone clicks left out."""
         clicking = sum(step["user_ms"] + step["model_ms"] for step in self.steps)
@@ -75,6 +79,10 @@ class Simulated:
     model: str
     record: Trajectory
     seconds_encode: float
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.model, self.scene, self.target
 
     def iou_after(self, clicks: int) -> float:
         rounds = self.record.rounds
@@ -170,16 +178,10 @@ def write_run(
     with RunFolder.claimed(folder, run_plan) as run:
         for model, scene in jobs:
             shown = stimuli.shown(scene).scene
-            records = [
-                (_record(each, shown, plan.design.rounds), 0.0)
-                for each in found
-                if (each.model, each.scene) == (model, scene)
-            ]
-            records += [
-                (each.record, each.seconds_encode)
-                for each in simulated
-                if (each.model, each.scene) == (model, scene)
-            ]
+            people_here = [each for each in found if each.key[:2] == (model, scene)]
+            robots_here = [each for each in simulated if each.key[:2] == (model, scene)]
+            records = [(_record(each, shown, plan.design.rounds), 0.0) for each in people_here]
+            records += [(each.record, each.seconds_encode) for each in robots_here]
             job = Job(Spec.parse(model), dataset, scene)
             rows = [
                 job.identity() | row

@@ -12,7 +12,7 @@ from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, S
 from segmeter.report.page import Page, render
 from segmeter.study.assignment import Task, cells_of, tasks_of
 from segmeter.study.drawing import VIEWS, text_screen
-from segmeter.study.plan import CONSENT_SECTIONS, Mode, Plan
+from segmeter.study.plan import CONSENT_SECTIONS, Plan
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.wording import text_page
 
@@ -42,9 +42,9 @@ def _design(plan: Plan, tasks: list[Task], wanted: int) -> Section:
     rows = []
     for name in plan.conditions:
         count = sum(task.condition == name and task.role == "main" for task in tasks)
-        rows.append(
-            (name, count, _screens(plan.mode_of(name)) if plan.kind != "rate" else "five views")
-        )
+        timed = [f"{s.show} {s.seconds:g} s" for s in plan.mode_of(name).screens if s.seconds]
+        screens = "five views" if plan.kind == "rate" else ", ".join([*timed, "answer"])
+        rows.append((name, count, screens))
     batches = -(-wanted // plan.design.batch)
     note = Note(f"{wanted} answers are about {batches} batches of {plan.design.batch}.")
     warnings = [Note(text, "warning") for text in plan_warnings(plan)]
@@ -69,11 +69,6 @@ def plan_warnings(plan: Plan) -> Iterator[str]:
         yield f"`[recruiting]`: {recruiting.platform} needs a `completion_code`."
     if plan.kind == "rate" and not plan.rating.gold:
         yield "`[[rating.gold]]` is empty: careless raters are found by speed and agreement only."
-
-
-def _screens(mode: Mode) -> str:
-    timed = [f"{screen.show} {screen.seconds:g} s" for screen in mode.screens if screen.seconds]
-    return ", ".join([*timed, "answer"])
 
 
 def _shows(plan: Plan, stimuli: Stimuli, tasks: list[Task]) -> Iterator[Section]:

@@ -105,13 +105,8 @@ def paired_differences(
     """Scene, participants' mean IoU and the simulated user's IoU of every shared object."""
     people: dict[tuple[str, str, str], list[float]] = {}
     for each in found:
-        key = (each.model, each.scene, each.target)
-        people.setdefault(key, []).append(each.iou_after(clicks))
-    robot = {
-        (each.model, each.scene, each.target): each.iou_after(clicks)
-        for each in simulated
-        if each.user == user
-    }
+        people.setdefault(each.key, []).append(each.iou_after(clicks))
+    robot = {each.key: each.iou_after(clicks) for each in simulated if each.user == user}
     common = sorted(people.keys() & robot.keys())
     means = [float(np.mean(people[key])) for key in common]
     return [key[1] for key in common], means, [robot[key] for key in common]
@@ -177,13 +172,11 @@ def _images(
 ) -> Section:
     """Final masks of participants and simulated users with their clicks."""
     images: list[Illustration] = []
-    robots = {(each.model, each.scene, each.target): each for each in simulated}
-    shown: set[tuple[str, str, str]] = set()
+    robots = {each.key: each for each in simulated}
+    first: dict[tuple[str, str, str], Interaction] = {}
     for each in found:
-        key = (each.model, each.scene, each.target)
-        if key in shown or len(shown) >= _SHOWN:
-            continue
-        shown.add(key)
+        first.setdefault(each.key, each)
+    for key, each in list(first.items())[:_SHOWN]:
         scene = stimuli.shown(each.scene)
         mask = Mask.decoded(each.steps[-1]["mask"], scene.scene.shape)
         clicks = [click_of(step) for step in each.steps]
@@ -191,15 +184,10 @@ def _images(
         caption = f"**{each.target}** in {each.scene}: {each.person}, {each.model}, IoU {iou:.3f}"
         images.append(_illustration(scene, each.target, mask, clicks, caption))
         if key in robots:
-            record = robots[key].record.rounds[len(each.steps) - 1]
-            prompts = [
-                p
-                for made in robots[key].record.rounds[: len(each.steps)]
-                for p in made.prompts
-                if isinstance(p, Click)
-            ]
-            caption = f"the same: {robots[key].user}, IoU {record.scores['iou']:.3f}"
-            images.append(_illustration(scene, each.target, record.mask, prompts, caption))
+            rounds = robots[key].record.rounds[: len(each.steps)]
+            prompts = [p for made in rounds for p in made.prompts if isinstance(p, Click)]
+            caption = f"the same: {robots[key].user}, IoU {rounds[-1].scores['iou']:.3f}"
+            images.append(_illustration(scene, each.target, rounds[-1].mask, prompts, caption))
     legend = "Dashed line: the ground truth. Blue: the mask. + clicks add, − clicks remove."
     blocks: list[Block] = [Note(legend), Gallery(images)]
     return Section("Final masks", "", blocks)

@@ -136,7 +136,11 @@ def _comparisons(ratings: Sequence[Rating], model: RatingModel | None) -> Sectio
         return Section(
             "Comparisons", "", [Note("No two models share two rated targets.", "warning")]
         )
-    return Section("Comparisons", "", [_mixed(found), _variances(model), _published(found)])
+    assert model is not None
+    parts = {**model.fitted.variances, "residual": model.fitted.residual}
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
+    note = Note(f"Variance components: {listed}.")
+    return Section("Comparisons", "", [_mixed(found), note, _published(found)])
 
 
 def _mixed(found: Sequence[Comparison]) -> Table:
@@ -172,13 +176,6 @@ def _mixed(found: Sequence[Comparison]) -> Table:
         "The other columns pair the mean of all ratings by target."
     )
     return Table("comparisons", columns, rows, "All ratings", note)
-
-
-def _variances(model: RatingModel | None) -> Note:
-    assert model is not None
-    parts = [f"{name} {value:.2f}" for name, value in model.fitted.variances.items()]
-    listed = ", ".join([*parts, f"residual {model.fitted.residual:.2f}"])
-    return Note(f"Variance components: {listed}.")
 
 
 def _published(found: Sequence[Comparison]) -> Table:
