@@ -161,12 +161,16 @@ def test_questions_come_before_the_work_and_can_screen_out(
     assert states == ["joined", "screened_out"]
 
 
-def test_a_full_quota_turns_people_away(begin: Callable[..., RunningStudy], visit: Any) -> None:
-    quota = '[[design.quotas]]\nquestion = "experience"\nanswer = "often"\npeople = 1\n'
+@pytest.mark.parametrize(("question", "answer"), [("experience", "often"), ("tools", "b")])
+def test_a_full_quota_turns_people_away(
+    begin: Callable[..., RunningStudy], visit: Any, question: str, answer: str
+) -> None:
+    """Also where the answer is one of several that were chosen."""
+    quota = f'[[design.quotas]]\nquestion = "{question}"\nanswer = "{answer}"\npeople = 1\n'
     study = begin(plan(more=quota + QUESTIONS + '[recruiting]\nquota_full_code = "FULL1"\n'))
     for expected in ("What are you working with?", "FULL1"):
         person = visit(study)
-        fields = {"form": form_of(consent(person)), "experience": "often"}
+        fields = {"form": form_of(consent(person)), "experience": "often", "tools": ["a", "b"]}
         assert expected in person.http.post("/questions/before", data=fields).text
 
 
@@ -271,6 +275,7 @@ def test_practice_gives_feedback_and_a_check_hides_in_the_batch(
     for right in (False, True):
         batch = person.batch()
         assert (batch["training"], len(batch["trials"])) == (True, 1)
+        assert person.post("/api/offer").json()["training"]  # also when the page is loaded again
         (trial,) = batch["trials"]
         place = on_target(study, person, trial) if right else {"x": 0.1, "y": 0.1}
         answer = person.answer(trial, **place).json()
