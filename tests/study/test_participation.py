@@ -20,7 +20,7 @@ from segmeter.study.assignment import latin_square
 from segmeter.study.exports import archive, export, meanings, participant_rows, trial_rows
 from segmeter.study.plan import Recruiting
 from segmeter.study.preview import plan_warnings, preregistration
-from segmeter.study.progress import heat_targets, progress
+from segmeter.study.records import heat_targets, progress
 from segmeter.study.routes import platform_ids, return_link
 from segmeter.study.running import RunningStudy
 

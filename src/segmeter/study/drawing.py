@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import cv2
 import numpy as np
@@ -134,6 +134,26 @@ def text_screen(text: str, size: tuple[int, int] = (300, 400)) -> Pixels:
         middle, words, fill=_WHITE, font=font, anchor="mm", align="center"
     )
     return np.asarray(image)
+
+
+def heat_map(pixels: Pixels, mask: Mask, clicks: Sequence[tuple[int, int]]) -> Pixels:
+    """Clicks as a heat map over the image, each also as a dot, and the outline of the target."""
+    height, width = pixels.shape[:2]
+    heat: npt.NDArray[np.float32] = np.zeros((height, width), dtype=np.float32)
+    for y, x in clicks:
+        heat[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)] += 1
+    sigma = max(3.0, 0.02 * float(np.hypot(height, width)))
+    heat = np.asarray(cv2.GaussianBlur(heat, (0, 0), sigma), dtype=np.float32)[..., None]
+    heat *= 0.75 / max(float(heat.max()), 1e-9)
+    warm = np.asarray((255, 80, 0), dtype=np.float32)
+    grey = pixels.mean(axis=2, keepdims=True).repeat(3, axis=2) * 0.8
+    drawn: Pixels = (grey * (1 - heat) + warm * heat).astype(np.uint8)
+    for y, x in clicks:
+        cv2.circle(drawn, (x, y), max(2, int(sigma / 4)), _WHITE, -1, cv2.LINE_AA)
+    outline = mask.dense().astype(np.uint8)
+    contours, _ = cv2.findContours(outline, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(drawn, contours, -1, (125, 180, 230), max(1, int(sigma / 6)))
+    return drawn
 
 
 SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = {

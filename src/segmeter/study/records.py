@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, SegmeterError
@@ -211,6 +212,93 @@ def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
                 changed += 1
         db.change(connection, db.batches, batch["id"], state=found.state, reason=found.reason)
     return changed
+
+
+# For the conductor
+
+
+def progress(connection: sa.Connection) -> dict[str, Any]:
+    """Counts now: `cells` by condition and device, `dropped` the last dropped batches."""
+    cells = _cells(connection)
+    states = sa.select(db.batches.c.state, sa.func.count()).group_by(db.batches.c.state)
+    batches = {row[0]: row[1] for row in connection.execute(states)}
+    used = db.count(connection, db.invitations.c.person.is_not(None))
+    return {
+        "state": connection.execute(sa.select(db.study.c.state)).scalar_one(),
+        "people": db.count(connection, db.people.c.number >= 0),
+        "working": batches.get("open", 0),
+        **{name: sum(cell[name] for cell in cells) for name in ("wanted", "valid", "open")},
+        "batches": batches,
+        "cells": cells,
+        "dropped": _dropped(connection),
+        "seconds": _seconds(connection),
+        "invitations": (used, db.count(connection, db.invitations.c.made > 0)),
+    }
+
+
+def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, Any]]:
+    """The targets with the most clicks so far."""
+    asked = (
+        sa.select(db.tasks.c.scene, db.tasks.c.target, sa.func.count().label("clicks"))
+        .join(db.trials)
+        .where(db.trials.c.answered.is_not(None), db.tasks.c.role != "training")
+        .group_by(db.tasks.c.scene, db.tasks.c.target)
+        .order_by(sa.func.count().desc(), db.tasks.c.scene, db.tasks.c.target)
+        .limit(most)
+    )
+    return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def clicks_on(connection: sa.Connection, scene: str, target: str) -> list[tuple[int, int]]:
+    """Pixels `(y, x)` that were clicked on a target."""
+    last = db.latest_answers()
+    asked = sa.select(last.c.body).select_from(db.ALL.join(last, last.c.trial == db.trials.c.id))
+    asked = asked.where(db.tasks.c.scene == scene, db.tasks.c.target == target)
+    given = [json.loads(text)["given"] for text in connection.execute(asked).scalars()]
+    return [(int(each["y"]), int(each["x"])) for each in given if "x" in each]
+
+
+def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
+    c = db.cells.c
+    asked = (
+        sa.select(
+            db.tasks.c.condition,
+            c.device,
+            sa.func.count().label("targets"),
+            sa.func.sum(c.wanted).label("wanted"),
+            sa.func.sum(c.valid).label("valid"),
+            sa.func.sum(c.open).label("open"),
+            sa.func.min(c.valid).label("least"),
+            sa.func.max(c.valid).label("most"),
+        )
+        .join(db.tasks)
+        .group_by(db.tasks.c.condition, c.device)
+        .order_by(db.tasks.c.condition, c.device)
+    )
+    return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def _dropped(connection: sa.Connection) -> list[dict[str, Any]]:
+    b = db.batches.c
+    asked = sa.select(b.person, b.device, b.condition, b.state, b.reason, b.closed)
+    asked = asked.where(b.state.in_(["dropped", "returned"])).order_by(b.closed.desc()).limit(20)
+    return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
+    """Median seconds per answer, by condition: latency of clicks, else the server's time."""
+    last = db.latest_answers()
+    asked = sa.select(db.tasks.c.condition, last.c.body).where(db.tasks.c.role != "training")
+    asked = asked.select_from(db.ALL.join(last, last.c.trial == db.trials.c.id))
+    found: dict[str, list[float]] = {}
+    for condition, text in connection.execute(asked):
+        body = json.loads(text)
+        ms = body["given"].get("latency_ms", body["server"]["total_ms"])
+        found.setdefault(condition, []).append(ms / 1000)
+    return [
+        {"condition": name, "answers": len(values), "median": float(np.median(values))}
+        for name, values in sorted(found.items())
+    ]
 
 
 # Plans

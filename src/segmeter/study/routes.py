@@ -18,13 +18,12 @@ from pydantic import ValidationError
 
 from segmeter.core.errors import BadInput
 from segmeter.study import database as db
-from segmeter.study.drawing import VIEWS
+from segmeter.study.drawing import VIEWS, encoded, heat_map
 from segmeter.study.exports import archive, csv_text, participant_columns, participant_rows
 from segmeter.study.guards import address_of, signed, signed_by
 from segmeter.study.messages import ANSWERS, DeviceChoice, Step
 from segmeter.study.plan import Mode, Recruiting
-from segmeter.study.progress import heat_image, heat_targets, is_shown, progress
-from segmeter.study.records import Refused, Row
+from segmeter.study.records import Refused, Row, clicks_on, heat_targets, progress
 from segmeter.study.running import OPEN, RunningStudy
 from segmeter.study.site import Here, Site, image_response
 from segmeter.study.wording import read_answers
@@ -456,9 +455,12 @@ def withdraw_person(request: Request, site: Here, form: Field = "", code: Field 
 def heat(request: Request, scene: Named, target: Named, site: Here) -> Response:
     site.gate.check(request)
     with site.study.database.snapshot() as connection:
-        if not is_shown(connection, scene, target):
+        if not db.count(connection, db.tasks.c.scene == scene, db.tasks.c.target == target):
             raise Refused(404, "there is no such target")
-        return image_response(heat_image(connection, site.study.stimuli, scene, target))
+        clicks = clicks_on(connection, scene, target)
+    shown = site.study.stimuli.shown(scene)
+    drawn = heat_map(shown.pixels, shown.targets[target].mask, clicks)
+    return image_response(encoded(drawn, image=True))
 
 
 @conduct.get("/participants.csv")

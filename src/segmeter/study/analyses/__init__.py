@@ -15,7 +15,7 @@ from segmeter.study.analyses.rating import rating_sections
 from segmeter.study.exports import trial_rows
 from segmeter.study.interactions import Simulated, interactions
 from segmeter.study.plan import Plan
-from segmeter.study.progress import progress
+from segmeter.study.records import progress
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import screen_people
 
