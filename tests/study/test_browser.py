@@ -340,6 +340,8 @@ models = ["disc"]
 modes = ["Quick"]
 batch = 1
 open_to_all = true
+[validity]
+late_ms = 10000  # a busy machine draws late
 [[mode]]
 name = "Quick"
 screens = [{ show = "cutout", seconds = 0.1 }, { show = "image" }]
