@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -121,8 +122,9 @@ def _means(ratings: Sequence[Rating], model: RatingModel | None) -> Section:
     parts = [Part(name, shares[:, a:b].sum(axis=1)) for name, a, b in groups]
     bars = Bars("Scores", Axis("share of ratings", 0, 1, percent=True), list(summaries), parts)
     means = {name: model.mean(name).value if model else s.mean for name, s in summaries.items()}
-    best = max(means, key=lambda name: means[name])
-    sentence = f"Masks of **{best}** have the highest mean rating, {means[best]:.2f} of 10."
+    most = max(means.values())
+    best = ", ".join(f"**{name}**" for name, mean in means.items() if math.isclose(mean, most))
+    sentence = f"Masks of {best} have the highest mean rating, {most:.2f} of 10."
     note = Note(
         "Means by the mixed-effects model (95 % interval) allow for strict raters and easy "
         "targets; differences below come from the same model. The plain mean averages all ratings."
