@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from segmeter.api.demo import _REQUESTS, _models
+
 
 def test_the_demo_of_volumes_needs_nothing_downloaded(
     typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("segmeter.api.demo._VOLUME_USERS", ("box-per-slice",))
+    monkeypatch.setitem(_REQUESTS["volumes"][1], "users", ("box-per-slice",))
     quick = (["disc", "synthetic-stubborn"], "drawn models, for the time it takes")
-    monkeypatch.setattr("segmeter.api.demo._volume_models", lambda _: quick)
+    monkeypatch.setattr("segmeter.api.demo._models", lambda *_: quick)
     code, _, err = typed("demo", "volumes", "--out", "run")
     assert code == 0, err
     assert "disc and synthetic-stubborn on the built-in volumes" in err
@@ -24,10 +26,8 @@ def test_the_demo_of_volumes_needs_nothing_downloaded(
 
 
 def test_without_weights_it_plays_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    from segmeter.api.demo import _volume_models
-
     monkeypatch.setattr("segmeter.api.demo._available", lambda *_: False)
-    assert _volume_models(None)[0] == ["random-walker", "disc"]
+    assert _models("volumes", None, print)[0] == ["random-walker", "disc"]
 
 
 def test_other_demos_there_are_none(typed: Any) -> None:
@@ -37,12 +37,10 @@ def test_other_demos_there_are_none(typed: Any) -> None:
 
 
 def test_networks_come_first_where_their_weights_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    from segmeter.api.demo import _volume_models
-
     monkeypatch.setattr("segmeter.api.demo._available", lambda *_: True)
-    assert _volume_models(None)[0] == ["litemedsam", "mobile-sam"]
+    assert _models("volumes", None, print)[0] == ["litemedsam", "mobile-sam"]
     monkeypatch.setattr("segmeter.api.demo._available", lambda name, _: name == "mobile-sam")
-    assert _volume_models(None)[0] == ["mobile-sam", "random-walker"]
+    assert _models("volumes", None, print)[0] == ["mobile-sam", "random-walker"]
 
 
 def test_a_log_file_gets_a_line_now_and_then(

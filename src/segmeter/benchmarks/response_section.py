@@ -79,9 +79,18 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
     blocks: list[Block] = []
     compared = list(comparisons(found))
     for members in compared:
-        blocks += _blocks(members, numbers, cost, classes)
-        if any(np.nansum(g.given) for g in members):
-            blocks += _replays(run, members, _stem(members), 1 if len(compared) > 2 else 2)
+        where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
+        stem = re.sub(r"\W+", "-", where)
+        blocks += [
+            *_wrong_pixels(members, numbers, where),
+            *_table(f"obedience-{stem}", _FOLLOWS, members, numbers, f"{where}: clicks"),
+            *_curves(members, where),
+            *_table(f"score-{stem}", _SCORES, members, numbers, f"{where}: the model's own score"),
+            *_calibration(members, where),
+            *_stopping(members, where, stem, cost),
+            *by_class(members, where, stem, classes),
+            *_replays(run, members, stem, 1 if len(compared) > 2 else 2),
+        ]
     if not blocks:
         return []
     if not any(name == "obeyed" for _, name in numbers):
@@ -122,32 +131,6 @@ def followed_sentence(
         f"**{one.first}** follows {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
         "which is **significant**."
     )
-
-
-def _blocks(
-    members: Sequence[Responses],
-    numbers: Numbers,
-    cost: CostModel | None,
-    classes: Mapping[tuple[str, str, str], str],
-) -> list[Block]:
-    where, stem = _where(members), _stem(members)
-    return [
-        *_wrong_pixels(members, numbers, where),
-        *_table(f"obedience-{stem}", _FOLLOWS, members, numbers, f"{where}: clicks"),
-        *_curves(members, where),
-        *_table(f"score-{stem}", _SCORES, members, numbers, f"{where}: the model's own score"),
-        *_calibration(members, where),
-        *_stopping(members, where, stem, cost),
-        *by_class(members, where, stem, classes),
-    ]
-
-
-def _where(members: Sequence[Responses]) -> str:
-    return ", ".join(filter(None, (members[0].dataset, members[0].user)))
-
-
-def _stem(members: Sequence[Responses]) -> str:
-    return re.sub(r"\W+", "-", _where(members))
 
 
 def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) -> list[Block]:

@@ -214,11 +214,9 @@ Parts = Callable[[Responses], tuple[Floats, Floats]]
 
 
 def _share(
-    name: str, title: str, unit: str, parts: Parts, better: Better = "higher", digits: int = 1
+    name: str, title: str, unit: str, parts: Parts, better: Better = "higher", percent: bool = True
 ) -> Statistic:
     """A ratio of sums over rounds; `parts` are both tables, NaN where a round does not count.
-
-    With one decimal it is a percentage, with three an index.
 
     Differences are tested on the linearised ratio, R + (y - R x) / mean x of each object, whose
     mean is the ratio itself.
@@ -244,13 +242,13 @@ def _share(
         ratio = above.sum() / below.sum()
         return np.asarray(ratio + (above - ratio * below) / below.mean())
 
-    percent = digits == 1
+    digits = 1 if percent else 3
     return Statistic(
         name, title, unit, digits, better, percent, whole=whole, paired=linear, of=Responses
     )
 
 
-_index = partial(_share, digits=3)
+_index = partial(_share, percent=False)
 
 
 def _rounds(parts: Parts, low: int, high: int) -> Parts:
