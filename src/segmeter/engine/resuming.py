@@ -99,8 +99,8 @@ def _salvaged(folder: RunFolder) -> list[str]:
     layout = folder.layout()
     jobs = {compacted.name: len(compacted.jobs) for compacted in layout.compacted_files}
     with ThreadPoolExecutor(usable_cores()) as pool:
-        contents = pool.map(lambda name: (name, folder.place.read(f"jobs/{name}")), jobs)
-        broken = [name for name, content in contents if not whole(name, content)]
+        intact = pool.map(lambda name: whole(name, folder.place.read(f"jobs/{name}")), jobs)
+        broken = [name for name, good in zip(jobs, intact, strict=True) if not good]
     said = []
     for name in (*broken, *layout.damaged):
         lost = len(salvage(folder, name))
