@@ -102,20 +102,29 @@ def _stored(file: Path) -> Index:
     import pyarrow as pa
 
     table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
-    lists = table.schema.metadata
-    images, categories = json.loads(lists[b"images"]), json.loads(lists[b"classes"])
-    image, crowd = (table[name].to_numpy() for name in ("image", "crowd"))
-    return Index(images, categories, image, crowd, table["object"])
+    held = table.schema.metadata
+    return Index(
+        json.loads(held[b"images"]),
+        json.loads(held[b"categories"]),
+        np.frombuffer(held[b"image"], np.int64),
+        np.frombuffer(held[b"crowd"], np.bool_),
+        table["object"],
+    )
 
 
 def _store(index: Index, file: Path) -> None:
     """Written whole or not at all, for several processes may do it at once."""
     import pyarrow as pa
 
-    objects = pa.array(map(json.dumps, index.objects), pa.large_string())
-    table = pa.table({"image": index.image, "crowd": index.crowd, "object": objects})
-    lists = {"images": json.dumps(index.images), "classes": json.dumps(index.categories)}
-    table = table.replace_schema_metadata(lists)
+    table = pa.table({"object": pa.array(map(json.dumps, index.objects), pa.large_string())})
+    table = table.replace_schema_metadata(
+        {
+            "images": json.dumps(index.images),
+            "categories": json.dumps(index.categories),
+            "image": index.image.tobytes(),
+            "crowd": index.crowd.tobytes(),
+        }
+    )
     file.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half,

@@ -133,39 +133,54 @@ def put_jobs(
 
 def _join(folder: RunFolder, where: str, names: Iterable[str]) -> None:
     """Put jobs of one model, data set and set of columns into files as large as they may be."""
-    waiting: defaultdict[tuple[str, ...], dict[str, list[JobRows]]] = defaultdict(dict)
+    waiting: defaultdict[tuple[str, str], dict[str, Iterable[JobRows]]] = defaultdict(dict)
     size = count = 0
     for name in names:
         content = folder.place.read(f"{where}/{name}")
-        jobs = _intact(name, content)
-        if not jobs:
+        found = _intact(name, content)
+        if found is None:
             continue  # left for the command that resumes the run
-        if size + len(content) > _MOST_BYTES or count + len(jobs) > _MOST_JOBS:
+        kind, number, jobs = found
+        if size + len(content) > _MOST_BYTES or count + number > _MOST_JOBS:
             _put_all(folder, where, waiting.values())
             waiting.clear()
             size = count = 0
-        found = job_of(jobs[0].table) or ()
-        waiting[*found[:2], str(jobs[0].layout)][name] = jobs
-        size, count = size + len(content), count + len(jobs)
+        waiting[kind][name] = jobs
+        size, count = size + len(content), count + number
     _put_all(folder, where, waiting.values())
 
 
-def _put_all(folder: RunFolder, where: str, batches: Iterable[dict[str, list[JobRows]]]) -> None:
+def _put_all(
+    folder: RunFolder, where: str, batches: Iterable[dict[str, Iterable[JobRows]]]
+) -> None:
     for jobs in batches:
         if len(jobs) > 1 or JOB_FILE_NAME.fullmatch(next(iter(jobs))):
             put_jobs(folder, where, chain.from_iterable(jobs.values()), jobs)
 
 
-def _intact(name: str, content: bytes) -> list[JobRows]:
-    """The jobs of a file; none if it is damaged."""
+def _intact(name: str, content: bytes) -> tuple[tuple[str, str], int, Iterable[JobRows]] | None:
+    """Kind, number and rows of the jobs of a file; None if it is damaged.
+
+    Of a compacted file one row group is in memory at a time.
+    """
     try:
         if JOB_FILE_NAME.fullmatch(name):
             job = JobRows(name.removesuffix(".parquet"), decode(content))
-            return [job] if _true(job) else []
+            model, dataset, _ = job_of(job.table) or ("", "", "")
+            kind = compacted_name(model, dataset, b"").rpartition("-")[0], str(job.layout)
+            return (kind, 1, [job]) if _true(job) else None
         file = open_bytes(content)
-        return list(readable_jobs(jobs_in(name, file), file)) if whole(name, content) else []
+        index = jobs_in(name, file)
     except BadInput:
-        return []
+        return None
+    if not whole(name, content):
+        return None
+    return _kind(index), len(index.jobs), readable_jobs(index, file)
+
+
+def _kind(file: CompactedFile) -> tuple[str, str]:
+    """Model and data set, as in the name of a compacted file, and columns."""
+    return file.name.rpartition("-")[0], str(file.schema.remove_metadata())
 
 
 def _true(job: JobRows) -> bool:
@@ -182,6 +197,5 @@ def _small(folder: RunFolder, where: str, few: int) -> list[str]:
     for file in layout.compacted_files:
         small = len(file.jobs) < _MOST_JOBS and sizes.get(file.name, 0) < _MOST_BYTES // 2
         if small and file.name not in layout.stale:
-            kind = file.name.rpartition("-")[0], str(file.schema.remove_metadata())
-            kinds[kind].append(file.name)
+            kinds[_kind(file)].append(file.name)
     return [name for names in kinds.values() if len(names) >= few for name in names]

@@ -169,7 +169,9 @@ class LocalPlace:
     def _folder(self, folder: str, *, make: bool = False) -> Path:
         """A folder in the run; FileNotFoundError if it, or the run that was opened, is gone."""
         place = self.path
-        if not os.path.samestat(os.fstat(self._root_handle()), place.stat()):
+        if self._root is None:  # held open, to notice another folder in its place
+            self._root = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not os.path.samestat(os.fstat(self._root), place.stat()):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
         for part in filter(None, folder.split("/")):
             if not place.is_dir():
@@ -185,12 +187,6 @@ class LocalPlace:
         if not place.is_dir():
             raise self._link(folder)
         return place
-
-    def _root_handle(self) -> int:
-        """The run's folder, held open, to notice another in its place."""
-        if self._root is None:
-            self._root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        return self._root
 
     def _forget_root(self) -> None:
         if self._root is not None:

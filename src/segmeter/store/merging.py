@@ -15,12 +15,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
-from segmeter.store.compacted_files import (
-    JobRows,
-    job_of,
-    open_bytes,
-    readable_jobs,
-)
+from segmeter.store.compacted_files import JobRows, job_of, open_bytes, readable_jobs
 from segmeter.store.compaction import compact, drop_copies, put_jobs
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.job_files import decode, encode_table, provenance_of

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import Schema
@@ -55,6 +56,7 @@ class RowFiles:
         only: Collection[str] | None = None,
     ) -> RowFiles:
         """List a folder and look at the footers, or at those of files with `only` some jobs."""
+        source, root = folder.place.arrow()
         layout = folder.layout(where)
         damaged = {f"{where}/{name}": why for name, why in layout.damaged.items()}
         files, schemas = [], []
@@ -64,7 +66,11 @@ class RowFiles:
             if not jobs or (left_out and file.path in left_out and not lost):
                 continue
             try:
-                found = _schema_of(folder, file)
+                found = (
+                    pq.read_schema(f"{root}/{file.path}", filesystem=source)
+                    if file.compacted is None
+                    else file.compacted.schema
+                )
                 why = wrong_types(found, schema)
             except _UNREADABLE as error:
                 if not folder.place.exists(file.path):
@@ -162,15 +168,6 @@ class RowFiles:
             start += rows
 
 
-def _schema_of(folder: RunFolder, file: DataFile) -> Any:
-    import pyarrow.parquet as pq
-
-    if file.compacted is not None:
-        return file.compacted.schema
-    source, root = folder.place.arrow()
-    return pq.read_schema(f"{root}/{file.path}", filesystem=source)
-
-
 def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
     """Some columns of some row groups in their declared types, checked."""
     there = [name for name in types.names if name in file.schema_arrow.names]
@@ -209,10 +206,7 @@ def _union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
             if spelled.setdefault(name.lower(), name) != name:
                 continue
             if found.get(name) is None or found[name] == pa.null():
-                found[name] = declared.get(name, _canonical(type_))
+                if kind := kind_of(type_):
+                    type_ = ARROW_TYPES["number" if kind == "integer" else kind]
+                found[name] = declared.get(name, type_)
     return {n: pa.string() if t == pa.null() else t for n, t in found.items()}
-
-
-def _canonical(type_: Any) -> Any:
-    kind = kind_of(type_)
-    return type_ if kind is None else ARROW_TYPES["number" if kind == "integer" else kind]

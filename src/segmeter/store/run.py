@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 import pyarrow as pa
@@ -19,12 +20,7 @@ from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan
-from segmeter.core.rows import (
-    JOB_KEY,
-    Schema,
-    columns_of_measures,
-    measure_column,
-)
+from segmeter.core.rows import JOB_KEY, Schema, columns_of_measures, measure_column
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.score_matrices import quoted
 from segmeter.core.sections import Section
@@ -236,7 +232,9 @@ class Run:
                 )
                 rows = [] if found is None else found.to_pylist(maps_as_pydicts="lossy")
                 if rows:
-                    return [row | {"model": model} for row in rows if self._has(row)]
+                    keys = [(dataset, scene, row.get("target", "")) for row in rows]
+                    kept = [self._targets is None or key in self._targets for key in keys]
+                    return [row | {"model": model} for row in compress(rows, kept)]
         return []
 
     def scene(self, dataset: str, scene: str) -> Scene:
@@ -371,10 +369,6 @@ class Run:
                 check_data(source.plan, name, made, source.folder.address)
             self._datasets[name] = made
         return self._datasets[name]
-
-    def _has(self, row: Mapping[str, Any]) -> bool:
-        key = (row["dataset"], row["scene"], row.get("target", ""))
-        return self._targets is None or key in self._targets
 
     def _schema(self, source: Source) -> Schema:
         try:

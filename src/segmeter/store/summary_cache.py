@@ -93,10 +93,9 @@ def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _read(state: str, name: str) -> bytes | None:
-    try:
+    with suppress(OSError):
         return _path(state, name).read_bytes()
-    except OSError:
-        return None
+    return None
 
 
 def _write(state: str, name: str, content: bytes | pa.Buffer) -> None:
