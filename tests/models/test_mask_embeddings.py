@@ -71,20 +71,27 @@ def test_histograms_compare_colours_and_ignore_place() -> None:
     assert colour_histogram(scene, light) @ colour_histogram(scene, dark) == 0
 
 
+def squares(*colours: int) -> segmeter.Dataset:
+    """One image with a square of each colour."""
+    pixels = np.full((64, 32 * len(colours), 3), 90, np.uint8)
+    labels = np.zeros(pixels.shape[:2], int)
+    for k, colour in enumerate(colours):
+        inside = slice(20, 40), slice(32 * k + 6, 32 * k + 26)
+        labels[inside], pixels[inside] = k + 1, colour
+    return segmeter.Dataset.from_arrays([pixels], [labels])
+
+
 @pytest.mark.long
-def test_objects_of_a_real_encoder_are_most_like_themselves(
-    real_weights: Path, tmp_path: Path
-) -> None:
-    """About 10 s: MobileSAM on one drawn image, then files and the page."""
-    pixels = np.full((64, 96, 3), 90, np.uint8)
-    labels = np.zeros((64, 96), int)
-    for k, (x, colour) in enumerate(((5, 250), (35, 250), (70, 10)), start=1):
-        labels[20:40, x : x + 20] = k
-        pixels[20:40, x : x + 20] = colour
-    data = segmeter.Dataset.from_arrays([pixels], [labels])
-    found, images = segmeter.embed_masks("mobile-sam", data, weights=real_weights)
-    assert found.vectors.shape == (3, 256)
+def test_equal_objects_have_near_vectors_of_a_real_encoder(real_weights: Path) -> None:
+    """About 6 s: MobileSAM on two crops, each also flipped."""
+    found, _ = segmeter.embed_masks("mobile-sam", squares(250, 250), weights=real_weights)
+    assert found.vectors.shape == (2, 256)
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1)
+    assert found.vectors[0] @ found.vectors[1] > 0.9
+
+
+def test_neighbours_and_unusual_objects_are_found_kept_and_shown(tmp_path: Path) -> None:
+    found, images = segmeter.embed_masks("colours", squares(250, 250, 10))
     assert found.nearest(0, 1)[0][0] == 1
     assert found.unusual(1)[0][0] == 2
     stored = np.load(found.save(tmp_path / "masks.npz"))

@@ -9,7 +9,6 @@ from segmeter.benchmarks.judging import Surfaces
 from segmeter.core.masks import Mask
 
 torch = pytest.importorskip("torch")
-metrics = pytest.importorskip("monai.metrics")
 
 SPACINGS = [(1.0, 1.0, 1.0), (5.0, 0.8, 0.8), (2.5, 1.2, 0.7)]
 
@@ -29,6 +28,7 @@ def ellipsoid(rng: np.random.Generator) -> Mask:
 def test_surface_measures_equal_those_of_monai(
     seed: int, spacing: tuple[float, float, float]
 ) -> None:
+    metrics = pytest.importorskip("monai.metrics")
     rng = np.random.default_rng(seed)
     truth, mask = ellipsoid(rng), ellipsoid(rng)
     found = Surfaces("2", "monai").scores(truth, mask, spacing, "liver")
