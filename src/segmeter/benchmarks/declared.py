@@ -58,6 +58,8 @@ class Declared:
         Defaults of a plan; a benchmark without default users has none.
     options
         Options of `segmeter run` of its own.
+    layout
+        The columns of the table that papers print, where they do not depend on the run.
     example
         What `segmeter run NAME --help` shows as an example.
     """
@@ -71,6 +73,7 @@ class Declared:
     options: ClassVar[tuple[RunOption, ...]] = ()
     citations: ClassVar[Mapping[str, str]] = {}
     split_by: ClassVar[tuple[str, ...]] = ()
+    layout: ClassVar[PaperLayout | None] = None
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
     example: ClassVar[str] = "--model grabcut --dataset mini"
 
@@ -162,7 +165,7 @@ class Declared:
 
     def paper_table(self, run: Results) -> PaperLayout | None:
         """The columns of the table that papers print; none for the headline."""
-        return None
+        return self.layout
 
     def cost_section(self, run: Results, objects: int, rate: float | None) -> Section | None:
         """Hours and money for so many objects; None where it does not measure time."""

@@ -26,7 +26,9 @@ class Comparison:
     """Models that were run on the same data by the same user, in one protocol.
 
     `title` says where, as short as the run allows; `rows` are the summary's rows by model
-    and measure; `groups` come cheapest first; `best` are groups and statistics to set bold.
+    and measure; `groups` come cheapest first; `best` are groups and statistics to set bold. The
+    last five name the statistics of the leading goal: `seconds` orders the models, `pay` are the
+    clicks that pay before correcting by hand does, of runs that measured it.
     """
 
     title: str
@@ -37,6 +39,11 @@ class Comparison:
     goals: Goals
     statistics: Mapping[str, Statistic]
     best: Collection[tuple[tuple[str, ...], str]]
+    seconds: str
+    clicks: str
+    never: str
+    waiting: str
+    pay: str
 
     @property
     def models(self) -> list[str]:
@@ -51,28 +58,6 @@ class Comparison:
         """Word for the prompts: clicks, or prompts where some are of another kind."""
         return "clicks" if all(group.only_clicks for group in self.groups) else "prompts"
 
-    @property
-    def seconds(self) -> str:
-        """The statistic that models are ordered by."""
-        return noc.seconds_until(self.goals.lead).name
-
-    @property
-    def clicks(self) -> str:
-        return noc.clicks_to(self.goals.lead).name
-
-    @property
-    def never(self) -> str:
-        return noc.never_reached(self.goals.lead).name
-
-    @property
-    def waiting(self) -> str:
-        return noc.waiting_until(self.goals.lead).name
-
-    @property
-    def pay(self) -> str:
-        """Clicks that pay before correcting by hand does; of runs that measured it."""
-        return noc.clicks_that_pay(self.goals.lead).name
-
     def by_hand(self) -> str:
         """The sentence on what is drawn or corrected by hand."""
         drawing = drawn_by_hand(self.cost)
@@ -85,19 +70,13 @@ class Comparison:
         )
 
     def value(self, model: str, measure: str) -> Value:
-        row = self.rows.get((model, measure))
-        return Value.of(row)
+        return Value.of(self.rows.get((model, measure)))
 
     def per_object(self, group: noc.ClickSessions, measure: str) -> Floats:
         """One value per object, whose mean is the statistic of that name."""
         found = self.statistics[measure].compared(group)
         assert found is not None  # all groups are of click sessions
         return found
-
-    @property
-    def tested(self) -> list[str]:
-        """Tested statistics: seconds and clicks to the goal, areas, the first click."""
-        return [name for name, card in self.statistics.items() if card.tested == "yes"]
 
     def fails_most(self, model: str) -> bool:
         """Whether a model leaves more than half of the objects short of the goal."""
@@ -143,7 +122,12 @@ def _comparison(run: Results, title: str, members: Sequence[noc.ClickSessions]) 
     cost, goals = parts.cost_of(run), noc.goals_of(run)
     ranked = _ranked(members, goals)
     best = standing_out(rows.values(), apart, cards)
-    return Comparison(title, ranked, rows, apart, cost, goals, cards, best)
+    factories = (
+        noc.seconds_until, noc.clicks_to, noc.never_reached, noc.waiting_until,
+        noc.clicks_that_pay,
+    )  # fmt: skip
+    names = [factory(goals.lead).name for factory in factories]
+    return Comparison(title, ranked, rows, apart, cost, goals, cards, best, *names)
 
 
 def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.ClickSessions]:
@@ -232,7 +216,8 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
     found = [  # first and second as in `run.compare()`: one sign everywhere
         d
         for other in comparison.models[1:]
-        for measure in comparison.tested
+        for measure, card in comparison.statistics.items()
+        if card.tested == "yes"
         for d in comparison.differences
         if d.measure == measure and {d.first, d.second} == {best, other}
     ]

@@ -71,6 +71,13 @@ class Rclicks(Declared):
         NO_START,
     )  # fmt: skip
     citations: ClassVar[Mapping[str, str]] = {"benchmark rclicks": "antonov2024"}
+    layout: ClassVar[PaperLayout | None] = PaperLayout(
+        {
+            "sample-noc": "Sample NoC", "base-noc": "Base NoC", "dsb-noc": "dSB",
+            "dgr-noc": "dGR", "dhh-noc": "dHH",
+        },
+        "Clicks under clicking groups, and the relative increases of the paper (%)",
+    )  # fmt: skip
 
     def plan(self, plan: Plan) -> Plan:
         filled = self.filled(plan)
@@ -111,18 +118,6 @@ class Rclicks(Declared):
         from segmeter.benchmarks.responses import STATISTICS as RESPONSES
 
         return [*STATISTICS, *RESPONSES]
-
-    def paper_table(self, run: Results) -> PaperLayout:
-        return PaperLayout(
-            {
-                "sample-noc": "Sample NoC",
-                "base-noc": "Base NoC",
-                "dsb-noc": "dSB",
-                "dgr-noc": "dGR",
-                "dhh-noc": "dHH",
-            },
-            "Clicks under clicking groups, and the relative increases of the paper (%)",
-        )
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.rclicks.sections import sections

@@ -80,6 +80,10 @@ class Seism(Declared):
         "voi-ods",
     )
     citations: ClassVar[Mapping[str, str]] = {"benchmark seism": "ponttuset2016"}
+    layout: ClassVar[PaperLayout | None] = PaperLayout(
+        {"fb-ods": "Fb", "fop-ods": "Fop"},
+        "Boundaries (Fb) and objects and parts (Fop), best setting for the whole data set (ODS)",
+    )
 
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "method" and plan.segmenters:
@@ -112,13 +116,6 @@ class Seism(Declared):
         from segmeter.benchmarks.seism.statistics import STATISTICS
 
         return STATISTICS
-
-    def paper_table(self, run: Results) -> PaperLayout:
-        return PaperLayout(
-            {"fb-ods": "Fb", "fop-ods": "Fop"},
-            "Boundaries (Fb) and objects and parts (Fop), best setting for the whole data set "
-            "(ODS)",
-        )
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.seism.sections import sections

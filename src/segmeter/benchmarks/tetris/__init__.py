@@ -48,6 +48,10 @@ class Attacked(Declared):
     schema: ClassVar[Schema] = TETRIS_ROWS
     measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
     citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": "moskalenko2024"}
+    layout: ClassVar[PaperLayout | None] = PaperLayout(
+        {"iou-min": "Min", "iou-max": "Max", "iou-d": "D"},
+        "Area under IoU (%) of the worst and the best prompts, and their difference",
+    )
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.responses import response_groups
@@ -60,12 +64,6 @@ class Attacked(Declared):
         from segmeter.benchmarks.tetris.statistics import STATISTICS
 
         return [*STATISTICS, *RESPONSES]
-
-    def paper_table(self, run: Results) -> PaperLayout:
-        return PaperLayout(
-            {"iou-min": "Min", "iou-max": "Max", "iou-d": "D"},
-            "Area under IoU (%) of the worst and the best prompts, and their difference",
-        )
 
 
 @catalogue.benchmarks.add(
