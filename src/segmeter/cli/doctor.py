@@ -33,12 +33,12 @@ def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) 
         return Exit.DONE
     _print_machine(found)
     _print_models(found.models)
-    typer.echo("\ndata sets that are here")
+    typer.echo("\ndatasets found")
     for finding in found.datasets:
         if finding.state != "not here":
             _line(finding.name, finding.note)
     place = f"not in {data}" if data else "not found without --data"
-    _names(f"{place}; 'segmeter fetch NAME' says where to get one", found.datasets, "not here")
+    _names(f"{place}; 'segmeter fetch NAME' prints where to get one", found.datasets, "not here")
     return Exit.DONE
 
 
@@ -52,15 +52,15 @@ def _print_machine(machine: Machine) -> None:
 
 
 def _print_models(models: list[Finding]) -> None:
-    typer.echo("\nmodels that are ready")
+    typer.echo("\nmodels ready to use")
     for finding in models:
         if finding.state == "ready":
             _line(finding.name, finding.note)
     for finding in models:
         if finding.state == "broken":
             _line(finding.name, f"broken: {finding.note}")
-    _names("without weights; 'segmeter fetch NAME' gets them or says how", models, "no weights")
-    _names("not available; 'segmeter run' says what is missing", models, "not here")
+    _names("without weights; 'segmeter fetch NAME' downloads them or prints how", models, "no weights")
+    _names("not available; 'segmeter run' prints what is missing", models, "not here")
 
 
 def _names(title: str, findings: Iterable[Finding], state: str) -> None:

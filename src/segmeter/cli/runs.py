@@ -56,7 +56,7 @@ def _print_runs(found: Sequence[Any]) -> None:
         day = facts.last[:16].replace("T", "\n")
         size, name = size_text(facts.bytes), f"{facts.run}\n{facts.benchmark}"
         lines.append((name, models, data, jobs + failed, day, size))
-    print_rows(("run\nbenchmark", "models", "data sets", "jobs", "last (UTC)", "size"), lines)
+    print_rows(("run\nbenchmark", "models", "datasets", "jobs", "last (UTC)", "size"), lines)
 
 
 def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
@@ -70,7 +70,7 @@ def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
         )
         for n in numbers
     ]
-    print_rows(("run", "model\nprotocol", "data set\nuser", f"{measure}\n95 %", "targets"), lines)
+    print_rows(("run", "model\nprotocol", "dataset\nuser", f"{measure}\n95 %", "targets"), lines)
 
 
 def _number(row: dict[str, Any]) -> str:
