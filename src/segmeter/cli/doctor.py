@@ -59,7 +59,7 @@ def _print_models(models: list[Finding]) -> None:
     for finding in models:
         if finding.state == "broken":
             _line(finding.name, f"broken: {finding.note}")
-    _names("without weights; 'segmeter fetch NAME' downloads them or prints how", models, "no weights")
+    _names("without weights; 'segmeter fetch NAME' gets them or prints how", models, "no weights")
     _names("not available; 'segmeter run' prints what is missing", models, "not here")
 
 
