@@ -34,6 +34,8 @@ _SIZES: dict[str, dict[str, Any]] = {
 }
 """Heads, windows and global blocks cannot be read off a checkpoint's tensors."""
 
+_MOST_SIDE = 1 << 13
+
 
 class Sam2Encoder(nn.Module):
     """Images `(B, 3, side, side)` to the fine, middle and coarse maps `(B, 256, h, w)`."""
@@ -71,8 +73,12 @@ def encoder_of(checkpoint: Checkpoint) -> Sam2Encoder:
 
 def image_side(checkpoint: Checkpoint) -> int:
     """Side of the network's input in pixels."""
-    side = ((_config(checkpoint) or {}).get("prompt_encoder_config") or {}).get("image_size", 1024)
-    return int(side if isinstance(side, int) else side[0])
+    prompts = (_config(checkpoint) or {}).get("prompt_encoder_config") or {}
+    side = prompts.get("image_size", 1024) if isinstance(prompts, dict) else None
+    side = side[0] if isinstance(side, list) and side else side
+    if not isinstance(side, int) or not 16 <= side <= _MOST_SIDE:
+        raise BadWeights(f"'{checkpoint.path}' states images of {side!r:.40} pixels a side")
+    return side
 
 
 def _config(checkpoint: Checkpoint) -> Any:
