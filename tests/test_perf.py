@@ -52,7 +52,7 @@ def test_the_decoder_s_paths_are_measured_with_tiny_sizes() -> None:
         capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for path in ("captured graphs", "eager", "shared projections"):
+    for path in ("captured graphs", "eager", "one pass"):
         assert f"{path}  " in done.stdout
 
 
