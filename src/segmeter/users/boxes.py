@@ -25,8 +25,7 @@ __all__ = ["jitter_reach", "search_boxes", "tight_box"]
 
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
-_JITTER_SHARE = 0.1
-_JITTER_LIMIT_PX = 20.0
+SHARE, LIMIT_PX = 0.1, 20.0
 
 
 def tight_box(target: Target) -> Box:
@@ -53,8 +52,7 @@ def jittered_box(target: Target, rng: np.random.Generator) -> Box:
     """
 
     def moves(side: float) -> tuple[float, float]:
-        drawn = rng.normal(0.0, _JITTER_SHARE * side, 2)
-        first, last = np.clip(drawn, -_JITTER_LIMIT_PX, _JITTER_LIMIT_PX)
+        first, last = np.clip(rng.normal(0.0, SHARE * side, 2), -LIMIT_PX, LIMIT_PX)
         return first, last
 
     return _moved(target, moves)
@@ -67,7 +65,7 @@ def shaken_box(target: Target, rng: np.random.Generator) -> Box:
     """
 
     def moves(side: float) -> tuple[float, float]:
-        reach = min(_JITTER_SHARE * side, _JITTER_LIMIT_PX)
+        reach = min(SHARE * side, LIMIT_PX)
         first, last = rng.uniform(-reach, reach, 2)
         return first, last
 
@@ -85,6 +83,14 @@ def _moved(target: Target, moves: Callable[[float], tuple[float, float]]) -> Box
     return _inside(low, high, target.mask.shape)
 
 
+_FITS: dict[str, Callable[[Target, np.random.Generator], Box]] = {
+    "tight": lambda target, rng: tight_box(target),
+    "loose": lambda target, rng: loose_box(target),
+    "jittered": jittered_box,
+    "shaken": shaken_box,
+}
+
+
 @catalogue.users.add("box", summary="a tight, loose, jittered or shaken box, then centre clicks")
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
@@ -96,7 +102,7 @@ class BoxThenClicks:
     fit: str = "tight"
 
     def __post_init__(self) -> None:
-        if self.fit not in ("tight", "loose", "jittered", "shaken"):
+        if self.fit not in _FITS:
             raise BadInput(f"a box is tight, loose, jittered or shaken, not '{self.fit}'")
 
     @property
@@ -106,11 +112,7 @@ class BoxThenClicks:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
         if observation.prompts:
             return centre_click(observation)
-        if self.fit in ("jittered", "shaken"):
-            moved = jittered_box if self.fit == "jittered" else shaken_box
-            return moved(observation.target, rng)
-        drawn = tight_box if self.fit == "tight" else loose_box
-        return drawn(observation.target)
+        return _FITS[self.fit](observation.target, rng)
 
 
 def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:
@@ -120,7 +122,6 @@ def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:
     )
 
 
-SHARE, LIMIT_PX = 0.1, 20.0
 LEVELS, PLACES = 3, 2
 _AT_ONCE = 64
 
