@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -166,6 +167,27 @@ def test_an_object_that_is_a_number_goes_by_its_class(
     key: tuple[str, str], label: str, said: str
 ) -> None:
     assert title(*key, label) == said
+
+
+def test_panels_of_a_figure_have_one_range_and_the_name_of_the_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = segmeter.evaluate(
+        "disc", ["mini", "drawn"], out=tmp_path / "run", limit=2, rounds=3, protocols="corrected"
+    )
+    charts: list[Any] = []
+    monkeypatch.setattr("segmeter.report.figures.draw_charts", lambda all_, _: charts.extend(all_))
+    run.figure(tmp_path / "iou.svg")
+    ranges = {(chart.y.title, chart.y.low, chart.y.high) for chart in charts}
+    assert len(charts) == 2
+    ((name, low, high),) = ranges
+    assert name == "mean IoU"
+    assert all(low < min(m.y) and max(m.y) < high for chart in charts for m in chart.marks)
+
+
+def test_every_object_of_a_label_map_has_its_number() -> None:
+    assert [title("bakery", n, several=True) for n in "12"] == ["bakery, 1", "bakery, 2"]
+    assert title("bakery", "1") == "bakery"
 
 
 def test_images_and_outlines_are_stored_once_however_many_models_and_sessions_show_them(

@@ -444,7 +444,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        return title(*self.key, self.target.label)
+        return title(*self.key, self.target.label, several=len(self.scene.targets) > 1)
 
     def drawn(
         self,
@@ -474,15 +474,18 @@ class Case:
         return Replay(key, name, image, frames, self.target.mask, goal, caption)
 
 
-def title(scene: str, target: str, label: str = "") -> str:
+def title(scene: str, target: str, label: str = "", *, several: bool = False) -> str:
     """An object by name; its class says more than a number, and some names say nothing.
+
+    `several` is whether the scene has other objects, from which a number tells it.
 
     >>> title("beach", "1"), title("beach", "dog"), title("beach", "7", "kite")
     ('beach', 'beach, dog', 'beach, kite (7)')
     """
     if label and target.isdecimal():
         return f"{scene}, {label} ({target})"
-    return scene if target in ("", scene, "0", "1", "object") else f"{scene}, {target}"
+    plain = ("", scene, "object") if several else ("", scene, "0", "1", "object")
+    return scene if target in plain else f"{scene}, {target}"
 
 
 def case_at_hand(run: Results, dataset: str, key: Key) -> Case:

@@ -56,13 +56,18 @@ def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
     if not found:
         raise BadInput(f"the run has no '{measure}' in protocol '{protocol}'")
     names = display_names(run.plan.datasets)
+    lines = {table.key: _mean_line(table, measure_column(measure)) for table in found}
+    held = [np.asarray(part) for line in lines.values() for part in (line.y, line.low, line.high)
+            if part is not None]  # fmt: skip
+    low, high = (float(bound(list(map(bound, held)))) for bound in (np.nanmin, np.nanmax))
+    room = 0.05 * (high - low) or 0.05  # one range for all panels
+    y = Axis(f"mean {measure.replace('iou', 'IoU')}", low - room, high + room)
     charts = []
     for dataset, user in dict.fromkeys((t.dataset, t.user) for t in found):
         here = [t for t in found if (t.dataset, t.user) == (dataset, user)]
         objects, images = len(here[0].keys), len(set(here[0].clusters))
         title = f"{names.get(dataset, dataset)}, {user} ({objects} objects, {images} images)"
-        lines = [_mean_line(t, measure_column(measure)) for t in here]
-        charts.append(Chart(title, Axis("round"), Axis(f"mean {measure}"), lines))
+        charts.append(Chart(title, Axis("round"), y, [lines[t.key] for t in here]))
     draw_charts(charts, path)
 
 
