@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from .forking import Interpreter
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # One process for all of them: torch is imported once. Scripts without options are imported only.
@@ -56,12 +58,9 @@ def test_the_decoder_s_paths_are_measured_with_tiny_sizes() -> None:
         assert f"{path}  " in done.stdout
 
 
-def test_the_size_of_a_page_is_measured_with_tiny_sizes() -> None:
-    tiny = ["--dataset", "drawn", "--images", "2", "--rounds", "2"]
-    done = subprocess.run(
-        [sys.executable, "perf/page_size.py", *tiny],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+def test_the_size_of_a_page_is_measured_with_tiny_sizes(python: Interpreter) -> None:
+    tiny = ("--dataset", "drawn", "--images", 2, "--rounds", 2)
+    done = python.run("perf/page_size.py", *tiny, folder=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("2 images") == 3
     assert "page: " in done.stdout

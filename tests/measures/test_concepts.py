@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,64 @@ import numpy as np
 import pytest
 
 from segmeter.core.masks import Mask
-from segmeter.measures.concepts import Truths, best_annotator, evaluate_coco, score_pair
+from segmeter.core.models import ProtocolName
+from segmeter.measures.concepts import (
+    LEAST_SCORE,
+    PairScore,
+    Truths,
+    best_annotator,
+    concept_scores,
+    score_pair,
+    sums_of,
+)
+
+
+def evaluate_coco(
+    ground_truths: Sequence[Mapping[str, Any]],
+    predictions: Sequence[Mapping[str, Any]],
+    kind: str = "segm",
+    protocol: ProtocolName = "published",
+) -> tuple[dict[str, float], dict[Any, PairScore]]:
+    """Score COCO dictionaries, one per annotator; the numbers, and each pair's score by its id.
+
+    Pairs count that every annotator annotated exhaustively. Predictions of other pairs, below a
+    score of 0.5 or of unknown categories are ignored.
+    """
+    first, *others = ground_truths
+    unsure = {i["id"] for g in others for i in g["images"] if not i["is_instance_exhaustive"]}
+    pairs = [i["id"] for i in first["images"] if i["is_instance_exhaustive"]]
+    found: dict[Any, PairScore] = {}
+    for pair in (p for p in pairs if p not in unsure):
+        own = [p for p in predictions if p["image_id"] == pair and p["score"] >= LEAST_SCORE]
+        scores = []
+        for annotator, ground_truth in enumerate(ground_truths):
+            things = [a for a in ground_truth["annotations"] if a["image_id"] == pair]
+            there, answered = (shapes(x, ground_truth, kind) for x in (things, own))
+            crowds = shapes(things, ground_truth, kind, crowd=True)
+            if protocol == "corrected" and crowds and not there:
+                continue  # only crowd regions: nothing to score
+            scores.append(score_pair(answered, Truths(there, crowds), protocol, annotator))
+        if scores:
+            found[pair] = best_annotator(scores, protocol)
+    total = sums_of(list(found.values())).sum(axis=0)
+    return {k: float(v) for k, v in concept_scores(total, protocol).items()}, found
+
+
+def shapes(
+    entries: Sequence[Mapping[str, Any]],
+    ground_truth: Mapping[str, Any],
+    kind: str,
+    crowd: bool = False,
+) -> list[Any]:
+    """Masks or boxes of the known categories, by category and then in file order."""
+    known = {c["id"] for c in ground_truth["categories"]}
+    chosen = [
+        e for e in entries if e["category_id"] in known and bool(e.get("iscrowd", 0)) == crowd
+    ]
+    chosen.sort(key=lambda entry: entry["category_id"])
+    if kind == "bbox":
+        return [tuple(entry["bbox"]) for entry in chosen]
+    return [Mask.from_coco(entry["segmentation"]) for entry in chosen]
 
 
 @pytest.fixture(scope="module")

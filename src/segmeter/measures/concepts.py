@@ -15,7 +15,7 @@ where there are no negative pairs instead of 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -192,59 +192,6 @@ def concept_scores(sums: Floats, protocol: ProtocolName) -> dict[str, Floats]:
         "il-fpr": _ratio(n_fp, n_fp + n_tn + d),
         "il-mcc": mcc,
     }
-
-
-def evaluate_coco(
-    ground_truths: Sequence[Mapping[str, Any]],
-    predictions: Sequence[Mapping[str, Any]],
-    kind: Literal["segm", "bbox"] = "segm",
-    protocol: ProtocolName = "published",
-) -> tuple[dict[str, float], dict[Any, PairScore]]:
-    """Score COCO dictionaries, one per annotator; the numbers, and each pair's score by its id.
-
-    Pairs count that every annotator annotated exhaustively. Predictions of other pairs, below a
-    score of 0.5 or of unknown categories are ignored.
-
-    >>> image = {"id": 1, "height": 4, "width": 4, "is_instance_exhaustive": 1}
-    >>> truth = {"images": [image], "annotations": [], "categories": [{"id": 1, "name": "dog"}]}
-    >>> evaluate_coco([truth], [])[1][1].outcome
-    'TN'
-    """
-    first, *others = ground_truths
-    unsure = {i["id"] for g in others for i in g["images"] if not i["is_instance_exhaustive"]}
-    pairs = [i["id"] for i in first["images"] if i["is_instance_exhaustive"]]
-    found: dict[Any, PairScore] = {}
-    for pair in (p for p in pairs if p not in unsure):
-        own = [p for p in predictions if p["image_id"] == pair and p["score"] >= LEAST_SCORE]
-        scores = []
-        for annotator, ground_truth in enumerate(ground_truths):
-            things = [a for a in ground_truth["annotations"] if a["image_id"] == pair]
-            there, answered = (_shapes(x, ground_truth, kind) for x in (things, own))
-            crowds = _shapes(things, ground_truth, kind, crowd=True)
-            if protocol == "corrected" and crowds and not there:
-                continue  # only crowd regions: nothing to score
-            scores.append(score_pair(answered, Truths(there, crowds), protocol, annotator))
-        if scores:
-            found[pair] = best_annotator(scores, protocol)
-    total = sums_of(list(found.values())).sum(axis=0)
-    return {k: float(v) for k, v in concept_scores(total, protocol).items()}, found
-
-
-def _shapes(
-    entries: Sequence[Mapping[str, Any]],
-    ground_truth: Mapping[str, Any],
-    kind: str,
-    crowd: bool = False,
-) -> list[Any]:
-    """Masks or boxes of the known categories, by category and then in file order."""
-    known = {c["id"] for c in ground_truth["categories"]}
-    chosen = [
-        e for e in entries if e["category_id"] in known and bool(e.get("iscrowd", 0)) == crowd
-    ]
-    chosen.sort(key=lambda entry: entry["category_id"])
-    if kind == "bbox":
-        return [tuple(entry["bbox"]) for entry in chosen]
-    return [Mask.from_coco(entry["segmentation"]) for entry in chosen]
 
 
 def _matched(iou: Floats, protocol: ProtocolName) -> npt.NDArray[np.bool_]:
