@@ -154,7 +154,7 @@ def test_an_annotation_card_is_filled_from_the_export_of_a_study(tmp_path: Path)
     assert "median 0.50" in card.filled["Analysis and evaluation", 2]
     (tmp_path / "ratings.csv").write_text("job,score\na,4\na,6\nb,7\n")
     rated = segmeter.make_card("annotation", "mini", study=tmp_path)
-    assert "1.41 points, mean of 1 masks" in rated.filled["Analysis and evaluation", 2]
+    assert "1.41 points, mean of 1 mask." in rated.filled["Analysis and evaluation", 2]
     with pytest.raises(NotFound, match="no file"):
         segmeter.make_card("annotation", "mini", study=tmp_path / "nothing")
 

@@ -27,7 +27,7 @@ def test_people_and_clothing_become_groups_files(typed, tmp_path):
     command = tables(tmp_path)
     code, out, _ = typed(*command, "-o", f"{tmp_path}/people.csv")
     assert code == 0
-    assert "1 masks with groups" in out
+    assert "1 mask with groups" in out
     assert read_groups(tmp_path / "people.csv").masks["i/m1"]["age"] == "Young"
     more = ["--clothing", f"{tmp_path}/clothing.txt", "-o", f"{tmp_path}/worn.csv"]
     assert typed(*command, *more)[0] == 0

@@ -172,7 +172,7 @@ def test_run_lengths_in_one_file(images):
     assert _areas(data, "b") == {"left": 15}
     assert data.recognised == (
         "2 images with 3 objects as run lengths in 'masks.json';"
-        " 1 entries have no image, the first is 'gone'"
+        " 1 record without an image, the first is 'gone'"
     )
     assert data.card.targets == 3
 

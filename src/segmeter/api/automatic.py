@@ -13,6 +13,7 @@ from segmeter.api.loading import parsed_options, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound, SegmeterError
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,7 +166,7 @@ def _one(
         return
     seconds = time.perf_counter() - start
     found.add(file, name, pixels, made, seconds)
-    tell(f"{file.name}: {len(made)} masks in {seconds:.1f} s", False)
+    tell(f"{file.name}: {counted(len(made), 'mask')} in {seconds:.1f} s", False)
 
 
 def _files(images: Sequence[Path]) -> list[Path]:

@@ -355,7 +355,8 @@ def _rater_spread(path: Path) -> str:
     if not several:
         return ""
     mean = sum(stdev(scores) for scores in several) / len(several)
-    return f"Standard deviation between raters {mean:.2f} points, mean of {len(several)} masks."
+    over = counted(len(several), "mask")
+    return f"Standard deviation between raters {mean:.2f} points, mean of {over}."
 
 
 def _parameters(model: Any) -> str:
@@ -406,4 +407,4 @@ def _told(run: Any) -> str:
     entries = run.provenance.get("commands") or []
     machine = entries[-1].get("machine", {}) if entries else {}
     on = f" on {machine['processor']}, {machine['cores']} cores" if "processor" in machine else ""
-    return f"segmeter {run.plan.benchmark}, {len(run.plan.segmenters)} models{on}"
+    return f"segmeter {run.plan.benchmark}, {counted(len(run.plan.segmenters), 'model')}{on}"

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from segmeter.api import counted
 from segmeter.api.fairness import person_groups, place_shares
 from segmeter.cli._options import AsJson, Data, OneDataset
 from segmeter.cli._printing import print_json
@@ -34,7 +35,8 @@ def people(
 
     Example: `segmeter fairness people --miap boxes.csv --masks masks.csv -o groups.csv`
     """
-    typer.echo(f"{person_groups(miap, masks, out, clothing)} masks with groups: {out}")
+    many = counted(person_groups(miap, masks, out, clothing), "mask")
+    typer.echo(f"{many} with groups: {out}")
     return Exit.DONE
 
 

@@ -166,5 +166,5 @@ def embed(
             found.page(place, thumbnails)
         else:
             found.save(place)
-        typer.echo(f"{len(found.scenes)} objects written to {place}")
+        typer.echo(f"{counted(len(found.scenes), 'object')} written to {place}")
     return Exit.DONE

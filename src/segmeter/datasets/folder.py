@@ -250,7 +250,7 @@ def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, st
     data = CocoJson(card, file, images)
     said = [
         f"{counted(len(data.scenes()), 'image')} with objects in the COCO file '{file.name}',"
-        f" which has {data.card.targets} objects",
+        f" which has {counted(data.card.targets or 0, 'object')}",
         data.card.notes.strip().rstrip("."),
         data.card.missing,
     ]
@@ -302,9 +302,11 @@ def _run_lengths(
     missing = [name for name in masks if name not in images]
     if count == 0:
         raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such image")
-    said = f"{counted(len(data.scenes()), 'image')} with {count} objects as run lengths in {where}"
+    held = f"{counted(len(data.scenes()), 'image')} with {counted(count, 'object')}"
+    said = f"{held} as run lengths in {where}"
     if missing:
-        said += f"; {len(missing)} entries have no image, the first is '{missing[0]}'"
+        more = counted(len(missing), "record")
+        said += f"; {more} without an image, the first is '{missing[0]}'"
     return data, said
 
 
