@@ -37,7 +37,6 @@ NOT_FUZZED = {
     "report/images.py:_size": "images that the report has drawn itself",
     "runtime/remote_files.py:_index": "a cache of the machine's own",
     "store/summary_cache.py": "a cache of the machine's own",
-    "api/documentation_cards.py:_table": "tables of a study that the user chose",
     "training/decoder_training.py": "the training's own state and embeddings",
     "study/": "the server's own database; plans are fuzzed, requests are checked field by field",
 }
