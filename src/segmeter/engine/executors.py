@@ -88,6 +88,16 @@ def executor_named(name: str | None, spec: ExecutorSpec) -> Executor:
     raise NotFound(f"no executor '{chosen}';{hint} there are {known}")
 
 
+def check_shared(spec: ExecutorSpec) -> None:
+    """Refuse a run in memory and objects of the caller, which cannot leave this process."""
+    if not spec.run.shared:
+        raise BadInput(
+            f"'{spec.run.address}' is in the memory of one process; use --executor inline"
+        )
+    if spec.built.own:
+        raise BadInput("your own objects cannot be sent to workers; use executor inline")
+
+
 class Inline:
     """Works in this very process: for tests, notebooks and objects that cannot travel."""
 
@@ -148,12 +158,7 @@ class Local:
 
     @classmethod
     def of(cls, spec: ExecutorSpec) -> Local:
-        if not spec.run.shared:
-            raise BadInput(
-                f"'{spec.run.address}' is in the memory of one process; use --executor inline"
-            )
-        if spec.built.own:
-            raise BadInput("your own objects cannot be sent to workers; use executor inline")
+        check_shared(spec)
         return cls(spec.plan, spec.run, spec.built.roots, max(1, spec.workers), spec.prewarmed)
 
     @property

@@ -22,7 +22,7 @@ from ray.exceptions import RayError
 from segmeter import __version__
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.executors import AHEAD, ExecutorSpec
+from segmeter.engine.executors import AHEAD, ExecutorSpec, check_shared
 from segmeter.engine.jobs import Built, Outcome, Worker
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.storage import Place
@@ -199,12 +199,7 @@ class RayExecutor:
 
 def ray_executor(spec: ExecutorSpec) -> RayExecutor:
     """The executor, where the run can be reached and nothing has to stay in this process."""
-    if not spec.run.shared:
-        raise BadInput(
-            f"'{spec.run.address}' is in the memory of one process; use --executor inline"
-        )
-    if spec.built.own:
-        raise BadInput("your own objects cannot be sent to nodes; use executor inline")
+    check_shared(spec)
     return RayExecutor(spec)
 
 

@@ -102,7 +102,8 @@ def _copied(address: str) -> Path:
                 _fetch(files, f"{root}/{name}", folder / name)
         for name in have.keys() - there.keys():
             (folder / name).unlink(missing_ok=True)
-        _write(folder / _INDEX, json.dumps(there).encode())
+        (folder / ".open-index").write_text(json.dumps(there))
+        (folder / ".open-index").replace(folder / _INDEX)
     return folder
 
 
@@ -161,12 +162,6 @@ def _index(folder: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return {str(k): str(v) for k, v in held.items()} if isinstance(held, dict) else {}
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.parent / f".open-{secrets.token_hex(8)}"
-    partial.write_bytes(data)
-    partial.replace(path)
 
 
 @contextmanager
