@@ -74,7 +74,8 @@ def test_a_phrase_prompts_the_boxes_of_its_class(real_weights: Path, real_data: 
     assert model.class_of("sofa")[0] == "couch"
     data = segmeter.load_dataset("coco", real_data / "coco80")
     scene = next(s for s in data if sum(t.label == "person" for t in s.targets) == 1)
-    person, nothing = model.encode(scene).predict(
+    encoded = model.encode(scene)
+    person, nothing = encoded.predict(
         [segmeter.Request((segmeter.Text(text),)) for text in ("person", "quantum physics")]
     )
     target = next(t.mask for t in scene.targets if t.label == "person")
@@ -84,7 +85,7 @@ def test_a_phrase_prompts_the_boxes_of_its_class(real_weights: Path, real_data: 
     assert len(nothing.scores) == 0
     assert nothing.mask().area == 0
     box = segmeter.Box(target.low, tuple(n - 1 for n in target.high))
-    (like,) = model.encode(scene).predict([segmeter.Request((box,))])
+    (like,) = encoded.predict([segmeter.Request((box,))])
     assert like.found == person.found  # the example's class is person
     with pytest.raises(BadInput, match="takes text or an example box"):
-        model.encode(scene).predict([segmeter.Request((segmeter.Click((1, 1)),))])
+        encoded.predict([segmeter.Request((segmeter.Click((1, 1)),))])
