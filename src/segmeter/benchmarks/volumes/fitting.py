@@ -19,20 +19,16 @@ from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
 
-def needs(user: User) -> frozenset[str]:
-    """Every kind of prompt that a user may give."""
-    if isinstance(user, Prompter):
-        return user.gives or frozenset({"click"})
-    return prompts_given_by(user) | {"click"}
-
-
 def fits(model: Model, user: User) -> bool:
     """Whether a model takes what a user gives, where it gives it.
 
     Prompters of slices and of the whole are kept apart; users who click one voxel a round
     may use either.
     """
-    if not needs(user) <= model.card.abilities:
+    given = prompts_given_by(user) or {"click"}
+    if not isinstance(user, Prompter):
+        given |= {"click"}  # in later rounds
+    if not given <= model.card.abilities:
         return False
     if isinstance(user, Prompter | Refiner):
         by_slices = isinstance(model, Slicewise) or "volume" not in model.card.abilities

@@ -309,7 +309,8 @@ def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
 
 def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:
     """Direct pairing and the original's matching, where a case has several instances."""
-    shared = [g for g in groups if _several(g)]
+    pairs = {g.key: list(zip((s for s, _ in g.keys), g.labels, strict=True)) for g in groups}
+    shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
     columns: Cells = {
         Column("prompter"): lambda g: Label(g.prompter_label, protocol=g.protocol),
         Column("model"): lambda g: g.model,
@@ -325,9 +326,3 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> 
         "original's way, which forgets that and counts a miss twice."
     )
     return Table.of(name, shared, columns, caption) if shared else None
-
-
-def _several(group: VolumeSessions) -> bool:
-    """Whether some case has two instances of a class."""
-    pairs = list(zip((s for s, _ in group.keys), group.labels, strict=True))
-    return len(set(pairs)) < len(pairs)

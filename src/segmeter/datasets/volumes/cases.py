@@ -197,7 +197,9 @@ class Case:
         several = len(self.images) > 1
         stored = open_stored(self.images[channel]) if several else self.image
         voxels = stored.grid.to_scene(stored.read(0 if several else channel))
-        voxels = voxels.astype(_kind(voxels), copy=False)
+        native = voxels.dtype.newbyteorder("=").name
+        kind = native if native in _KEPT else "uint8" if native == "bool" else "float32"
+        voxels = voxels.astype(kind, copy=False)
         _finite(stored.path, voxels)
         if options.window is not None:
             voxels = np.clip(voxels, *options.window).astype(voxels.dtype, copy=False)
@@ -336,11 +338,6 @@ def _apart(mine: Grid, other: Grid, path: Path) -> str:
         f"'{path}': its voxels lie up to {mine.distance_mm(other):.2f} mm from those of the image;"
         " if only its header is wrong, add ?grid=shape behind the data set's name. The image is"
     )
-
-
-def _kind(voxels: npt.NDArray[Any]) -> str:
-    native = voxels.dtype.newbyteorder("=").name
-    return native if native in _KEPT else "uint8" if native == "bool" else "float32"
 
 
 def _finite(path: Path, voxels: npt.NDArray[Any]) -> None:

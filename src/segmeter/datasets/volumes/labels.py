@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core import morphology
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 
 Kind = Literal["organ", "instance"]
-_REACH = {6: 1, 18: 2, 26: 3}
 _MOST_TABLED = 1 << 12
 _NOISE = 1e-3  # labels that were resampled are whole numbers up to this
 MOST_BITS = 2 << 30
@@ -70,7 +70,7 @@ class Labelling:
         """Refuse unknown options, and classes that are none of those named."""
         if self.kind not in ("organ", "instance"):
             raise BadInput(f"{what}: kind={self.kind} is neither organ nor instance")
-        if self.components not in (0, *_REACH):
+        if self.components not in (0, 6, 18, 26):
             raise BadInput(f"{what}: components={self.components} is none of 6, 18 and 26")
         known = [name for v, name in self.names.items() if v not in self.excluded]
         known += self.regions
@@ -101,7 +101,7 @@ def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -
     """
     masks = _by_value(labels, what)
     ignored = [masks.pop(value) for value in rule.ignore if value in masks]
-    ignore = _union(ignored) if ignored else None
+    ignore = reduce(or_, ignored) if ignored else None
     masks = {v: m for v, m in masks.items() if v not in rule.excluded}
     if rule.kind == "instance":
         return [replace(t, ignore=ignore) for t in _instances(masks, rule)]
@@ -135,16 +135,12 @@ def _named(masks: Mapping[int, Mask], rule: Labelling) -> Iterator[tuple[str, Ma
     for name, values in rule.regions.items():
         held = [masks[value] for value in values if value in masks]
         if held:
-            yield name, _union(held)
+            yield name, reduce(or_, held)
     if not rule.regions:
         yield from ((rule.names.get(v) or f"{rule.unnamed}{v}", mask) for v, mask in masks.items())
 
 
-def _union(masks: Sequence[Mask]) -> Mask:
-    return reduce(or_, masks)
-
-
-def components(mask: Mask, neighbours: int, smallest: int = 0, bridged: bool = False) -> list[Mask]:
+def components(mask: Mask, neighbours: Any, smallest: int = 0, bridged: bool = False) -> list[Mask]:
     """Connected components in raster order of their first voxel, inside the mask's own box."""
     from scipy import ndimage
 
@@ -152,11 +148,12 @@ def components(mask: Mask, neighbours: int, smallest: int = 0, bridged: bool = F
         return []
     bits = np.pad(mask.bits, 1)
     grown = ndimage.binary_dilation(bits) if bridged else bits
-    reach = ndimage.generate_binary_structure(3, _REACH[neighbours])
-    numbered, _ = ndimage.label(grown, reach)
+    numbered, _ = morphology.components(grown, neighbours)
     inside = np.where(bits, numbered, 0)[1:-1, 1:-1, 1:-1]
     parts = [
-        Mask.of(inside[box] == i, _moved(mask.low, box), mask.shape)
+        Mask.of(
+            inside[box] == i, [a + b.start for a, b in zip(mask.low, box, strict=True)], mask.shape
+        )
         for i, box in enumerate(ndimage.find_objects(inside), 1)
         if box is not None
     ]
@@ -226,7 +223,3 @@ def _tabled(labels: npt.NDArray[Any]) -> tuple[dict[int, int], npt.NDArray[Any]]
         return {v: v for v in range(1, top + 1)}, labels
     values, places = np.unique(labels, return_inverse=True)
     return {i: int(v) for i, v in enumerate(values, 1)}, places.reshape(labels.shape) + 1
-
-
-def _moved(low: tuple[int, ...], box: tuple[slice, ...]) -> tuple[int, ...]:
-    return tuple(a + b.start for a, b in zip(low, box, strict=True))

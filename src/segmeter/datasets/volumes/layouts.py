@@ -198,16 +198,13 @@ def _two_folders(folder: Path) -> Layout | None:
 def _same_folder(folder: Path) -> Layout:
     """Labels and images in one folder."""
     files = _volumes(folder)
-    labels = [p for p in files if _is_label(p)]
+    words = {p: _LABEL_WORDS.search(case_name(p)) for p in files}
+    labels = [p for p in files if words[p] or p.name.lower().endswith(_LABEL_FILES)]
     images = _images([p for p in files if p not in labels])
     by_image = _by_image(images, labels)
     if len(images) == 1 and len(labels) == 1:
         by_image = {next(iter(images)): {"": labels[0]}}
     return _paired("labels next to their images", folder, images, by_image)
-
-
-def _is_label(path: Path) -> bool:
-    return bool(_LABEL_WORDS.search(case_name(path))) or path.name.lower().endswith(_LABEL_FILES)
 
 
 def _images(paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:

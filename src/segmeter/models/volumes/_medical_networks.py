@@ -128,21 +128,14 @@ def _stretched(x: Tensor) -> Tensor:
     return (x - low) / (high - low).clamp(min=1e-8)
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """How a kind is built: its encoder, the sides of its square and grid, its frame."""
-
-    encoder: Callable[[], nn.Module]
-    side: int
-    grid: int
-    frame: Callable[[tuple[int, int]], Frame]
-
-
-ARCHITECTURES: Mapping[str, Architecture] = {
-    "litemedsam": Architecture(lambda: TinyVit(fine=True), 256, 64, LiteMedSamFrame),
-    "medsam": Architecture(SamVit, 1024, 64, MedSamFrame),
-    "sam-med2d": Architecture(lambda: SamVit(256, adapters=True), 256, 16, SamMed2dFrame),
+_BUILT: Mapping[
+    str, tuple[Callable[[], nn.Module], int, int, Callable[[tuple[int, int]], Frame]]
+] = {
+    "litemedsam": (lambda: TinyVit(fine=True), 256, 64, LiteMedSamFrame),
+    "medsam": (SamVit, 1024, 64, MedSamFrame),
+    "sam-med2d": (lambda: SamVit(256, adapters=True), 256, 16, SamMed2dFrame),
 }
+"""Encoder, sides of the square and of the grid, and frame of each kind."""
 
 
 class MedicalNetwork:
@@ -152,19 +145,14 @@ class MedicalNetwork:
 
     def __init__(self, kind: str, device: str = "cpu", dtype: str = "float32") -> None:
         """With random weights; `load` fills them."""
-        own = ARCHITECTURES[kind]
+        encoder, side, grid, self.frame = _BUILT[kind]
         self.device, self.dtype = pick_device(device), pick_dtype(dtype)
-        self.frame = own.frame
-        self.encoder = own.encoder()
-        self.prompts = PromptEncoder(own.side, own.grid)
+        self.encoder = encoder()
+        self.prompts = PromptEncoder(side, grid)
         self.decoder = MaskDecoder()
-        self.parts = nn.ModuleDict(
-            {
-                "image_encoder": self.encoder,
-                "prompt_encoder": self.prompts,
-                "mask_decoder": self.decoder,
-            }
-        )
+        parts = (self.encoder, self.prompts, self.decoder)
+        names = ("image_encoder", "prompt_encoder", "mask_decoder")
+        self.parts = nn.ModuleDict(dict(zip(names, parts, strict=True)))
         self.parts.eval().requires_grad_(False)
 
     @classmethod
