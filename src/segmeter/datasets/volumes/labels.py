@@ -150,13 +150,9 @@ def components(mask: Mask, neighbours: Any, smallest: int = 0, bridged: bool = F
     grown = ndimage.binary_dilation(bits) if bridged else bits
     numbered, _ = morphology.components(grown, neighbours)
     inside = np.where(bits, numbered, 0)[1:-1, 1:-1, 1:-1]
-    parts = [
-        Mask.of(
-            inside[box] == i, [a + b.start for a, b in zip(mask.low, box, strict=True)], mask.shape
-        )
-        for i, box in enumerate(ndimage.find_objects(inside), 1)
-        if box is not None
-    ]
+    boxes = {i: box for i, box in enumerate(ndimage.find_objects(inside), 1) if box is not None}
+    lows = {i: tuple(a + s.start for a, s in zip(mask.low, boxes[i], strict=True)) for i in boxes}
+    parts = [Mask.of(inside[box] == i, lows[i], mask.shape) for i, box in boxes.items()]
     return [part for part in parts if part.area >= smallest]
 
 
