@@ -98,9 +98,11 @@ class MaskEmbeddings:
 
     def page(self, out: str | Path, thumbnails: Sequence[npt.NDArray[np.uint8]]) -> Path:
         """Write a page with a query, its neighbours and a threshold; one thumbnail per object."""
-        from segmeter.report.embedding_page import write_page
+        from segmeter.report.mask_pages import embeddings_page
 
-        return write_page(self, thumbnails, Path(out))
+        place = Path(out)
+        place.write_text(embeddings_page(self, thumbnails), encoding="utf-8")
+        return place
 
 
 def embed_masks(

@@ -1,4 +1,4 @@
-"""Pages to look at: automatic masks and click-response maps, as self-contained HTML."""
+"""Pages to look at: automatic masks, click-response maps, embeddings, as self-contained HTML."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.wording import counted
 from segmeter.report.elements import as_script, data_address, filled
@@ -21,6 +22,7 @@ __all__ = [
     "Listed",
     "ShownMap",
     "ShownMask",
+    "embeddings_page",
     "listing_page",
     "map_page",
     "masks_page",
@@ -184,3 +186,36 @@ def shift_image(iou: Floats, down: Floats, across: Floats) -> bytes:
     held = io.BytesIO()
     figure.savefig(held, format="png", metadata={"Software": None})
     return held.getvalue()
+
+
+_MOST = 2000
+"""Objects on a page; the similarities of so many take 5 MB."""
+
+
+def embeddings_page(found: Any, thumbnails: Sequence[npt.NDArray[np.uint8]]) -> str:
+    """The page of `MaskEmbeddings`: a query, its neighbours and a threshold."""
+    count = len(found.scenes)
+    if count > _MOST:
+        raise BadInput(f"a page shows at most {_MOST} objects, not {count}; use --limit")
+    codes = np.clip(np.rint(found.similarity() * 32767), -32767, 32767).astype("<i2")
+    objects = [
+        {"scene": scene, "target": target, "label": label, "image": _jpeg(image)}
+        for scene, target, label, image in zip(
+            found.scenes, found.targets, found.labels, thumbnails, strict=True
+        )
+    ]
+    lists = [
+        ("Annotate next: each object is least like those before it", found.annotate_next(12)),
+        ("Most unusual objects", [i for i, _ in found.unusual(12)]),
+        ("Near-duplicates, in pairs", [i for p in found.near_duplicates()[:8] for i in p[:2]]),
+    ]
+    facts = {"objects": objects, "similarity": base64.b64encode(codes.tobytes()).decode()}
+    title, script = f"{found.dataset}, {found.model}", as_script(facts)
+    return filled("embeddings.html", title=title, count=count, lists=lists, facts=script)
+
+
+def _jpeg(pixels: npt.NDArray[np.uint8]) -> str:
+    import cv2
+
+    _, coded = cv2.imencode(".jpg", pixels[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 80])
+    return base64.b64encode(coded.tobytes()).decode()
