@@ -117,7 +117,7 @@ def test_a_model_without_a_mask_prompt_is_refused_in_one_sentence(tmp_path: Path
             "random-walker", "mini", benchmark="noc", limit=1,
             options={"start": "felzenszwalb"}, out=tmp_path / "run",
         )  # fmt: skip
-    with pytest.raises(NotFound, match="no folder, results file, method or model"):
+    with pytest.raises(NotFound, match="not a folder, results file, method or model"):
         segmeter.evaluate(
             "disc", "mini", benchmark="noc", limit=1, options={"start": "nnunet"},
             out=tmp_path / "run",
