@@ -168,9 +168,10 @@ class SamNetwork:
         if self.second:
             made = _pyramid(*self._finer(*self.encoder(pixels.to(self.dtype))))
             return replace(made, quality=made.cells.new_zeros(())) if self._quality else made
+        if not self._quality:
+            return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
         coarse, early = self.encoder.features(pixels.to(self.dtype))
-        quality = self.decoder.fuse(coarse, early) if self._quality else None
-        return Embedding(_flat(coarse), quality=quality)
+        return Embedding(_flat(coarse), quality=self.decoder.fuse(coarse, early))
 
 
 class FinerMaps(torch.nn.Module):
