@@ -124,7 +124,7 @@ def test_an_unknown_keyword_is_refused(make: Callable[[], object], wrong: str) -
 
 
 def test_an_option_may_be_given_as_a_keyword() -> None:
-    assert catalogue.users.make("points-per-slice", n=3).n == 3
+    assert catalogue.users.make("points-per-slice", n=3).name == "points-per-slice?n=3"
 
 
 def test_a_file_may_import_its_neighbour_and_sees_its_changes(tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ def test_garbage_is_refused_in_a_sentence(text: str) -> None:
     [
         (Click((99999, 3)), "lies outside"),
         (Click((3, -1)), "lies outside"),
-        (Click((float("nan"), 3)), "no point"),
-        (Click((1, 2, 3)), "no point"),
+        (Click((float("nan"), 3)), "not a point"),
+        (Click((1, 2, 3)), "not a point"),
         (Scribble(((1, 1), (40, 1))), "lies outside"),
-        (Box((1, 1), (float("inf"), 3)), "no point"),
+        (Box((1, 1), (float("inf"), 3)), "not a point"),
         (Box((5, 1), (2, 3)), "ends before it begins"),
         (MaskHint(Mask.empty((3, 3))), "scene's size"),
-        ((3, 4), "no prompt"),
-        (Click(("3", 4)), "no point"),  # type: ignore[arg-type]  # what users' code may give
+        ((3, 4), "not a prompt"),
+        (Click(("3", 4)), "not a point"),  # type: ignore[arg-type]  # what users' code may give
     ],
 )
 def test_a_prompt_that_cannot_be_of_the_scene_is_refused(prompt: Any, said: str) -> None:
