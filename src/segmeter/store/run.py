@@ -31,6 +31,7 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.scanning import (
     JOB_ROWS,
     Contents,
+    check_database,
     database,
     error_rows,
     has_sessions,
@@ -342,6 +343,7 @@ class Run:
 
     def _steadily(self, work: Callable[[], T]) -> T:
         """Do something on the files of the run; again if another process compacted them."""
+        check_database()
         import duckdb
 
         for _ in range(_TRIES):

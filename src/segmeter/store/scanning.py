@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.rows import (
     ERROR_ROWS,
     JOB_KEY,
@@ -197,8 +197,20 @@ def verified_files(
     return found, left_out
 
 
+def check_database() -> None:
+    """NotFound where duckdb is not installed."""
+    try:
+        import duckdb  # noqa: F401  # only whether it is there
+    except ModuleNotFoundError as error:
+        raise NotFound(
+            "summaries need duckdb, which is not installed here; the rows are kept, take the "
+            "run folder to a machine that has it"
+        ) from error
+
+
 def database() -> duckdb.DuckDBPyConnection:
     """A connection that can open no file."""
+    check_database()
     import duckdb
 
     return duckdb.connect(":memory:", config={"enable_external_access": "false"})

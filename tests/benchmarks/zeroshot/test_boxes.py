@@ -252,7 +252,7 @@ def test_a_detector_of_cocos_classes_gives_boxes_on_coco_and_is_refused_on_lvis(
          "outside its image of 640 x 426"),
         ([{"image_id": 532481, "category_id": 1, "bbox": [1, 1, 2, 2], "score": float("nan")}],
          "score nan"),
-        ({"images": []}, "no list of detections"),
+        ({"images": []}, "not a list of detections"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused_before_anything_is_written(records, sentence, real_data, tmp_path):
