@@ -347,7 +347,7 @@ def _other(measure: str) -> Statistic:
 def dice_within(budget: int, *, tested: bool = False) -> Statistic:
     """Dice of the last prediction that so many interactions pay for."""
     return _dice(
-        f"dice@{budget}", f"Dice within {budget}", f"%, for {budget} interactions",
+        f"dice@{budget}", f"Dice within {budget}", "%",
         lambda g: quality_at(g.dice, g.interactions, budget), tested=tested,
     )  # fmt: skip
 
