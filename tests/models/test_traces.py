@@ -24,7 +24,9 @@ from segmeter.core.scenes import Target
 SESSIONS = [
     ("sam2-hiera-tiny", "GrabCut", "189080"),  # the second click is negative: nothing is fed
     ("sam2-hiera-tiny", "Berkeley", "101085"),  # falls back to one of three at the first click
+    ("sam2-hiera-tiny", "DAVIS", "004"),
     ("mobile-sam", "GrabCut", "189080"),
+    ("mobile-sam", "Berkeley", "101085"),
 ]
 
 
