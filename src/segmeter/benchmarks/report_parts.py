@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -95,12 +94,10 @@ def difference_table(
     units: str = "images",
     name: str = "differences",
     caption: str = "Differences between models",
-    family: Sequence[Difference] = (),
 ) -> Table:
     """A row per difference: where, between whom, how large and how sure.
 
-    Data sets, users and protocols are named only where there are several. `family` are all
-    differences that were corrected together, where that is more than those shown.
+    Data sets, users and protocols are named only where there are several.
     """
     columns: dict[Column, Callable[[Difference], Cell]] = {
         Column("first"): lambda d: (
@@ -117,9 +114,8 @@ def difference_table(
     columns[Column("statistic")] = lambda d: titled(cards[d.measure])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
     columns[P_VALUE] = lambda d: d.p_holm
-    tested = Counter((d.protocol, d.measure) for d in family or found)
     columns[Column("conclusion")] = lambda d: (
-        _conclusion(d, cards[d.measure].better, shown) + at_odds(d, tested[d.protocol, d.measure])
+        _conclusion(d, cards[d.measure].better, shown) + at_odds(d)
     )
     return Table.of(name, found, columns, caption, _NOTE.format(units=units))
 
@@ -133,12 +129,12 @@ def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
     return f"significant: {shown(d.first if first else d.second)} is better"
 
 
-def at_odds(d: Difference, pairs: int) -> str:
+def at_odds(d: Difference) -> str:
     """Why interval and p value seem to disagree, where they do."""
     apart = d.low > 0 or d.high < 0
     if apart and not d.significant:
         if d.p < 0.05:
-            return f" (the interval excludes 0 but is for this pair alone; p is for {pairs} pairs)"
+            return " (the interval excludes 0 but is for this pair alone; p is for all pairs)"
         return (
             " (the interval excludes 0; the paired permutation test, exact for few cases, does "
             "not reach 5 %)"

@@ -221,8 +221,8 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
         for d in comparison.differences
         if d.measure == measure and {d.first, d.second} == {best, other}
     ]
-    cards, family = comparison.statistics, comparison.differences
-    table = parts.difference_table(found, cards, name=name, caption=comparison.title, family=family)
+    cards = comparison.statistics
+    table = parts.difference_table(found, cards, name=name, caption=comparison.title)
     return table if found else None
 
 
