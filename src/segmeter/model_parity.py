@@ -24,7 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene
 from segmeter.core.prompts import Click, Prompt, round_from_json
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.score_matrices import quoted
+from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import (
     Column,
     Gallery,

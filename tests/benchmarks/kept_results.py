@@ -25,7 +25,7 @@ from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.store import Run
 from segmeter.store.job_files import ARROW_TYPES
-from segmeter.store.scanning import has_sessions, sessions_query
+from segmeter.store.validated_rows import has_sessions, sessions_query
 
 KEPT = Path(__file__).parent / "kept_runs"
 NUMBERS = KEPT / "numbers.parquet"

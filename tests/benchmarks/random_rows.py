@@ -14,7 +14,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.store.scanning import sessions_query
+from segmeter.store.validated_rows import sessions_query
 
 Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
 

@@ -15,7 +15,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
 from segmeter.core.rows import JOB_KEY, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic

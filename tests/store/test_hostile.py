@@ -19,7 +19,7 @@ from segmeter.api.runs import Run as EvaluatedRun
 from segmeter.core.errors import BadInput
 from segmeter.report.exports import objects_csv
 from segmeter.store import Run
-from segmeter.store.scanning import quoted
+from segmeter.store.validated_rows import quoted
 
 Typed = Callable[..., tuple[int, str, str]]
 

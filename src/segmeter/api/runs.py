@@ -14,7 +14,7 @@ from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import display_names, with_titles
-from segmeter.core.score_matrices import quoted
+from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Section, Table, Value
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun

@@ -19,7 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Schema, measure_column
 from segmeter.core.scenes import Scene
-from segmeter.core.score_matrices import Tables, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Section
 from segmeter.datasets.coco_json import CocoImage
 from segmeter.datasets.label_files import PredictedObjects, Predictions

@@ -19,7 +19,7 @@ from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import round_from_json
 from segmeter.core.rows import CONSISTENCY, RESPONSES, SESSION_LISTS
-from segmeter.core.score_matrices import Tables, columns_in, load_tables, spread
+from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
 from segmeter.measures.obedience import HURT, Response, responses, setbacks
 from segmeter.stats.calibration import (
     area_under_roc,

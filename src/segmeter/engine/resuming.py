@@ -16,7 +16,7 @@ from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import provenance_of
-from segmeter.store.scanning import verified_files
+from segmeter.store.validated_rows import verified_files
 
 Prints = Mapping[str, Callable[[], dict[str, str]]]
 """By subject: what its weights and source are now, asked for only where something is compared."""

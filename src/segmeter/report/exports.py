@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from segmeter.core.rows import measure_column
-from segmeter.core.score_matrices import quoted
+from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.core.wording import printable
 from segmeter.report.elements import amount, cell_text, spread

@@ -14,7 +14,7 @@ from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import display_names
 from segmeter.core.rows import measure_column
-from segmeter.core.score_matrices import Tables, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Axis, Chart, Line, Points
 from segmeter.stats.statistics import resampling
 

@@ -21,8 +21,8 @@ from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.job_files import decode, encode_table, provenance_of
 from segmeter.store.job_index import DataFile
 from segmeter.store.run import Run
-from segmeter.store.scanning import JOB_ROWS, verified_files
 from segmeter.store.storage import Address, Place, place_of
+from segmeter.store.validated_rows import JOB_ROWS, verified_files
 
 __all__ = ["Merged", "merge_runs"]
 

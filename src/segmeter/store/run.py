@@ -22,13 +22,16 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Schema, columns_of_measures, measure_column
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.score_matrices import quoted
+from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
 from segmeter.core.trust import check_data, received
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
-from segmeter.store.scanning import (
+from segmeter.store.several_runs import Source, joined_plan, label_models
+from segmeter.store.storage import Address, Place
+from segmeter.store.summary_cache import cached_contents, cached_lines, state_of
+from segmeter.store.validated_rows import (
     JOB_ROWS,
     Contents,
     check_database,
@@ -40,9 +43,6 @@ from segmeter.store.scanning import (
     rows_query,
     verify_files,
 )
-from segmeter.store.several_runs import Source, joined_plan, label_models
-from segmeter.store.storage import Address, Place
-from segmeter.store.summary_cache import cached_contents, cached_lines, state_of
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,9 +9,9 @@ from typing import cast
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
-from segmeter.core.score_matrices import quoted
+from segmeter.core.scores_by_step import quoted
 from segmeter.store.folder import RunFolder
-from segmeter.store.scanning import SESSION, Contents, database
+from segmeter.store.validated_rows import SESSION, Contents, database
 
 _SAME_MODEL = ("fingerprint", "source")
 

@@ -20,7 +20,7 @@ from segmeter.core.seeds import fingerprint
 from segmeter.runtime.remote_files import cache_folder
 from segmeter.store.folder import RunFolder
 from segmeter.store.local import write_file
-from segmeter.store.scanning import Contents
+from segmeter.store.validated_rows import Contents
 
 __all__ = ["cached_table"]
 

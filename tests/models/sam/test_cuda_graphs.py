@@ -14,9 +14,9 @@ from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
+from segmeter.models.sam._hiera import Sam2Encoder  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork, mobile_sam  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
-from segmeter.models.sam._sam2 import Sam2Encoder  # noqa: E402
 
 
 def encoded_scenes(

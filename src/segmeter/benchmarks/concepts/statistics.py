@@ -20,7 +20,7 @@ from segmeter.benchmarks.concepts.pairs import Pair
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.core.seeds import fingerprint
 from segmeter.measures.concepts import (
     LEAST_SCORE,

@@ -20,7 +20,7 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
-from segmeter.core.score_matrices import Tables, columns_in, load_tables, spread
+from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats

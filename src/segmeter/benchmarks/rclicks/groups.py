@@ -19,7 +19,7 @@ from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Curves, Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.stats.goals import area_under, at_round, failed, rounds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.null_distributions import Components, Null, components

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
-from segmeter.core.score_matrices import Tables, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval, Resampling

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
-from segmeter.core.score_matrices import Tables, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.stats.goals import area_under
 from segmeter.stats.statistics import (
     Better,

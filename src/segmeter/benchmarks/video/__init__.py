@@ -17,7 +17,7 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Section, Slices
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic

@@ -19,7 +19,7 @@ from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, Scribble, moved, round_from_json
 from segmeter.core.scenes import Scene
-from segmeter.core.score_matrices import Tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Section
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.stats.statistics import cards_by_name, resampling

@@ -15,7 +15,7 @@ import numpy as np
 
 from segmeter.benchmarks.report_parts import cost_of
 from segmeter.core.benchmarks import Results
-from segmeter.core.score_matrices import Tables
+from segmeter.core.scores_by_step import Tables
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, mean_of_known

@@ -24,7 +24,7 @@ from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
-from segmeter.core.score_matrices import Tables, columns_in, load_tables
+from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.measures.challenges import GATE
 from segmeter.stats.annotation_time import (
     CostModel,

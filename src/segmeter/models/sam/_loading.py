@@ -134,10 +134,10 @@ class SamNetwork:
         """The network that a checkpoint is for, not filled yet; SAM 2's encoder where `whole`."""
         model = checkpoint.model
         if checkpoint.second:
-            from segmeter.models.sam import _sam2
+            from segmeter.models.sam import _hiera
 
-            side = _sam2.image_side(checkpoint)
-            encoder = _sam2.encoder_of(checkpoint) if whole else None
+            side = _hiera.image_side(checkpoint)
+            encoder = _hiera.encoder_of(checkpoint) if whole else None
             return cls(encoder, side, int("-hq-" in model), device, dtype, second=True)
         if model in ("mobile-sam", "sam-hq-vit-tiny"):
             quality = 160 if model == "sam-hq-vit-tiny" else 0

@@ -1,4 +1,4 @@
-"""Lone clicks, thousands on one embedding, and clicks that a gradient moves.
+"""Single clicks, thousands on one embedding, and clicks that a gradient moves.
 
 The decoder's passes are large, in half precision where asked and compiled by torch on a GPU. Only
 masks that are needed are made.

@@ -24,7 +24,7 @@ from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layo
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.seeds import generator
 from segmeter.measures.detection_matching import Cell

@@ -19,7 +19,7 @@ from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
 from segmeter.core.benchmarks import Group, Results, SummaryRow
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Multiples, Note, Section
 from segmeter.measures.curves import Curve, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics

@@ -18,7 +18,7 @@ from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, tol
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
-from segmeter.core.score_matrices import load_tables
+from segmeter.core.scores_by_step import load_tables
 from segmeter.stats.goals import at_round
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import (

@@ -11,7 +11,7 @@ from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals import Proposals
 from segmeter.core.benchmarks import Group, Results, SummaryRow
-from segmeter.core.score_matrices import Tables, load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Axis, Block, Chart, Column, Note, Section
 from segmeter.measures.proposals import average_recall_of
 from segmeter.stats.intervals import Floats, Interval

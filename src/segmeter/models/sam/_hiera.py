@@ -1,4 +1,4 @@
-"""SAM 2's image encoder, Hiera with its neck, as `transformers` has it.
+"""Hiera: SAM 2's image encoder with its neck, as `transformers` has it.
 
 An encoder of our own was 1.15 times as fast on an H200 and 1.15 times as fast to the first row of a
 run on a CPU (perf/first_row.py), not the two times that would be worth its code.

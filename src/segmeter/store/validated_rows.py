@@ -1,4 +1,4 @@
-"""Scanning: read and validate the rows of a run in one pass over its files.
+"""Validated rows: read and check the rows of a run in one pass over its files.
 
 Statistics ask for whole sessions many times. One pass over the files gives them, one row per
 session with its rounds as lists, and finds what must be left out: files that cannot be read, and
@@ -30,7 +30,7 @@ from segmeter.core.rows import (
     Schema,
     measure_column,
 )
-from segmeter.core.score_matrices import quoted
+from segmeter.core.scores_by_step import quoted
 from segmeter.core.seeds import fingerprint
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder

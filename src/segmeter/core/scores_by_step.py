@@ -1,6 +1,6 @@
-"""Score matrices: the rows of a run, group by group, as arrays of objects x steps.
+"""Scores by step: the rows of a run, group by group, as arrays of objects x steps.
 
-Statistics are functions of these matrices. A step is what the rows of one object differ in: the
+Statistics are functions of these arrays. A step is what the rows of one object differ in: the
 round of a session, the threshold of an edge map, the number of proposals.
 """
 
