@@ -17,7 +17,8 @@ class Net(torch.nn.Module):
         return self.score(self.spread(x)) - 1e-6
 
 
-net = Net().eval()  # net.load_state_dict(torch.load(Path(__file__).with_name("net.pt")))
+net = Net().eval()
+# net.load_state_dict(torch.load(pathlib.Path(__file__).with_name("net.pt")))  # and import pathlib
 
 
 def predict(image, clicks):  # uint8 (H, W, 3); [(y, x, positive), ...]

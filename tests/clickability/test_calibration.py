@@ -174,7 +174,7 @@ def test_size_and_leak_of_a_mistake_come_back_from_the_uniform_row(masks: list[M
     assert found.inside == pytest.approx(expect(shape_of(mask), KNOWN).inside, rel=1e-3)
     (same,) = recovered([_named(seen, "21077_a_ritm_fn")], {"21077": 1, "21077_a": _pixels(mask)})
     assert same == found
-    with pytest.raises(BadInput, match="no image available"):
+    with pytest.raises(BadInput, match="no available image"):
         recovered([_named(seen, "other_fn")], {"21077": 1})
 
 

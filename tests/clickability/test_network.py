@@ -163,7 +163,7 @@ def test_checkpoints_of_both_kinds_load_and_others_are_refused(tmp_path: Path) -
 
     network = Clickability(TINY)
     torch.save(network.state_dict(), tmp_path / "tiny.pth")
-    with pytest.raises(BadWeights, match="no clickability network"):
+    with pytest.raises(BadWeights, match="not a clickability network"):
         load(tmp_path / "tiny.pth")
     size = {name: getattr(TINY, name) for name in TINY.__slots__}
     notes = {"segmeter.size": json.dumps(size)}

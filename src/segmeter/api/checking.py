@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segmeter.api.loading import Tell, as_model, dataset_spec, is_own_data, silent
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.models.opening import entry_of_path
 from segmeter.runtime.remote_files import Roots, is_address
 from segmeter.store import Run, RunFolder
@@ -99,7 +99,7 @@ def check(
     from segmeter.models.conformance import check as problems_of
     from segmeter.models.opening import described
 
-    made = as_model(thing, weights)
+    made = _model(thing, weights)
     name = thing if isinstance(thing, str) else made.card.name
     tell(f"{name}: checking the rules that every model keeps")
     faults = problems_of(made)
@@ -143,6 +143,19 @@ def _check_run(name: str) -> Check:
     wrong = run.verify()
     faults = tuple(f"{file}: {why}" for file, why in wrong.items())
     return Check(name, "run", faults, damaged=wrong, jobs=len(run.folder.finished()))
+
+
+def _model(thing: Any, weights: str | Path | None) -> Any:
+    """The model to check; a name that is neither a model nor anything else is not found."""
+    try:
+        return as_model(thing, weights)
+    except NotFound as error:
+        plain = str(thing).partition("?")[0]
+        if ".py:" in plain or is_address(plain) or plain in catalogue.models.names():
+            raise
+        near = [p.name for p in Path(plain).parent.glob("*")] + catalogue.datasets.names()
+        hint = suggestion(Path(plain).name, [*near, *catalogue.models.names()])
+        raise NotFound(f"no file, folder, dataset or model '{thing}';{hint}".rstrip(";")) from error
 
 
 def _is_data(thing: Any) -> bool:

@@ -26,6 +26,9 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """Several commands under one name, in the order of their file."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plainly(super().get_params(ctx))
+
 
 class Application(Group):
     """All commands, in the order of the panels; those of no panel come last."""

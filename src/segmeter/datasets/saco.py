@@ -144,7 +144,7 @@ class Saco:
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
         folder = self._folder / "images"
-        files = {name: folder / pairs[0]["file_name"] for name, pairs in self._pairs.items()}
+        files = {name: folder / str(pairs[0]["file_name"]) for name, pairs in self._pairs.items()}
         found = {name: path for name, path in files.items() if path.is_file()}
         some_at_hand("saco", list(self._pairs), list(found), folder)
         return found

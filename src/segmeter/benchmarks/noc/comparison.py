@@ -65,8 +65,8 @@ class Comparison:
         if pays is None or np.isinf(self.cost.touch_up):
             return f"Objects that miss the goal are drawn by hand ({drawing})"
         return (
-            f"With {self.models[0]}, correcting the mask by hand is faster after "
-            f"{pays:.1f} {self.prompts} per object; drawing by hand takes {drawing}"
+            f"With {self.models[0]}, clicking pays for {pays:.1f} {self.prompts} per object: then "
+            f"the goal is reached or correcting by hand is faster. Drawing by hand takes {drawing}"
         )
 
     def value(self, model: str, measure: str) -> Value:

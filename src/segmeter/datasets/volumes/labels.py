@@ -118,8 +118,8 @@ def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -
     if masks and not targets and named and not rule.names and not rule.regions:
         held = ", ".join(f"{rule.unnamed}{value}" for value in masks)
         raise BadInput(
-            f"{what} has no class '{','.join(rule.classes)}'; it has {held}: name its values with "
-            "labels=1:spleen,2:liver or in a dataset.json next to the data"
+            f"{what} has no class '{','.join(rule.classes)}'; it has {held}: say which value is "
+            "which organ, as labels=1:NAME,2:NAME or in a dataset.json at the top of the folder"
         )
     return [replace(target, ignore=ignore) for target in targets]
 
