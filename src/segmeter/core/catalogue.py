@@ -95,7 +95,8 @@ class Registry(Generic[T]):
         """Register a class or function that makes the thing."""
 
         def register(make: Callable[..., T]) -> Callable[..., T]:
-            self._entries[name] = Entry(name, make, summary, make.__module__)
+            source = getattr(make, "func", make).__module__  # of a partial: its function's
+            self._entries[name] = Entry(name, make, summary, source)
             return make
 
         return register

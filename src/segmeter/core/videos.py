@@ -5,10 +5,9 @@ Frames are decoded when used, the next one ahead of need; a few are kept.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Protocol
 
@@ -108,10 +107,7 @@ class Video(Scene):
         targets: Lazy[Sequence[Target]], *, header: Lazy[SceneHeader], file_name: str = "",
     ) -> None:  # fmt: skip
         super().__init__(dataset, id, self._refuse, targets, header=header, file_name=file_name)
-        self._read_frame = read
-        self._kept: OrderedDict[int, Pixels] = OrderedDict()
-        self._ahead: dict[int, Future[Pixels]] = {}
-        self._last = -1
+        self._read_frame, self._last = read, -1
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -120,22 +116,19 @@ class Video(Scene):
         """One frame; the next in the same direction is decoded meanwhile."""
         if not 0 <= t < len(self):
             raise BadInput(f"{self.name} has no frame {t}: it has {len(self)}")
-        if t not in self._kept:
-            ready = self._ahead.pop(t, None)
-            self._kept[t] = self._checked(t) if ready is None else ready.result()
-            then = t + (1 if t >= self._last else -1)
-            if 0 <= then < len(self) and then not in self._kept:
-                self._ahead = {then: self._pool.submit(self._checked, then)}
-            most = max(2, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
-            while len(self._kept) > most:
-                self._kept.popitem(last=False)
+        wanted = self._decoding(t)
+        then = t + (1 if t >= self._last else -1)
+        if 0 <= then < len(self):
+            self._decoding(then)
         self._last = t
-        self._kept.move_to_end(t)
-        return self._kept[t]
+        return wanted.result()
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(1, thread_name_prefix="frames")
+    def _decoding(self) -> Callable[[int], Future[Pixels]]:
+        """Frames being decoded in a thread, in the order asked for; the last ones are kept."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="frames")
+        most = max(3, _KEPT_BYTES // max(1, prod(self.shape[1:]) * 3))
+        return lru_cache(most)(lambda t: pool.submit(self._checked, t))
 
     def _checked(self, t: int) -> Pixels:
         pixels = self._read_frame(t)

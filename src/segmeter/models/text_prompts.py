@@ -25,7 +25,7 @@ from segmeter.core.models import Model, ModelCard, Prediction, Request, render
 from segmeter.core.prompts import Box, Text
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.detectors import COCO_CATEGORIES, Detection, Detector
-from segmeter.models.weights import DAMAGED
+from segmeter.models.weights import DAMAGED, pretrained
 
 Floats = npt.NDArray[np.float32]
 FoundBoxes = list[tuple[Box, float]]
@@ -104,8 +104,7 @@ def open_network(
 ) -> tuple[Any, Any, Any]:
     """Network, tokeniser and (with `image`) image processor of a Hugging Face folder.
 
-    `kind` is the class in transformers; `what` names it in errors. Only safetensors are read, and
-    weights that lack a tensor of the network are refused.
+    `kind` is the class in transformers; `what` names it in errors.
     """
     try:
         import transformers
@@ -113,14 +112,7 @@ def open_network(
         from segmeter.models.sam._loading import pick_device
 
         library: Any = transformers  # parts of it have no types
-        library.utils.logging.set_verbosity_error()
-        library.utils.logging.disable_progress_bar()
-        network, report = getattr(library, kind).from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
-        lost = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
-        if lost:
-            raise BadWeights(f"'{folder}' holds no {what}: tensor '{lost[0]}' is missing")
+        network = pretrained(folder, kind, what)
         tokens = library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         images = None
         if image:  # the backend of Pillow: torchvision is not needed
@@ -132,7 +124,7 @@ def open_network(
     except DAMAGED as error:
         reason = str(error).strip().split("\n")[0][:120]
         raise BadWeights(f"'{folder}' holds no {what}: {reason}") from error
-    return network.eval().requires_grad_(False).to(pick_device(device)), tokens, images
+    return network.to(pick_device(device)), tokens, images
 
 
 def rescaled(score: float, half: float) -> float:

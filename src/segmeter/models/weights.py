@@ -198,6 +198,33 @@ def named_tensors(path: Path, *under: str) -> dict[str, Any]:
     return found
 
 
+def pretrained(folder: Path, kind: str, what: str, **options: Any) -> Any:
+    """The network of class `kind` in transformers from a folder of Hugging Face; `what` it is.
+
+    Only safetensors are read, and weights that lack a tensor of the network are refused.
+    """
+    import transformers
+
+    library: Any = transformers  # parts of it have no types
+    library.utils.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
+    if (made := getattr(library, kind, None)) is None:
+        raise NotFound(f"transformers {library.__version__} has no {kind}; install a newer one")
+    try:
+        network, report = made.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
+        )
+    except (ImportError, *DAMAGED) as error:
+        reason = str(error).strip().split("\n")[0][:120]
+        raise BadWeights(f"'{folder}' holds no {what}: {reason}") from error
+    lost = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
+    if lost:
+        raise BadWeights(
+            f"'{folder}' holds no {what}: tensor '{lost[0]}' is missing or of another shape"
+        )
+    return network.eval().requires_grad_(False)
+
+
 def load_into(network: Any, tensors: dict[str, Tensor], what: str, spare: tuple[str, ...]) -> None:
     """Fill a network; refuse tensors that are missing, left over or of another shape.
 

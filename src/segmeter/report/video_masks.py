@@ -82,22 +82,16 @@ def _mp4(path: Path, scene: Video, maps: Iterable[Labels]) -> None:
 def _listed(scene: Video, masks: Mapping[str, Mask]) -> dict[str, Any]:
     """A video and its objects as COCO-VID lists them; frames without the object are null."""
     length, height, width = scene.shape
-
-    def listed(k: int, target: str, mask: Mask) -> dict[str, Any]:
+    size = {"width": width, "height": height, "length": length}
+    listed = []
+    for k, (target, mask) in enumerate(masks.items(), 1):
         slices = [mask.slice(t) for t in range(length)]
-        return {
-            "id": k,
-            "video_id": 1,
-            "category_id": 1,
-            "object": target,
-            "iscrowd": 0,
+        listed.append({
+            "id": k, "video_id": 1, "category_id": 1, "object": target, "iscrowd": 0,
             "segmentations": [one.to_coco() if one else None for one in slices],
             "bboxes": [_bbox(one) if one else None for one in slices],
             "areas": [one.area if one else None for one in slices],
-        }
-
-    return {
-        "videos": [{"id": 1, "name": scene.id, "width": width, "height": height, "length": length}],
-        "annotations": [listed(k, *pair) for k, pair in enumerate(masks.items(), 1)],
-        "categories": [{"id": 1, "name": "object"}],
-    }
+        })  # fmt: skip
+    categories = [{"id": 1, "name": "object"}]
+    videos = [{"id": 1, "name": scene.id, **size}]
+    return {"videos": videos, "annotations": listed, "categories": categories}

@@ -149,7 +149,7 @@ def test_time_curves_start_at_nothing() -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(BadInput, match="mode"):
         VideoBenchmark().plan(Plan("video", (), (), options={"modes": "sideways"}))
-    with pytest.raises(BadInput, match="needs videos"):
+    with pytest.raises(BadInput, match="trackers need videos"):
         simulate_video(Disc(), catalogue.datasets.make("mini").load("moon"), planned())
 
 

@@ -125,9 +125,9 @@ class VideoBenchmark(Declared):
         )
 
     def viewer(self, scene: Scene, ground_truth: Mask, rows: Sequence[Row]) -> Slices:
-        from segmeter.benchmarks.video.sections import session_viewer
+        from segmeter.benchmarks.video.sections import VideoCase, viewer
 
-        return session_viewer(scene, ground_truth, rows)
+        return viewer(VideoCase.of(scene.id, scene, ground_truth, rows))
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.video.sections import sections

@@ -124,7 +124,7 @@ def _stepped(group: Tables) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class VideoCase:
     """A session with its video and the rounds in which a frame was prompted."""
 
     name: str
@@ -133,7 +133,7 @@ class _Case:
     rows: Sequence[Row]
 
     @classmethod
-    def of(cls, name: str, scene: Scene, truth: Mask | None, rows: Sequence[Row]) -> _Case:
+    def of(cls, name: str, scene: Scene, truth: Mask | None, rows: Sequence[Row]) -> VideoCase:
         """NotFound or BadInput where it cannot be shown."""
         given = [row for row in rows if not row["stopped"]]
         if not isinstance(scene, Video) or not isinstance(truth, FrameMasks) or not given:
@@ -143,7 +143,7 @@ class _Case:
         return cls(name, scene, truth, given)
 
     @classmethod
-    def found(cls, run: Results, group: Tables, key: parts.Key) -> _Case:
+    def found(cls, run: Results, group: Tables, key: parts.Key) -> VideoCase:
         scene = run.scene(group.dataset, key[0])
         truth = next((t.mask for t in scene.targets if t.id == key[1]), None)
         name = f"{parts.title(*key)}: {group.model}, {_label(group.user)}"
@@ -160,16 +160,14 @@ class _Case:
 
 def _moments(run: Results, leading: Sequence[Tables]) -> Section:
     """The frame of lowest J&F of each video after the last round, over all trackers."""
-    worst: dict[parts.Key, tuple[float, Tables]] = {}
-    for group in leading:
-        if not group.user.startswith("first-frame"):
-            for key, value in zip(group.keys, group.table("jf")[:, -1], strict=True):
-                if key not in worst or value < worst[key][0]:
-                    worst[key] = (float(value), group)
+    members = [g for g in leading if not g.user.startswith("first-frame")]
+    worst: dict[parts.Key, Tables] = {}
+    for _, group, key in _by_quality(members):
+        worst.setdefault(key, group)
     images = []
-    for key, (_, group) in sorted(worst.items(), key=lambda item: item[1][0])[:6]:
+    for key, group in [*worst.items()][:6]:
         try:
-            case = _Case.found(run, group, key)
+            case = VideoCase.found(run, group, key)
             values = case.quality(row := case.rows[-1])
             t = int(row["frames_known"][int(values.argmin())])
             outlines = [
@@ -185,18 +183,24 @@ def _moments(run: Results, leading: Sequence[Tables]) -> Section:
     return Section("Hardest moments", text, [page.Gallery(images)] if images else [])
 
 
+def _by_quality(groups: Sequence[Tables]) -> list[tuple[float, Tables, parts.Key]]:
+    """All objects by J&F after the last round, the worst first."""
+    pairs = ((g, zip(g.keys, g.table("jf")[:, -1].tolist(), strict=True)) for g in groups)
+    found = [(value, group, key) for group, some in pairs for key, value in some]
+    return sorted(found, key=lambda one: (one[0], one[1].key, one[2]))
+
+
 def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
     """The worst and the best video of each data set, with the users who correct."""
     blocks: list[page.Block] = []
     for dataset in dict.fromkeys(g.dataset for g in leading):
         members = [g for g in leading if g.dataset == dataset]
         members = [g for g in members if _stepped(g)] or members
-        pairs = [(v, g, k) for g in members for k, v in zip(g.keys, g.table("jf")[:, -1])]  # noqa: B905
-        pairs.sort(key=lambda p: (p[0], p[1].key, p[2]))
+        pairs = _by_quality(members)
         for _, group, key in [pairs[0], pairs[-1]] if len(pairs) > 1 else pairs:
             try:
-                case = _Case.found(run, group, key)
-                blocks += [_strip(case), _viewer(case, f"Protocol {group.protocol}.")]
+                case = VideoCase.found(run, group, key)
+                blocks += [_strip(case), viewer(case, f"Protocol {group.protocol}.")]
             except (SegmeterError, ValueError) as error:
                 blocks.append(page.Note(f"{error}.", "warning"))
     text = (
@@ -207,7 +211,7 @@ def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
     return Section("Sessions", text, blocks)
 
 
-def _strip(case: _Case) -> page.Chart:
+def _strip(case: VideoCase) -> page.Chart:
     """J&F per frame of the first and last round, with the prompted frames."""
     marks: list[page.Line | page.Points] = [
         page.Line(f"round {row['round']}", row["frames_known"], case.quality(row))
@@ -220,13 +224,8 @@ def _strip(case: _Case) -> page.Chart:
     return page.Chart(case.name, axis, _QUALITY, marks)
 
 
-def session_viewer(scene: Scene, truth: Mask, rows: Sequence[Row]) -> page.Slices:
-    """One session to play; NotFound where its masks were not kept."""
-    return _viewer(_Case.of(scene.id, scene, truth, rows))
-
-
-def _viewer(case: _Case, caption: str = "") -> page.Slices:
-    """The video, thinned until it is small enough for a page."""
+def viewer(case: VideoCase, caption: str = "") -> page.Slices:
+    """A session to play, the video thinned until it is small enough for a page."""
     import cv2
 
     length, height, width = case.scene.shape

@@ -43,7 +43,7 @@ from segmeter.core.videos import (
 )
 from segmeter.measures.boundaries import morphological_f
 from segmeter.measures.objects import iou
-from segmeter.models.videos.frame_trackers import on_videos
+from segmeter.models.videos.frame_trackers import as_video, on_videos
 from segmeter.stats.intervals import Floats
 from segmeter.users.videos.frame_users import VideoObservation
 
@@ -52,10 +52,8 @@ _COUNTED = {"click": "clicks", "box": "boxes", "scribble": "strokes", "mask": "m
 
 def simulate_video(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     """Encode once, then run every user in every protocol on every object."""
-    if not isinstance(scene, Video):
-        raise BadInput(f"{scene.name} is not a video; benchmark 'video' needs videos")
-    tracker = on_videos(segmenter)
-    encoded, seconds_encode = timed_encode(tracker, scene)
+    video, tracker = as_video(scene), on_videos(segmenter)
+    encoded, seconds_encode = timed_encode(tracker, video)
     if not isinstance(encoded, TracksObjects):
         raise BadInput(f"model '{tracker.card.name}' does not track; use hand-over?model=...")
     judges = [(t, FrameJudge(t.mask)) for t in scene.targets if isinstance(t.mask, FrameMasks)]
@@ -64,7 +62,7 @@ def simulate_video(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         together = [judges] if user.mode == "davis" else [[one] for one in judges]
         for protocol in plan.protocols:
             for some in together:
-                session = _Session(scene, encoded, some, user, protocol, plan)
+                session = _Session(video, encoded, some, user, protocol, plan)
                 rows += [row | {"seconds_encode": seconds_encode} for row in session.run()]
     return rows
 

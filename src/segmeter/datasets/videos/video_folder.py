@@ -152,7 +152,7 @@ class VideoFile:
         if not path.is_file():
             raise NotFound(f"no file '{path}'")
         self.path, self._block = path, (-1, list[Pixels]())
-        self._open()
+        self._capture, self._next = cv2.VideoCapture(str(path)), 0
         if not self._capture.isOpened():
             raise BadInput(f"'{path}' cannot be decoded as a video; save it as MP4 or as frames")
         asked = (cv2.CAP_PROP_FRAME_COUNT, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_WIDTH)
@@ -174,14 +174,11 @@ class VideoFile:
             raise BadInput(f"'{self.path}' breaks off before frame {t}; get it again")
         return self._block[1][t - start]
 
-    def _open(self) -> None:
+    def _decoded(self, start: int) -> Iterator[Pixels]:
         import cv2
 
-        self._capture, self._next = cv2.VideoCapture(str(self.path)), 0
-
-    def _decoded(self, start: int) -> Iterator[Pixels]:
         if start < self._next:
-            self._open()
+            self._capture, self._next = cv2.VideoCapture(str(self.path)), 0
         while self._next < start + _BLOCK and self._capture.grab():
             self._next += 1
             if self._next > start:

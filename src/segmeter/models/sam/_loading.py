@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.models import weights
 from segmeter.models.checkpoints import Checkpoint, fill
 from segmeter.models.sam._cuda_graphs import EncoderGraph
@@ -55,35 +55,10 @@ class HubNetwork:
     @classmethod
     def load(cls, path: Path, family: Family, device: str, dtype: str) -> HubNetwork:
         """From a folder; the tensors are read as float32 and turned to `dtype` afterwards."""
-        import transformers
-
-        made = getattr(transformers, _CLASSES[family], None)
-        if made is None:
-            raise NotFound(
-                f"this version of transformers ({transformers.__version__}) has no "
-                f"{_CLASSES[family]}; install a newer one"
-            )
         if family == "edgetam" and importlib.util.find_spec("timm") is None:
             raise NotFound("EdgeTAM's image encoder needs the package 'timm'; install it")
-        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        try:
-            hub_model, report = made.from_pretrained(
-                path,
-                dtype=torch.float32,
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-            )
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
-            reason = str(error).strip().split("\n")[0]
-            raise BadWeights(f"'{path}' does not load as {_CLASSES[family]}: {reason}") from error
-        absent = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
-        if absent:
-            raise BadWeights(
-                f"'{path}' holds weights of another architecture than its config.json says: "
-                f"'{absent[0]}' is missing or of another shape"
-            )
-        return cls(hub_model, family, device, dtype)
+        made = weights.pretrained(path, _CLASSES[family], family, dtype=torch.float32)
+        return cls(made, family, device, dtype)
 
     def frame(self, shape: tuple[int, int]) -> Frame:
         if self.family == "sam3":

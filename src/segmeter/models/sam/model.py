@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -296,13 +296,7 @@ def _blocks(vision: dict[str, Any]) -> int:
     return sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
 
 
-def _maker(kind: Kind) -> Callable[..., Any]:
-    make = partial(Sam, kind)
-    make.__module__ = __name__  # where the catalogue says that it comes from
-    return make
-
-
 for _kind in _kinds():
-    catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))
+    catalogue.models.add(_kind.name, _kind.summary)(partial(Sam, _kind))
     if _kind.hub:
         offer(_kind.name, Hub(_kind.hub))

@@ -169,9 +169,8 @@ class HandOverVideo(EncodedVideo):
         Its key names the frame and all prompts so far, `before` is the key of the track's last
         prediction there: results depend on the track alone, not on what else was tracked.
         """
-        given = [p for p in prompts if isinstance(p, MaskHint)]
-        if len(given) == len(prompts):
-            return given[-1].mask, before
+        if (only := only_masks(prompts)) is not None:
+            return only, before
         key = (t, before, tuple(self._taken(prompts)))
         if key not in self._answers:
             state = self._answers[before].state if before else None
@@ -232,14 +231,10 @@ class HandOverVideo(EncodedVideo):
 
     def hints(self, mask: Mask) -> tuple[Prompt, ...]:
         """The prompts that hand a mask over."""
-        by = (self.tracker.by or "mask").split("+")
-        high = tuple(n - 1 for n in mask.high)
-        made: dict[str, Callable[[], Prompt]] = {
-            "mask": lambda: MaskHint(mask),
-            "box": lambda: Box(mask.low, high),
-            "centre": lambda: Click(deepest(mask).point or mask.low),
-        }
-        return tuple(made[part]() for part in ("mask", "box", "centre") if mask and part in by)
+        by = (self.tracker.by or "mask").split("+") if mask else []
+        hints: list[Prompt] = [MaskHint(mask)] if "mask" in by else []
+        hints += [Box(mask.low, tuple(n - 1 for n in mask.high))] if "box" in by else []
+        return (*hints, *([Click(deepest(mask).point or mask.low)] if "centre" in by else []))
 
     def _flow(self, source: int, t: int) -> Flow:
         """Position of each pixel of frame `t` in frame `source` (OpenCV's DIS)."""
@@ -312,6 +307,12 @@ def clicks_for_strokes(prompts: Sequence[Prompt], many: int) -> Iterator[Prompt]
             yield from (Click(prompt.points[k], prompt.positive) for k in places.astype(int))
         else:
             yield prompt
+
+
+def only_masks(prompts: Sequence[Prompt]) -> Mask | None:
+    """The last mask, where all prompts are masks."""
+    masks = [p.mask for p in prompts if isinstance(p, MaskHint)]
+    return masks[-1] if len(masks) == len(prompts) else None
 
 
 def as_video(scene: Scene) -> Video:

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt
+from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene
 from segmeter.core.videos import Video
 from segmeter.models import weights as weight_files
@@ -75,15 +75,8 @@ class MemoryTracker:
 
     @cached_property
     def network(self) -> Any:
-        import transformers
-
-        kind = getattr(transformers, _KINDS[self.name][0])
-        try:
-            made = kind.from_pretrained(self.weights_path, local_files_only=True)
-        except (ImportError, *weight_files.DAMAGED) as error:
-            why = str(error).strip().split("\n")[0]
-            raise BadWeights(f"'{self.weights_path}' is no {self.name}: {why}") from error
-        return made.float().eval().to(self.device)
+        made = weight_files.pretrained(self.weights_path, _KINDS[self.name][0], self.name)
+        return made.float().to(self.device)
 
     def encode(self, scene: Scene) -> MemoryVideo:
         return MemoryVideo(self, shared.as_video(scene))
@@ -172,10 +165,9 @@ class MemoryTrack:
 
     def prompt(self, frame: int, prompts: Sequence[Prompt], shown: Mask | None = None) -> Mask:
         """All prompts of a frame; one that was tracked before becomes a conditioning frame."""
-        masks = [p.mask for p in prompts if isinstance(p, MaskHint)]
-        if len(masks) == len(prompts):
+        if (only := shared.only_masks(prompts)) is not None:
             self.session.remove_point_inputs(self._object, frame)
-            self.session.add_mask_inputs(self._object, frame, self._mask(masks[-1]))
+            self.session.add_mask_inputs(self._object, frame, self._mask(only))
         else:
             self.session.remove_mask_inputs(self._object, frame)
             self.session.add_point_inputs(self._object, frame, self._points(prompts))
@@ -255,13 +247,6 @@ def _check_memory(path: Path, name: str) -> None:
         )
 
 
-def _register(name: str, title: str) -> None:
-    @catalogue.models.add(name, summary=f"tracker: {title}, with memory (transformers)")
-    def make(
-        weights: str | None = None, device: str = "auto", memory_mb: int = shared.MEMORY_MB
-    ) -> MemoryTracker:
-        return MemoryTracker(name, weights, device, memory_mb)
-
-
 for _name, (_, _title, _) in _KINDS.items():
-    _register(_name, _title)
+    _summary = f"tracker: {_title}, with memory (transformers)"
+    catalogue.models.add(_name, summary=_summary)(partial(MemoryTracker, _name))
