@@ -273,16 +273,17 @@ def test_no_tracked_file_speaks_of_one_machine() -> None:
     assert not found
 
 
-def public_functions(path: Path) -> Iterator[ast.FunctionDef]:
-    """Functions that a module's `__all__` names."""
-    tree = parsed(path)
-    listed: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            listed = set(ast.literal_eval(node.value))
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name in listed:
-            yield node
+@cache
+def used_elsewhere() -> frozenset[tuple[str, str]]:
+    """Modules and names in them that another room imports."""
+    return frozenset(
+        (node.module, alias.name)
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("segmeter.")
+        if node.module.split(".")[1] != path.relative_to(PACKAGE).parts[0]
+        for alias in node.names
+    )
 
 
 def test_public_functions_of_core_measures_and_stats_show_an_example() -> None:
@@ -291,7 +292,9 @@ def test_public_functions_of_core_measures_and_stats_show_an_example() -> None:
         f"{module_id(path)}: {node.name}"
         for room in ("core", "runtime", "measures", "stats")
         for path in sorted((PACKAGE / room).glob("[!_]*.py"))
-        for node in public_functions(path)
-        if ">>>" not in (ast.get_docstring(node) or "")
+        for node in parsed(path).body
+        if isinstance(node, ast.FunctionDef)
+        and (f"segmeter.{room}.{path.stem}", node.name) in used_elsewhere()
+        and ">>>" not in (ast.get_docstring(node) or "")
     ]
     assert not bare

@@ -26,17 +26,6 @@ from segmeter.core.scenes import Dataset
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
 
-__all__ = [
-    "Thing",
-    "astray",
-    "left_out",
-    "outside_run",
-    "unasked",
-    "without_masks",
-    "write_simulated",
-]
-
-
 Kind = Literal["first", "fn", "fp"]
 _MODELS = ("ritm", "sam", "simple", "mivos")
 

@@ -26,8 +26,6 @@ from segmeter.measures.clickability_maps import (
 )
 from segmeter.measures.clicks import Sides
 
-__all__ = ["REFERENCE", "Row"]
-
 # The published comparison takes keys with at least so many clicks of each device.
 ENOUGH = 10
 # A half has two clicks at least.

@@ -37,9 +37,6 @@ from segmeter.core.morphology import squared_depths
 from segmeter.core.scenes import Scene, Target
 from segmeter.kernels import compiled, threads
 
-__all__ = ["GROUPS", "Draw", "draw_voxel", "group_of_pixels", "share_of_group", "volume_prior"]
-
-
 GROUPS = 10
 Point = tuple[int, int]
 Share = tuple[float, float]

@@ -37,9 +37,6 @@ from segmeter.core.seeds import generator
 from segmeter.kernels import threads
 from segmeter.measures.clickability_maps import ROWS, MapScores, compare
 
-__all__ = ["FirstRounds", "check_source", "map_scores", "source"]
-
-
 NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")
 _TRAINED = NAMES[3:]
 _MOST_KEPT = 512

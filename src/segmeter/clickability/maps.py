@@ -17,8 +17,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 
-__all__ = ["ClickabilityMap", "depth_px"]
-
 
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Distance in pixels from every pixel of a region to the nearest one outside, `(H, W)`.

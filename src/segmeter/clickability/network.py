@@ -21,9 +21,6 @@ from segmeter.core.scenes import Scene, Target
 if TYPE_CHECKING:
     from segmeter.clickability._segnext import Clickability
 
-__all__ = ["NetworkSource"]
-
-
 FRAME = 416
 
 

@@ -26,8 +26,6 @@ from segmeter.clickability.maps import ClickabilityMap, depth_px
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 
-__all__ = ["Round", "prior"]
-
 Round = Literal["first", "later"]
 # A click counts if it misses the object by at most this share of the image's diagonal.
 REACH = 0.01

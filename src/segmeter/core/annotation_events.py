@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-__all__ = ["EVENTS", "AnnotationEvent", "Timing", "timings"]
-
 Kind = Literal["start", "click", "box", "scribble", "other", "by_hand", "touch_up", "done"]
 
 EVENTS: dict[str, Kind] = {

@@ -19,19 +19,6 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.core.sessions import Judge
 
-__all__ = [
-    "Benchmark",
-    "Curves",
-    "Difference",
-    "Group",
-    "PaperLayout",
-    "Results",
-    "Row",
-    "RunOption",
-    "StatisticCard",
-    "SummaryRow",
-]
-
 Row = dict[str, Any]
 T = TypeVar("T")
 

@@ -24,34 +24,7 @@ if TYPE_CHECKING:
     from segmeter.core.scenes import Dataset, Scene, Target
     from segmeter.core.users import Observation, User
 
-__all__ = [
-    "ChecksData",
-    "ChoosesUsers",
-    "CountsEffort",
-    "FollowsProtocol",
-    "ForgetsPrompts",
-    "GivesLater",
-    "GivesPrompts",
-    "HasVocabulary",
-    "JudgePair",
-    "KeepsState",
-    "KnowsItsScan",
-    "LosesPrompts",
-    "OffersSome",
-    "OnDevice",
-    "RendersTogether",
-    "RepeatsDraws",
-    "RunsUsersIndependently",
-    "ScoresSingleClicks",
-    "Sweeps",
-    "SweptByRegions",
-    "WithWeights",
-    "WritesChallengeTable",
-    "capability",
-    "capable",
-    "prompts_given_by",
-]
-
+__all__ = ["capability"]  # to type checkers it is imported
 
 Declaring = TypeVar("Declaring")
 

@@ -25,8 +25,6 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plugin_files import module_of, objects_in
 from segmeter.core.trust import check_opened, check_python
 
-__all__ = ["Entry", "Registry", "Spec", "required", "short"]
-
 T = TypeVar("T")
 ENGINE_OPTIONS = frozenset({"data", "weights"})
 """Options that the engine offers to all it makes; what does not take them is made without."""

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-__all__ = ["cited", "entries", "sources"]
-
 _ENTRY = re.compile(r"@\w+\{(\w+),\n.*?\n\}\n", re.DOTALL)
 _FIELD = re.compile(r"^  (\w+) = \{+(.*?)\}+,$", re.MULTILINE)
 _VENUES = ("booktitle", "journal", "school", "institution", "publisher")

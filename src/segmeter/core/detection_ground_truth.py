@@ -15,14 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = [
-    "Category",
-    "DetectionGroundTruth",
-    "TrueObject",
-    "WithDetectionGroundTruth",
-    "coco_layout",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Category:

@@ -14,8 +14,6 @@ from segmeter.core.models import Request
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Differentiable", "MovableClicks"]
-
 
 class MovableClicks(Protocol):
     """Many sessions whose last click may move, each in the frame its network sees.

@@ -18,17 +18,6 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.scenes import Target
 from segmeter.kernels import compiled, threads
 
-__all__ = [
-    "Depth",
-    "Numbered",
-    "deepest",
-    "deepest_sides",
-    "error_regions",
-    "false_negatives",
-    "false_positives",
-    "squared_depth",
-]
-
 # float32 roots tell n from n + 1 under the root only up to here.
 _FLOAT32_DEPTH = 2048
 

@@ -7,18 +7,6 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = [
-    "BadInput",
-    "BadWeights",
-    "NoWeights",
-    "NotFound",
-    "RunConflict",
-    "SegmeterError",
-    "check_choice",
-    "raised_at",
-    "suggestion",
-]
-
 
 class SegmeterError(Exception):
     """Base class of all errors that segmeter raises; the message is one sentence.

@@ -24,8 +24,6 @@ from segmeter.core.seeds import LazyGenerators, generator
 from segmeter.core.sessions import Judge, Round, Scores, Session, mapped, run_round
 from segmeter.core.users import Observation, User
 
-__all__ = ["Bound", "SimulatedSession", "Start", "Trajectory", "simulate"]
-
 Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
 
 

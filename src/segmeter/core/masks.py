@@ -20,8 +20,6 @@ from segmeter.core import rle
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 
-__all__ = ["Bits", "Mask", "joint_box"]
-
 Bits = npt.NDArray[np.bool_]
 Index = tuple[int, ...]
 Derived = TypeVar("Derived")

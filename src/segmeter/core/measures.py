@@ -15,8 +15,6 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["Measure", "mask_measure", "measure"]
-
 Better = Literal["higher", "lower"]
 Given = ParamSpec("Given")
 _MASK = (Mask, Mask | None, "Mask", "Mask | None")

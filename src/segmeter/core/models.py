@@ -14,22 +14,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
 
-__all__ = [
-    "PROTOCOLS",
-    "EncodedScene",
-    "MaskPrediction",
-    "Method",
-    "Model",
-    "ModelCard",
-    "Prediction",
-    "ProtocolName",
-    "Request",
-    "Segmentation",
-    "in_protocol",
-    "keeps_state",
-    "render",
-]
-
 ProtocolName = Literal["published", "corrected"]
 PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 

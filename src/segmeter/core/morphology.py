@@ -12,16 +12,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 
-__all__ = [
-    "check_spacing",
-    "components",
-    "deepest_voxel",
-    "largest_component",
-    "squared_depths",
-    "squared_distances",
-]
-
-
 Connectivity = Literal[4, 8, 6, 18, 26]
 """Neighbours of a pixel (4, 8) or a voxel (6, 18, 26)."""
 Labels = npt.NDArray[np.int32]

@@ -16,8 +16,6 @@ from segmeter.core.seeds import fingerprint, generator
 if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
 
-__all__ = ["Job", "Plan", "display_names", "with_titles"]
-
 Kind = Literal["model", "method"]
 
 

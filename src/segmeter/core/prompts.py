@@ -19,25 +19,6 @@ from segmeter.core.masks import Mask
 if TYPE_CHECKING:
     from segmeter.core.scenes import Scene
 
-__all__ = [
-    "Box",
-    "Click",
-    "MaskHint",
-    "Point",
-    "Prompt",
-    "Prompts",
-    "Scribble",
-    "Text",
-    "as_prompts",
-    "check_inside",
-    "kind_of",
-    "moved",
-    "round_from_json",
-    "round_to_json",
-    "signs",
-    "to_json",
-]
-
 Point = tuple[float, ...]
 
 

@@ -12,24 +12,6 @@ from typing import Any, Literal
 
 from segmeter.core.errors import BadInput
 
-__all__ = [
-    "CONSISTENCY",
-    "DETECTION_ROWS",
-    "ERROR_ROWS",
-    "JOB_KEY",
-    "RESPONSES",
-    "SESSION_FACTS",
-    "SESSION_KEY",
-    "SESSION_LISTS",
-    "SESSION_ROWS",
-    "SHARES",
-    "Column",
-    "Kind",
-    "Schema",
-    "columns_of_measures",
-    "measure_column",
-]
-
 Kind = Literal["text", "integer", "number", "flag", "integers", "map", "bytes"]
 """Text, whole number, number, true or false, list of whole numbers, map from text to text,
 bytes."""

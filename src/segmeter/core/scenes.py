@@ -14,18 +14,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = [
-    "Dataset",
-    "DatasetCard",
-    "Image",
-    "Pixels",
-    "Scene",
-    "SceneHeader",
-    "Target",
-    "Volume",
-    "size_in_words",
-]
-
 Pixels = npt.NDArray[Any]
 Affine = tuple[tuple[float, float, float, float], ...]
 Given = TypeVar("Given")

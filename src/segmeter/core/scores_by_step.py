@@ -17,8 +17,6 @@ import numpy.typing as npt
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.models import ProtocolName
 
-__all__ = ["Tables", "columns_in", "load_tables", "quoted", "spread"]
-
 GROUP = ("model", "dataset", "user", "protocol")
 """Columns that sessions are grouped by."""
 

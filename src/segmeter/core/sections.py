@@ -18,34 +18,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import SceneHeader
 
-__all__ = [
-    "Answer",
-    "Axis",
-    "Bars",
-    "Block",
-    "Cell",
-    "Chart",
-    "Column",
-    "Frame",
-    "Gallery",
-    "Illustration",
-    "Label",
-    "Line",
-    "Multiples",
-    "Note",
-    "Outline",
-    "Part",
-    "Phrase",
-    "Points",
-    "Quantity",
-    "Replay",
-    "Section",
-    "Slices",
-    "Table",
-    "Value",
-    "phrase",
-]
-
 Record = TypeVar("Record")
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["LazyGenerators", "fingerprint", "generator", "seeded"]
-
 
 def fingerprint(*parts: object, size: int = 16) -> str:
     """A short hexadecimal digest of the parts' texts, the same on every machine.

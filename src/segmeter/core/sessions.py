@@ -29,8 +29,6 @@ from segmeter.core.models import (
 from segmeter.core.prompts import MaskHint, Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 
-__all__ = ["Judge", "Round", "Scores", "Session"]
-
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 

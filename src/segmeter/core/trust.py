@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from segmeter.core.plans import Plan
     from segmeter.core.scenes import Dataset
 
-__all__ = ["check_data", "check_names", "contacts_only", "may_contact", "received"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Gate:

@@ -16,8 +16,6 @@ from segmeter.core.scenes import Scene, Target
 if TYPE_CHECKING:
     from segmeter.core.sessions import Round
 
-__all__ = ["Observation", "User"]
-
 
 @dataclass(frozen=True, slots=True)
 class Observation:

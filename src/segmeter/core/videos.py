@@ -21,8 +21,6 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Lazy, Pixels, Scene, SceneHeader, Target, size_in_words
 
-__all__ = ["FrameMasks", "Track", "TracksObjects", "Video", "at_frame", "by_frame", "label_map"]
-
 _KEPT_BYTES = 128 << 20
 _MOST_DENSE = 1 << 31
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "p_value", "printable", "signed", "size_text", "time_text"]
-
 
 def counted(count: int, noun: str) -> str:
     """A count and its noun.

@@ -21,8 +21,6 @@ from segmeter.core.annotation_events import EVENTS, AnnotationEvent
 from segmeter.core.errors import BadInput
 from segmeter.datasets.image_files import named_errors
 
-__all__ = ["read_log"]
-
 COLUMNS = ("annotator", "image", "object", "event", "time")
 _MILLISECONDS = 1e11  # no clock counts so many seconds; since 1970 they are milliseconds
 

@@ -13,8 +13,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.datasets.image_files import SUFFIXES, named_errors, read_rgb
 
-__all__ = ["digest"]
-
 _PIECE = 1 << 16
 _MOST_PIECES = 16
 _MOST_READ = 1 << 28

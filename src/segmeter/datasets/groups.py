@@ -15,8 +15,6 @@ from pathlib import Path
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.datasets.image_files import named_errors
 
-__all__ = ["Groups", "read_groups", "read_table", "write_groups"]
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
-__all__ = ["SUFFIXES", "decode_rgb", "image_size", "read_bytes", "read_rgb"]
-
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 MOST_PIXELS = 178_956_970  # where Pillow refuses a file; the largest images of TETRIS have a third
 _PNG = b"\x89PNG\r\n\x1a\n"

@@ -38,8 +38,6 @@ from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
 
-__all__ = ["LabelFolder", "Predictions", "labels_at"]
-
 Labels = npt.NDArray[Any]
 _LOOKED_AT = 8  # JSON files; a folder of run lengths has one for each image
 _CARD = DatasetCard("coco", "a COCO file of your own", "your own", "your own")

@@ -34,18 +34,6 @@ from segmeter.core.models import Segmentation
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values
 
-__all__ = [
-    "RESULT_SUFFIXES",
-    "paired_files",
-    "read_edge_map",
-    "read_label_maps",
-    "read_object",
-    "read_objects",
-    "read_proposals",
-    "read_results",
-]
-
-
 Labels = npt.NDArray[Any]
 RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".tiff"})
 

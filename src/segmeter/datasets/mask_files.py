@@ -14,8 +14,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
 
-__all__ = ["masks_of_values", "object_in", "one_number", "told_from"]
-
 Kind = Literal["binary", "soft", "trimap", "alpha", "labels", "palette", "colours"]
 Values = npt.NDArray[Any]
 

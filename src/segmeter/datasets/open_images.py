@@ -25,9 +25,6 @@ from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import read_values
 from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
 
-__all__ = ["clothing_groups", "person_groups", "read_boxes"]
-
-
 _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = DatasetCard(
     name="open-images",

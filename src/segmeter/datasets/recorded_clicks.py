@@ -25,17 +25,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.prompts import Prompt, round_from_json
 
-__all__ = [
-    "COLUMNS",
-    "Clicks",
-    "Key",
-    "UnknownImage",
-    "previous_mask",
-    "read_clicks",
-    "read_prompts",
-]
-
-
 COLUMNS = (
     "dataset", "image_stem", "object_stem", "model_type", "click_type", "full_stem", "device",
     "x", "y", "w", "h",

@@ -17,8 +17,6 @@ from segmeter.core.errors import BadWeights
 from segmeter.models import weights as weight_files
 from segmeter.models.sam.tensor_names import Layout, is_unused, source_name
 
-__all__ = ["read_checkpoint"]
-
 _DECODER = re.compile(r"(?:^|(?<=\.))(?:sam_)?mask_decoder\.iou_token\.weight$")
 _ADAPTERS = re.compile(r"linear_[ab]_[qv]|w_[ab]_linear|lora_|\bAdapter\b")
 

@@ -31,8 +31,6 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
 from segmeter.core.scenes import Image, Scene, SceneHeader, Target, Volume
 from segmeter.core.videos import TracksObjects, Video
 
-__all__ = ["check"]
-
 PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "text"})
 OTHER_ABILITIES = frozenset({"automatic", "differentiable", "example", "video", "volume"})
 

@@ -21,9 +21,6 @@ from segmeter.models.automatic.regions import plain_suppress_boxes
 from segmeter.models.fetching.sources import ByHand, Page, offer
 from segmeter.models.onnx_models import open_graph, run_graph
 
-__all__ = ["COCO_CATEGORIES", "Detector"]
-
-
 _NEVER_USED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}
 COCO_CATEGORIES: tuple[int, ...] = tuple(n for n in range(1, 91) if n not in _NEVER_USED)
 """COCO's category ids in the order in which its detectors number their 80 classes from 0."""

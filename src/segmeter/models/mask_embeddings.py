@@ -17,8 +17,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Image, Scene
 from segmeter.models.sam.model import Sam
 
-__all__ = ["colour_histogram", "embedding_crop", "mask_embeddings"]
-
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]
 

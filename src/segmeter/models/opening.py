@@ -11,8 +11,6 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models.onnx_models import onnx_files, open_onnx
 from segmeter.models.services import ServiceModel
 
-__all__ = ["described", "entry_of_path"]
-
 _CHECKPOINTS = (".pth", ".pt", ".ckpt", ".bin", ".torch", ".safetensors")
 
 

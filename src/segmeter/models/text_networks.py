@@ -29,8 +29,6 @@ from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes,
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["own_folder"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Kind:

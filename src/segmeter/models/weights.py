@@ -27,8 +27,6 @@ from segmeter.runtime.remote_files import cache_folder
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DAMAGED", "describing", "find"]
-
 Sizes = dict[str, tuple[int, ...]]
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")

@@ -24,8 +24,6 @@ from pathlib import Path
 from pickle import PickleError
 from typing import Any
 
-__all__ = ["UNKNOWN", "fingerprinted", "object_fingerprint", "source_fingerprint"]
-
 UNKNOWN = "unknown"
 """Stands for a fingerprint that cannot be computed; it equals none, not even itself."""
 

@@ -35,17 +35,6 @@ from segmeter.core.errors import BadInput
 if TYPE_CHECKING:
     from segmeter.core.catalogue import Spec
 
-__all__ = [
-    "PrewarmedWorkers",
-    "Process",
-    "check_devices",
-    "end_all",
-    "gpu_names",
-    "has_cuda",
-    "prewarming",
-    "usable_cores",
-]
-
 
 def usable_cores() -> int:
     """Cores this process may run on, fewer than there are where a queue hands them out.

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["keep_secret", "redacted", "refuse_credentials"]
-
 _BLOT = "***"
 # `ftp://user:password@host`; a password may hold what it should not, such as a slash.
 _IN_ADDRESS = re.compile(r"(?<=://)(?:[^/\s'\":]*:(?!\d+/)[^\s'\"]*|[^/\s'\"]*)(?=@)")

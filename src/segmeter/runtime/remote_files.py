@@ -22,8 +22,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.core.trust import may_contact
 from segmeter.runtime.redaction import redacted
 
-__all__ = ["Roots", "as_typed", "cache_folder", "is_address", "local_folder"]
-
 
 def cache_folder(*names: str) -> Path:
     """A folder, or a file in it, in the user's cache.
@@ -108,7 +106,11 @@ def _copied(address: str) -> Path:
 
 
 def open_storage(address: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
-    """The file system of an address and the path in it; `options` go to its library."""
+    """The file system of an address and the path in it; `options` go to its library.
+
+    >>> open_storage("memory://runs/first")[1]
+    '/runs/first'
+    """
     try:
         import fsspec
 
@@ -140,7 +142,11 @@ def _listed(files: Any, root: str, address: str) -> dict[str, str]:
 
 
 def version_of(entry: Mapping[str, Any]) -> str:
-    """The version of a file, as far as the storage reports one."""
+    """The version of a file, as far as the storage reports one.
+
+    >>> version_of({"size": 3, "mtime": 1}) == version_of({"size": 3, "mtime": 2})
+    False
+    """
     said = [entry.get(key) for key in ("size", "ETag", "etag", "LastModified", "mtime", "created")]
     return fingerprint(*(part for part in said if part is not None), size=8)
 

@@ -18,8 +18,6 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, NotFound
 
-__all__ = ["Database", "backup", "copy_study", "open_engine"]
-
 METADATA = sa.MetaData()
 VERSION = 1
 PENDING = -1

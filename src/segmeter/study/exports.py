@@ -33,9 +33,6 @@ from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import Screened, excluded_people, screen_people
 from segmeter.study.wording import questions_of, text_page
 
-__all__ = ["archive", "csv_text", "export", "participant_columns", "participant_rows"]
-
-
 Rows = list[dict[str, Any]]
 RATING_COLUMNS = (
     "job", "dataset", "scene", "target", "model", "rater", "role", "score", "seconds",

@@ -38,8 +38,6 @@ from segmeter.study.records import steps_of
 from segmeter.study.segmenting import MEASURES, OF_ROUND, click_of, judge_of, model_for
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
-__all__ = ["fit_costs", "interactions", "simulate_users", "write_run"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interaction:

@@ -32,9 +32,6 @@ from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
 from segmeter.study.server import default_url, listening, open_study, study_app
 
-__all__ = ["run_demo"]
-
-
 Answering = Callable[[dict[str, Any], np.random.Generator], dict[str, Any]]
 """From what a browser learns about a trial to the fields of an answer."""
 _AT_ONCE = 4

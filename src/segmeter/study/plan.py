@@ -21,8 +21,6 @@ from pydantic import (
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.seeds import fingerprint
 
-__all__ = ["KINDS", "read_plan"]
-
 Kind = Literal["clicks", "clicks-round2", "rate", "interact"]
 KINDS: tuple[str, ...] = get_args(Kind)
 AnswerFlag = Literal[

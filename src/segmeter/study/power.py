@@ -18,8 +18,6 @@ from segmeter.study.interactions import interactions
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["ASSUMED", "measured_spread", "power_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:

@@ -16,9 +16,6 @@ from segmeter.study.plan import CONSENT_SECTIONS, Plan
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.wording import text_page
 
-__all__ = ["plan_warnings", "preregistration", "preview_page"]
-
-
 _EXAMPLES = 3
 
 

@@ -29,8 +29,6 @@ from segmeter.study.stimuli import Stimuli
 from segmeter.study.validity import answer_flags
 from segmeter.study.wording import questions_of
 
-__all__ = ["RunningStudy"]
-
 OPEN = "open"
 """The token of a study that anyone may join."""
 _ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -35,9 +35,6 @@ from segmeter.study.wording import read_words
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["default_url", "open_study", "write_files"]
-
-
 _STATIC = Path(__file__).parent / "static"
 # What participants read for a refusal; anything else is a fault.
 _SHOWN = {

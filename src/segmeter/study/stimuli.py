@@ -32,8 +32,6 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Plan, near
 
-__all__ = ["Stimuli"]
-
 _KEPT_IMAGES, _KEPT_VOLUMES, _KEPT_SCENES = 100, 8, 32
 _MOST_VOXELS = 1 << 27
 

@@ -14,9 +14,6 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.study.plan import Plan, Question
 
-__all__ = ["read_words"]
-
-
 Words = Mapping[str, str]
 
 

@@ -43,8 +43,6 @@ from segmeter.training.annotation_rounds import (
 )
 from segmeter.training.noc_changes import ClickCounts, click_counts
 
-__all__ = ["DecoderSettings", "Progress", "clicks_needed", "encoded_scenes", "train"]
-
 WEIGHTS, _STATE, _HISTORY = "model.safetensors", "state.pt", "history.json"
 Encoded = list[tuple[Scene, SamEncodedScene]]
 

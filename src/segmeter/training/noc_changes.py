@@ -14,8 +14,6 @@ from segmeter.core.users import User
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
 
-__all__ = ["NocChange", "click_counts", "noc_change"]
-
 ClickCounts = Mapping[tuple[str, str], int]
 """Clicks per object, by scene and target."""
 

@@ -28,9 +28,6 @@ from segmeter.users.gradient_attack import (
     valid_pixels,
 )
 
-__all__ = ["Adversary", "attempts_of", "search"]
-
-
 Pixel = tuple[int, int]
 
 

@@ -21,9 +21,6 @@ from segmeter.measures.objects import boundary_iou, iou
 from segmeter.users.error_prompts import centre_click
 from segmeter.users.gradient_attack import Direction
 
-__all__ = ["jitter_reach", "search_boxes", "tight_box"]
-
-
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 SHARE, LIMIT_PX = 0.1, 20.0
 

@@ -20,8 +20,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
 from segmeter.users.error_prompts import TOGETHER, Found, Together, centre_clicks
 
-__all__ = ["ClickingGroup", "MapSample"]
-
 # The original seeds its generator with this at every image, so that all groups, models and
 # images share the same numbers; a further object of an image continues the stream.
 _PUBLISHED_SEED = 42

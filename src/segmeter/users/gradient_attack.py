@@ -39,9 +39,6 @@ from segmeter.users.error_prompts import centre_click
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Attempt", "Direction"]
-
-
 DISC = 5.0
 
 

@@ -17,8 +17,6 @@ from segmeter.core.prompts import Click, Prompt, Prompts, kind_of
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks, read_prompts
 
-__all__ = ["NAMES", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
-
 Ints = npt.NDArray[np.int64]
 
 # The file's own names of data sets.

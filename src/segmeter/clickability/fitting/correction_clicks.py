@@ -34,17 +34,6 @@ from segmeter.core.models import Model, Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 
-__all__ = [
-    "CorrectionFit",
-    "ProxyError",
-    "fit_correction_clicks",
-    "proxy_errors_of",
-    "read_proxy_errors",
-    "recovered",
-    "write_proxy_errors",
-]
-
-
 SMALLEST_PX = 10
 # People were shown the best mask up to this IoU: beyond it they would stop.
 _GOOD_ENOUGH = 0.95

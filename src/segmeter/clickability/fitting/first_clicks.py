@@ -34,19 +34,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
 from segmeter.datasets.recorded_clicks import Clicks
 
-__all__ = [
-    "Case",
-    "Fit",
-    "Seen",
-    "cases_of",
-    "fit",
-    "hold_out",
-    "read_cases",
-    "read_masks",
-    "read_tables",
-]
-
-
 # Published click counts over targets: 185 349 first-round clicks, about 48 each.
 CLICKS = 48
 # Clicks that miss the object are clustered by person; this widens their binomial distribution.

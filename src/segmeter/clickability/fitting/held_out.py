@@ -20,9 +20,6 @@ from segmeter.clickability.prior import Numbers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["HeldOut", "draw_held_out", "draw_later", "held_out", "markdown", "prior_json"]
-
-
 Values = npt.NDArray[np.float64]
 _NAMES = ("depth", "spread", "sloppy", "jitter")
 _FLAT, _STILL = 1e3, 1e-9

@@ -24,9 +24,6 @@ from segmeter.core.scenes import Dataset, Target
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, previous_mask
 
-__all__ = ["TrainingSample", "samples_of", "split"]
-
-
 Floats = npt.NDArray[np.float32]
 _COLOURS = 3
 _ERROR_REGION = 4

@@ -36,9 +36,6 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, su
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import fingerprint, generator
 
-__all__ = ["Course", "Recipe", "recipe", "train"]
-
-
 _PREFIXES = ("module.", "encoder_decoder.", "backbone.")
 
 

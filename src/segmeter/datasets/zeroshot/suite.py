@@ -35,8 +35,6 @@ from segmeter.datasets.zeroshot.outline_files import (
     ytvis_json,
 )
 
-__all__ = ["SUITE"]
-
 Confidence = Literal["known", "recalled", "weak"]
 Certainty = {
     "known": "its layout is documented by its authors",

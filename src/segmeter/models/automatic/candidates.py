@@ -19,9 +19,6 @@ from segmeter.models._enlarging import Enlargement, Measured
 from segmeter.models.automatic.options import Crop, Options, grid
 from segmeter.models.automatic.regions import clean_logits
 
-__all__ = ["Kept", "crop_candidates"]
-
-
 Single = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 Points = npt.NDArray[np.float64]

@@ -34,8 +34,6 @@ from segmeter.models.automatic.regions import (
     suppress_masks,
 )
 
-__all__ = ["AutomaticMask", "clicked_model"]
-
 
 @dataclass(frozen=True, slots=True)
 class AutomaticMask:

@@ -12,9 +12,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 
-__all__ = ["Crop", "Options", "Output"]
-
-
 Clean = Literal["masks", "logits"]
 Nms = Literal["boxes", "masks"]
 Edge = Literal["fixed", "scaled"]

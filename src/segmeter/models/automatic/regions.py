@@ -35,9 +35,6 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ProtocolName
 from segmeter.kernels import compiled
 
-__all__ = ["edge_map", "stretched", "suppress_boxes"]
-
-
 LIFT = 10.0
 """How far beyond the threshold SAM 2 puts the logits of what it fills or removes."""
 

@@ -19,8 +19,6 @@ try:
 except ModuleNotFoundError:  # Windows: two calls at once are not kept apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ignore"]
-
 
 @dataclass(frozen=True, slots=True)
 class Arrival:

@@ -33,9 +33,6 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 
-__all__ = ["Progress"]
-
-
 Progress = Callable[[str, int, int], None]
 """Called with what is coming, bytes so far and bytes in all (0: not known)."""
 

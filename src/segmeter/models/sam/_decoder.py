@@ -24,9 +24,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["Embedding"]
-
-
 _STRETCH = 128
 """Cells that are summed up in one product."""
 

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from segmeter.models.automatic.candidates import Candidates
     from segmeter.models.sam._single_clicks import MovablePoints, SingleClicks
 
-__all__ = ["SamEncodedScene", "SamPrediction"]
-
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
 

@@ -29,8 +29,6 @@ from segmeter.models.sam.tensor_names import source_name
 if TYPE_CHECKING:
     from segmeter.models.sam.model import Family
 
-__all__ = ["pick_device"]
-
 _CLASSES = {"sam3": "Sam3TrackerModel", "edgetam": "EdgeTamModel"}
 _SAM3 = (0.5, 0.5, 0.5)
 

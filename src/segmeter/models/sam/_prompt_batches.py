@@ -15,9 +15,6 @@ from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
 
-__all__ = ["Policy", "chosen_of", "fed_back", "of_equal_size"]
-
-
 STROKE_POINTS = 8
 """A stroke is handed over as at most so many points, evenly spaced."""
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from segmeter.core.scenes import Pixels
 from segmeter.models._enlarging import Enlargement
 
-__all__ = ["Frame"]
-
 
 def arriving(array: npt.NDArray[Any], device: torch.device) -> Tensor:
     """An array on the device; it must be writeable, since torch knows no other."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from segmeter.models.sam._encoded import Network, SamEncodedScene
     from segmeter.models.sam._prompt_batches import Policy
 
-__all__ = ["Sam"]
-
 Choice = Literal["published", "corrected"]
 Masks = Literal["published", "corrected", "zeroshot"]
 Resize = Literal["float", "pillow"]

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-__all__ = ["source_name"]
-
 Layout = Literal["original", "hub"]
 
 _Rules = tuple[tuple[str, str], ...]

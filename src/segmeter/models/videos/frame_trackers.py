@@ -36,8 +36,6 @@ from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, by_fra
 from segmeter.models.volumes.slices import EncodesTogether, ReadsTargets
 from segmeter.models.volumes.slicewise import _on_gpu
 
-__all__ = ["on_videos"]
-
 MEMORY_MB = 2048
 TAKEN = frozenset({"click", "box", "scribble", "mask", "video"})
 """Abilities of trackers that take every prompt."""

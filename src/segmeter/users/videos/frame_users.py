@@ -31,8 +31,6 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.core.videos import FrameMasks, at_frame, by_frame, label_map
 
-__all__ = ["VideoObservation"]
-
 KERNEL = 0.2
 _LARGEST_RADIUS = 16.0
 _FEWEST_NODES = 4
