@@ -113,7 +113,7 @@ def pieces(model: Sam, scene: Scene) -> None:
     encoded.groups = lambda sizes: iter([list(range(len(sizes)))])  # type: ignore[method-assign]
     passed = seconds(lambda: encoded.predict(requests), 2)
     answers = encode / apart * USERS
-    print(f"a look                    {encode:8.2f} s, as much as {answers:.0f} answers")
+    print(f"an encoding               {encode:8.2f} s, as much as {answers:.0f} predictions")
     print(f"{USERS} asks in one pass      {passed / apart:8.2f} x as long as one by one")
 
 

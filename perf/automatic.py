@@ -4,10 +4,10 @@
         [--image FILE] [--device cpu] [--maps 24] [--dtype float32] [--repeats 3]
 
 First what comes after the network, on drawn logit maps at 480 x 640 and 1080 x 1440: enlarge,
-stability, threshold, box and run lengths. Then, where weights are available, a whole image, look
-included, at the default settings. The plain way is what the originals do: batches of 64 points
-through the decoder as published, run eagerly, everything enlarged before anything is dropped,
-run lengths of all that passed, suppression, masks drawn (`plain_automatic.py`,
+stability, threshold, box and run lengths. Then, where weights are available, a whole image,
+encoding included, at the default settings. The plain way is what the originals do: batches of 64
+points through the decoder as published, run eagerly, everything enlarged before anything is
+dropped, run lengths of all that passed, suppression, masks drawn (`plain_automatic.py`,
 `plain_decoder.py`); network, weights and precision are the same. On a GPU half precision
 follows, its plain version, and how far its masks are from those of single precision.
 Ends with status 1 where a promise does not hold:
@@ -132,14 +132,14 @@ def compared(
     def plain() -> Found:
         return plain_masks(model.encode(scene), (height, width), options)
 
-    model.encode(scene)  # weights are read with the first look
+    model.encode(scene)  # weights are read with the first encoding
     _, encode = timed(lambda: model.encode(scene), chosen.repeats, chosen.device)
     theirs, slow = timed(plain, chosen.repeats, chosen.device)
     mine, fast = timed(lambda: generate(model, scene, options), chosen.repeats, chosen.device)
     print(
         f"{chosen.model}, {width} x {height}, {chosen.points} x {chosen.points} points, "
         f"{chosen.device} {dtype}: plain {slow:.3f} s, ours {fast:.3f} s, "
-        f"{slow / fast:.1f} x; the look alone {encode:.3f} s; "
+        f"{slow / fast:.1f} x; encoding alone {encode:.3f} s; "
         f"without it {(slow - encode) / (fast - encode):.1f} x"
     )
     print(agreement(theirs, mine))

@@ -27,7 +27,7 @@ from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._loading import SamNetwork
-from segmeter.models.sam._point_grid import _counts_and_boxes, _table
+from segmeter.models.sam._point_grid import _counts_and_boxes
 from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam._resizing import Padded
 from segmeter.models.sam._single_clicks import SingleClicks
@@ -111,8 +111,7 @@ def grids(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[str
         yield f"grid of {len(points) ** 2}, {name}", work
     del encoded.__dict__["grid_clicks"]
     values = torch.randn(24, side, side, device=device)
-    yield "counts and boxes of 24 maps, as used", lambda: _table(values, 0.0, 1.0)
-    yield "counts and boxes of 24 maps, eager", lambda: _counts_and_boxes(values, 0.0, 1.0)
+    yield "counts and boxes of 24 maps", lambda: _counts_and_boxes(values, 0.0, 1.0)
 
 
 def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:

@@ -5,7 +5,7 @@ points: the published decoder (`plain_decoder.py`), all three masks of every poi
 image's size, the score's filter, stability counted on whole maps, its filter, thresholds,
 boxes, run lengths of all that passed (found on the device, gathered mask by mask), then
 suppression over the image, and the masks that are left drawn from their run lengths.
-The look, the weights and the precision are ours, so that only the steps differ.
+The encoding, the weights and the precision are ours, so that only the steps differ.
 
 Suppression is torchvision's on the device where it is installed, as in the originals, and ours
 where it is not.

@@ -39,7 +39,7 @@ class Rates:
 
     device: str
     encode: float
-    target: float  # one object of ROUNDS clicks, its look left out
+    target: float  # one object of ROUNDS clicks, without encoding
     row: float
     row_without_mask: float
     hashed: float  # bytes per second
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--limit", type=int, default=6)
     parser.add_argument("--gpu-encode", type=float, help="seconds, as perf/session.py prints")
-    parser.add_argument("--gpu-session", type=float, help="seconds of 20 clicks, look left out")
+    parser.add_argument("--gpu-session", type=float, help="seconds of 20 clicks, without encoding")
     asked = parser.parse_args()
     plan = Plan(
         "noc",
@@ -182,8 +182,8 @@ def main() -> None:
     print("| what | SA-1B | measured |\n|---|---:|---|")
     for line in table(rates):
         print(f"| {' | '.join(line)} |")
-    if asked.gpu_look and asked.gpu_session:
-        given = replace(rates, device="GPU", encode=asked.gpu_look, target=asked.gpu_session)
+    if asked.gpu_encode and asked.gpu_session:
+        given = replace(rates, device="GPU", encode=asked.gpu_encode, target=asked.gpu_session)
         for line in table(given)[:4]:
             print(f"| {' | '.join(line)} |")
 

@@ -155,30 +155,29 @@ def responses(
     (1.0, 0.0, 1)
     """
     found, given = list[Response](), list[Click]()
+    right = np.zeros(0, bool)  # whether the last mask agrees with each click given so far
     last = start - ignore if start and ignore else start
     for prompts, shown in rounds:
         mask = shown - ignore if ignore else shown
-        if not prompts:
-            found.append(Response(0, 0.0, 0, 0, 0, mask != last))
-            last = mask
-            continue
+        kept = _agrees(mask, given)
         counted = [p for p in prompts if isinstance(p, Click | Scribble | Box)]
         if ignore:
             counted = [p for p in counted if not (isinstance(p, Click) and ignore[_pixel(p)])]
-        kept = [mask[_pixel(c)] == c.positive for c in given]
-        before = [last is not None and last[_pixel(c)] == c.positive for c in given]
         found.append(
             Response(
                 len(counted),
                 sum((_obeyed(prompt, mask, ignore) for prompt in counted), 0.0),
                 len(given),
-                sum(kept),
-                sum(b and not k for b, k in zip(before, kept, strict=True)),
+                int(kept.sum()),
+                int((right & ~kept).sum()),
                 mask != last,
             )
+            if prompts
+            else Response(0, 0.0, 0, 0, 0, mask != last)
         )
-        given += [p for p in counted if isinstance(p, Click)]
-        last = mask
+        new = [p for p in counted if isinstance(p, Click)]
+        given += new
+        last, right = mask, np.concatenate([kept, _agrees(mask, new)])
     return found
 
 
@@ -233,6 +232,17 @@ def setbacks(iou: Sequence[float], hurt: float = HURT) -> list[Setback]:
             later = (j for j in range(1, len(iou) - k) if iou[k + j] >= iou[k - 1])
             found.append(Setback(k + 1, iou[k - 1] - iou[k], next(later, None)))
     return found
+
+
+def _agrees(mask: Mask, clicks: Sequence[Click]) -> Bits:
+    """Whether a mask has each clicked pixel as the click asks."""
+    if not clicks:
+        return np.zeros(0, bool)
+    places = np.array([_pixel(click) for click in clicks]) - mask.low
+    within = ((places >= 0) & (places < mask.bits.shape)).all(axis=1)
+    shown = np.zeros(len(clicks), bool)
+    shown[within] = mask.bits[tuple(places[within].T)]
+    return np.equal(shown, [click.positive for click in clicks], dtype=bool)
 
 
 def _obeyed(prompt: Click | Scribble | Box, mask: Mask, ignore: Mask | None) -> float:

@@ -19,7 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.models._enlarging import Measured
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
-from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, compiles
+from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene
 from segmeter.models.sam._prompt_batches import MOST_FEEDBACK, STABLE, stability
 from segmeter.models.sam._resizing import fetched
 
@@ -43,7 +43,7 @@ class DeviceLogits:
     encoded: SamEncodedScene
 
     def measure(self, threshold: float, offset: float) -> Measured:
-        found = [_table(values, threshold, offset) for values in self._enlarged()]
+        found = [_counts_and_boxes(values, threshold, offset) for values in self._enlarged()]
         table = torch.cat(found) if found else torch.zeros(0, 7, dtype=torch.long)
         return Measured.of(table.cpu().numpy())
 
@@ -54,7 +54,7 @@ class DeviceLogits:
     def masks(self, threshold: float) -> list[Mask]:
         found: list[Mask] = []
         for values in self._enlarged():
-            boxes = _table(values, threshold, 0.0)[:, 3:]
+            boxes = _counts_and_boxes(values, threshold, 0.0)[:, 3:]
             bits = fetched(values > threshold)
             found += [_boxed(*one) for one in zip(bits, boxes.tolist(), strict=True)]
         return found
@@ -160,14 +160,8 @@ def _boxed(bits: npt.NDArray[np.bool_], box: list[int]) -> Mask:
     return Mask(bits.shape, (top, left), inside) if inside.any() else Mask.empty(bits.shape)
 
 
-def _table(values: Tensor, threshold: float, offset: float) -> Tensor:
-    """Three counts and the box of each map, `(n, 7)`, on the device."""
-    if not compiles(values.device):
-        return _counts_and_boxes(values, threshold, offset)
-    return torch.compile(_counts_and_boxes, dynamic=True)(values, threshold, offset)
-
-
 def _counts_and_boxes(values: Tensor, threshold: float, offset: float) -> Tensor:
+    """Three counts and the box of each map, `(n, 7)`, on the device."""
     # Row by row first: thousands of short sums keep a GPU busy, a few long ones do not.
     by_row = [(values > threshold + d).sum(dim=2) for d in (-offset, 0.0, offset)]
     counts = [row.sum(dim=1) for row in by_row]
