@@ -337,12 +337,14 @@ def _mean(differences: Iterable[tuple[str, float]]) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class FirstClicks:
-    """IoU after the first clicks on an object, and what the mask of the first of them holds.
+    """IoU after the first clicks on an object of a scene, and the mask after the first of them.
 
-    `followed` is whether the clicked pixel is in it, `swapped` whether the pixel with x and y
-    exchanged is; False where that is outside of the image.
+    `followed` is whether the clicked pixel is in the mask, `swapped` whether the pixel with x and
+    y exchanged is; False where that is outside of the image.
     """
 
+    scene: str
+    mask: Mask
     iou: float
     followed: bool
     swapped: bool
@@ -360,4 +362,5 @@ def first_clicks(
             mask = Session(scene, encoded).step(given).mask
             (y, x) = next(map(round, p.point[-2:]) for p in given if isinstance(p, Click))
             inside = x < scene.shape[0] and y < scene.shape[1]
-            yield FirstClicks(steps[-1][1], bool(mask[y, x]), inside and bool(mask[x, y]))
+            followed, swapped = bool(mask[y, x]), inside and bool(mask[x, y])
+            yield FirstClicks(scene.id, mask, steps[-1][1], followed, swapped)

@@ -185,6 +185,25 @@ def test_a_check_clicks_on_objects_and_finds_exchanged_coordinates() -> None:
     assert "x and y seem to be exchanged" in swapped.faults[0]
 
 
+@pytest.mark.parametrize(
+    ("share", "fault"),
+    [
+        (0, "all masks are empty"),
+        (1, "all masks are full"),
+        (2, "masks do not depend on the click"),
+    ],
+)
+def test_a_check_warns_of_masks_that_say_nothing(share: int, fault: str) -> None:
+    def predict(image: Any, clicks: Any) -> Any:
+        mask = np.zeros(image.shape[:2], bool)
+        mask[: len(mask) // share if share else 0] = True
+        return mask
+
+    found = segmeter.check(predict)
+    assert fault in found.faults[0]
+    assert len(found.faults) == 1
+
+
 def test_metrics_take_batches_and_merge() -> None:
     rng = np.random.default_rng(0)
     preds, target = rng.random((2, 5, 1, 16, 16)) > 0.5

@@ -274,6 +274,26 @@ def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> Non
     assert "very same image" in (here / "page.html").read_text()
 
 
+def test_a_check_counts_images_without_masks_and_masks_that_are_all_empty_or_full(
+    typed: Typed, here: Path
+) -> None:
+    for folder in ("own/images", "own/masks"):
+        (here / folder).mkdir(parents=True)
+    for k, name in enumerate("abc"):
+        cv2.imwrite(f"own/images/{name}.png", np.full((40, 40, 3), 90 + k, np.uint8))
+    cv2.imwrite("own/masks/a.png", np.pad(np.full((20, 20), 255, np.uint8), 10))
+    cv2.imwrite("own/masks/stray.png", np.full((40, 40), 255, np.uint8))
+    code, out, _ = typed("check", "own")
+    assert code == 1
+    assert "b: image has no mask; add one or remove it\n" in out
+    assert "stray.png: mask has no image of its name; rename it\n" in out
+    assert out.endswith("own: 1 scene, 1 object; 3 problems\n")
+    for value, what in ((0, "empty"), (255, "full")):
+        for name in "abc":
+            cv2.imwrite(f"own/masks/{name}.png", np.full((40, 40), value, np.uint8))
+        assert f"all masks: are {what}; check their values" in typed("check", "own")[1]
+
+
 def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, here: Path) -> None:
     common = ("run", "noc", "-m", "synthetic-noisy", "-d", "drawn", "--limit", 2, "--rounds", 3,
               "--workers", 0)  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segmeter.api.loading import Tell, as_model, dataset_spec, is_own_data, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.masks import Mask
 from segmeter.models.opening import entry_of_path
 from segmeter.runtime.remote_files import Roots, is_address
 from segmeter.store import Run, RunFolder
@@ -131,10 +133,24 @@ def _clicked(model: Any, faults: list[str], tell: Tell, weights: bool) -> list[s
             f"x and y seem to be exchanged: after the first click {followed} of {count} masks "
             f"contain the clicked pixel (y, x) and {swapped} the pixel (x, y)"
         )
+    useless = _useless([t.mask for t in found], len({t.scene for t in found}))
+    faults += [useless] if useless else []
     return [
         f"mean IoU {mean:.2f} after at most 5 clicks on {count} built-in objects; the clicked "
         f"pixel is in the mask after {followed} of {count} first clicks"
     ]
+
+
+def _useless(masks: Sequence[Mask], scenes: int) -> str:
+    """A sentence on masks that are all empty, all full, or the same wherever one clicks."""
+    areas = {mask.area / math.prod(mask.shape) for mask in masks}
+    shown = f"after one click on each of {len(masks)} built-in objects"
+    for share, what in ((0, "empty"), (1, "full")):
+        if areas == {share}:
+            return f"all masks are {what} {shown}; check the threshold of the mask"
+    if len({(mask.shape, mask.dense().tobytes()) for mask in masks}) <= scenes < len(masks):
+        return f"masks do not depend on the clicks: the same {shown} of an image"
+    return ""
 
 
 def _check_run(name: str) -> Check:

@@ -150,11 +150,15 @@ class Findings:
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
     """Read every scene and list problems; no model is run."""
     found = Findings(data.card.name, getattr(data, "recognised", "") or "")
+    if limit is None:
+        found.faults += getattr(data, "unused", {}).items()
     seen: dict[str, str] = {}
+    covered: list[float] = []  # by each target, of its scene
     for name in list(data.scenes())[:limit]:
         found.scenes += 1
         try:
             scene = data.load(name)
+            covered += [t.mask.area / math.prod(scene.shape) for t in scene.targets]
             scene.check()
             faults = list(_faults(scene, seen))
             if isinstance(scene, Video):
@@ -169,6 +173,11 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
             found.volumes.append(VolumeFacts.of(scene))
         if len(found.shown) < _SHOWN:
             found.shown.append(_flat(scene))
+    for what, all_are in (("empty", max(covered, default=1) == 0),
+                          ("full", min(covered, default=0) > _COVERING)):  # fmt: skip
+        if all_are:
+            advice = f"are {what}; check their values, or give kind= if they are read wrongly"
+            found.faults.insert(0, ("all masks", advice))
     return found
 
 

@@ -100,8 +100,8 @@ def _print_data(name: str, found: Findings, faults: Sequence[str], page: Path | 
     if len(faults) > _NAMED:
         typer.echo(f"and {len(faults) - _NAMED} more; --page or --json has them all")
     held = f"{counted(found.scenes, 'scene')}, {counted(found.targets, 'object')}"
-    classes = counted(len(found.classes), "class")
-    typer.echo(f"{name}: {held}, {classes}; {_problems(faults)}")
+    classes = f", {counted(len(found.classes), 'class')}" if found.classes else ""
+    typer.echo(f"{name}: {held}{classes}; {_problems(faults)}")
     if page is not None:
         typer.echo(f"page: {page}")
 

@@ -108,6 +108,7 @@ class Folder:
         if folder != Path(path) and not is_address(path):
             path = str(folder)
         table = folder.is_file() and folder.suffix.lower() == ".csv"
+        self.unused: Mapping[str, str] = {}
         if not folder.is_dir() and not table:
             raise NotFound(
                 f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
@@ -139,6 +140,8 @@ class Folder:
         )
         self._data, said = _recognise(folder, card, kind, ignore)
         self.recognised = "; ".join(filter(None, (said, passed_over(image_folder(folder)))))
+        if isinstance(self._data, MaskFiles):
+            self.unused = self._data.unused
 
     @property
     def card(self) -> DatasetCard:
@@ -176,6 +179,13 @@ class MaskFiles(ImageSet):
     @cached_property
     def _images(self) -> Mapping[str, Path]:
         return {name: self._pairs.images[name] for name in self._pairs.paired}
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Images without a mask and masks without an image, by name: what is wrong."""
+        images = dict.fromkeys(self._pairs.unpaired, "image has no mask; add one or remove it")
+        masks = dict.fromkeys(self._pairs.stray, "mask has no image of its name; rename it")
+        return images | masks
 
     def fingerprint(self) -> str:
         return digest([*self._images.values(), *self._pairs.files()])
