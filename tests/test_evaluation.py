@@ -72,7 +72,7 @@ def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
     def broken(image: Any, clicks: Any) -> Any:
         raise RuntimeError("never")
 
-    with pytest.raises(SegmeterError, match=r"every scene failed.*never.*test_evaluation.py, line"):
+    with pytest.raises(SegmeterError, match=r"every job failed.*never.*test_evaluation.py, line"):
         segmeter.evaluate(broken, "drawn", out=tmp_path / "b", limit=2, rounds=1)
     with pytest.warns(UserWarning, match="failed; run.errors") as told:
         run = segmeter.evaluate(moody, "drawn", out=tmp_path / "m", limit=8, rounds=1)

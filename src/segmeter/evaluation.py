@@ -237,9 +237,9 @@ def _run(plan: Plan, objects: Objects, out: str | Path | None, roots: Roots, how
     run.tally = tally
     if tally.failed and how.get("failures", "warn") == "warn":
         if not tally.done + tally.before:
-            raise SegmeterError(f"every scene failed, the first with: {progress.reason}")
-        told = f"{counted(tally.failed, 'scene')} failed; run.errors() names them"
-        warnings.warn(told, stacklevel=3)
+            raise SegmeterError(f"every job failed, the first with: {progress.reason}")
+        message = f"{counted(tally.failed, 'job')} failed; run.errors() names them"
+        warnings.warn(message, stacklevel=3)
     return run
 
 

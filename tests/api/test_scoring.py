@@ -166,7 +166,7 @@ def test_a_missing_prediction_is_named_and_the_others_are_scored(tmp_path: Path)
         (tmp_path / name).mkdir()
         for file in files:
             cv2.imwrite(str(tmp_path / name / f"{file}.png"), np.eye(9, dtype=np.uint8))
-    with pytest.warns(UserWarning, match="1 scene failed"):
+    with pytest.warns(UserWarning, match="1 job failed"):
         run = segmeter.score(tmp_path / "found", tmp_path / "truth", out=tmp_path / "run")
     (error,) = run.errors()
     assert "has no prediction of 'b'" in error["error"]

@@ -200,8 +200,29 @@ def test_a_model_for_a_run_of_another_is_pointed_to_add(typed: Typed, here: Path
     assert typed(*common, "-m", "disc")[0] == 0
     code, _, err = typed(*common, "-m", "synthetic-noisy")
     assert code == 2
-    assert "--add adds 'synthetic-noisy' to it; another --out keeps them apart" in err
-    assert "remove" not in err
+    assert "'r' holds a run with models or methods 'disc' (not 'synthetic-noisy'); --add " in err
+    assert "--add adds 'synthetic-noisy' to it, or choose another --out" in err
+    assert typed(*common, "-m", "synthetic-noisy", "--add")[0] == 0
+    fewer = typed(*common, "-m", "disc")[2]
+    assert "models or methods 'disc', 'synthetic-noisy' (not 'disc'); it has all that was" in fewer
+    assert "'segmeter report' shows it" in fewer
+
+
+def test_runs_of_other_limits_are_read_together_on_other_data_only(
+    typed: Typed, here: Path
+) -> None:
+    common = ("run", "noc", "-m", "disc", "--rounds", 1, "--workers", 0)
+    for out, data, limit in (("a", "drawn", 1), ("b", "mini", 2), ("c", "drawn", 2)):
+        assert typed(*common, "-d", data, "--limit", limit, "-o", out)[0] == 0
+    code, out, err = typed("table", "a", "b", "--format", "md")
+    assert code == 0, err
+    assert "drawn" in out
+    assert "mini" in out
+    assert Run.open(["a", "b"]).scenes("mini") == Run.open("b").scenes("mini")
+    assert len(Run.open(["a", "b"]).scenes("mini")) == 2
+    code, _, err = typed("table", "a", "b", "c")
+    assert code == 2
+    assert "runs of different limits on 'drawn' (1 and 2) cannot be compared" in err
 
 
 def test_models_that_are_added_at_once_are_both_kept(
@@ -292,6 +313,15 @@ def test_a_check_counts_images_without_masks_and_masks_that_are_all_empty_or_ful
         for name in "abc":
             cv2.imwrite(f"own/masks/{name}.png", np.full((40, 40), value, np.uint8))
         assert f"all masks: are {what}; check their values" in typed("check", "own")[1]
+
+
+def test_a_folder_of_runs_names_the_runs_in_it(typed: Typed, here: Path) -> None:
+    for name in ("one", "two"):
+        plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("drawn"),), rounds=1, limit=1)
+        run_plan(plan, here / "runs" / name, workers=0)
+    code, _, err = typed("report", "runs")
+    assert code == 2
+    assert "name one of the runs in it: 'one', 'two'" in err
 
 
 def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, here: Path) -> None:

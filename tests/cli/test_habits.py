@@ -140,10 +140,17 @@ def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) 
     impatient = {**os.environ, "TEST_IMPATIENT": "1"}  # a file that the source names is part of it
     first = subprocess.run(command, env=impatient, capture_output=True, text=True, check=False)
     assert first.returncode == 130, first.stderr
-    assert first.stderr == "segmeter: interrupted; what was finished is kept\n"
+    kept = (
+        "segmeter: interrupted; nothing that was finished is lost. To resume: segmeter run noc -m "
+    )
+    assert first.stderr.startswith(kept)
+    assert first.stderr.endswith(f"--workers 0 -o {out}\n")
     assert len(list((out / "jobs").glob("*.parquet"))) == 1
     second = subprocess.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 0, second.stderr
+    assert second.stderr == "resuming: 1 of 3 jobs were done before, 2 left\n"
+    third = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert third.stderr == "resuming: 3 of 3 jobs were done before, nothing is left to run\n"
     assert Run.open(out).sql("select count(distinct scene) as n from rows").to_pylist() == [
         {"n": 3}
     ]

@@ -253,7 +253,7 @@ def test_a_run_is_resumed_after_its_service_was_killed(tmp_path: Path, protocol:
     asked: dict[str, Any] = {"out": tmp_path / "run", "limit": 3, "rounds": 3}
     with process(*words, "0") as (started, address):
         name = f"{address}?protocol={protocol}"
-        with pytest.warns(UserWarning, match="2 scenes failed"):
+        with pytest.warns(UserWarning, match="2 jobs failed"):
             broken = segmeter.evaluate(name, "mini", **asked)
         assert started.wait(10) == 9
         assert all(

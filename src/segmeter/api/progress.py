@@ -57,14 +57,12 @@ class Bar:
         if not (self._quiet or self._sparse):
             self._print(sentence)
 
-    def say_reason(self) -> None:
-        """Print why the first job failed, as the last line of a command; nothing if none did."""
-        if self.reason:
-            self._print(f"segmeter: failed: {self.reason}")
-
     def begin(self, total: int, done: int) -> None:
         if self.first:
             self.say(self.first)
+        if done:
+            left = f"{total - done} left" if done < total else "nothing is left to run"
+            self.say(f"resuming: {done} of {total} jobs were done before, {left}")
         self._before = done
         self._began = monotonic()
         self._bar.start()
@@ -108,7 +106,7 @@ class Bar:
         if self._failures <= _NAMED:
             self._print(f"failed: {outcome.job}: {outcome.error}")
         elif self._failures == _NAMED + 1:
-            self._print("failed: more jobs, which the report will name")
+            self._print("failed: more jobs, whose errors are kept in the run folder")
 
     def _print(self, text: str) -> None:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -146,12 +146,15 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
 
 def _closing(run: segmeter.Run, reported: bool) -> list[str]:
     """How many jobs failed, and where to look next; a run without rows has no report."""
-    tally, out = run.tally, run.address
-    failed = 0 if tally is None else tally.failed
-    count = counted(failed, "job")  # one model on one scene
-    if tally is not None and failed and not tally.done + tally.before:
-        return [f"{count} failed and none was finished; their errors are in {out}/errors"]
-    named = [f"{count} failed; 'segmeter report {out}' names them"] if failed else []
+    tally, out, named = run.tally, run.address, []
+    if tally is not None and tally.failed:
+        finished = tally.done + tally.before
+        named = [  # a job is one model on one scene
+            f"{tally.failed} of {counted(finished + tally.failed, 'job')} failed, as named above "
+            f"and in {out}/errors; fix the cause and repeat the command, which runs only them"
+        ]
+        if not finished:
+            return named
     return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
 
 

@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import pkgutil
+import shlex
 import signal
 import sys
 import threading
@@ -118,9 +119,21 @@ def run_app() -> None:
             )
     if code == Exit.INTERRUPTED or (code == Exit.FAULT and interrupted.is_set()):
         code = Exit.INTERRUPTED
-        kept = "nothing was written" if "--dry-run" in sys.argv else "what was finished is kept"
-        typer.echo(f"segmeter: interrupted; {kept}", err=True)
+        typer.echo(f"segmeter: interrupted{_resumed_by(typed)}", err=True)
     sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+
+def _resumed_by(typed: Sequence[str]) -> str:
+    """What is left after an interrupt, and the command that resumes the work."""
+    if "--dry-run" in typed:
+        return "; nothing was written"
+    if typed[:1] not in (["run"], ["fetch"], ["merge"], ["train"]) and typed[:2] != [
+        "clicks",
+        "train",
+    ]:
+        return ""
+    command = printable(shlex.join(["segmeter", *sys.argv[1:]]))
+    return f"; nothing that was finished is lost. To resume: {command}"
 
 
 def _first_word() -> list[str]:

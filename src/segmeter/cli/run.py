@@ -154,7 +154,6 @@ def run(
         progress=bar, failures="keep", **request,
     )  # fmt: skip
     print_summary(made, as_json)
-    bar.say_reason()
     return Exit.WITH_ERRORS if made.tally is not None and made.tally.failed else Exit.DONE
 
 
@@ -186,7 +185,6 @@ def zero_shot(
         for benchmark, one in made.items():
             print(f"{benchmark}\n")
             print_summary(one, as_json=False)
-    bar.say_reason()
     failed = any(one.tally is not None and one.tally.failed for one in made.values())
     return Exit.WITH_ERRORS if failed else Exit.DONE
 

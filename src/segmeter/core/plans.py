@@ -120,10 +120,12 @@ class Plan:
         >>> Plan("noc", (Spec("disc"),), ()).differs_in_words(Plan("noc", (), (), rounds=3))
         'models or methods, rounds'
         """
-        return ", ".join(_IN_WORDS.get(name, name) for name in self.differs_in(other))
+        return ", ".join(map(in_words, self.differs_in(other)))
 
 
-_IN_WORDS = {"segmenters": "models or methods", "datasets": "data sets"}
+def in_words(field: str) -> str:
+    """The name of a plan's field as people call it."""
+    return "models or methods" if field == "segmenters" else field
 
 
 def _is_count(value: Any) -> bool:

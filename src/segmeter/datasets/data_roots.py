@@ -153,8 +153,9 @@ def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], wh
     """Refuse a set of which no image at all is there: the folder must be a wrong one."""
     if listed and not at_hand:
         raise NotFound(
-            f"data set '{dataset}': none of its {len(listed)} images is in '{where}',"
-            f" the first is '{listed[0]}'"
+            f"dataset '{dataset}': none of its {counted(len(listed), 'image')} is in '{where}', the"
+            f" first is '{listed[0]}'; move the images there, next to the annotation file, or into"
+            " its folder 'images'"
         )
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
-from segmeter.core.plans import Job, Plan
+from segmeter.core.plans import Job, Plan, in_words
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.runtime.redaction import redacted
 from segmeter.store.compacted_files import CompactedFile, group_rows, groups_of, open_bytes
@@ -59,8 +59,14 @@ class RunFolder:
         """A folder that already holds a run."""
         folder = cls(address)
         if not folder.begun:
-            what = "it has no plan.json" if folder.place.others() else "nothing is there"
-            raise NotFound(f"'{folder.address}' is not a run ({what}); 'segmeter run' makes one")
+            inside = folder.place.folders() or folder.place.others()
+            what = "it has no plan.json" if inside else "nothing is there"
+            below = sorted(_found(folder.place, "", _DEEP)) if inside else []
+            advice = "'segmeter run' makes one"
+            if below:
+                more = f" and {len(below) - 5} more" if len(below) > 5 else ""
+                advice = f"name one of the runs in it: {quoted_list(below[:5])}{more}"
+            raise NotFound(f"'{folder.address}' is not a run ({what}); {advice}")
         return folder
 
     @classmethod
@@ -215,7 +221,7 @@ class RunFolder:
         held = self.plan
         if held != plan:
             raise RunConflict(
-                f"'{self.address}' holds another plan (different {held.differs_in_words(plan)}); "
+                f"'{self.address}' holds a run with {_differences(held, plan)}; "
                 f"{_way_out(held, plan)}"
             )
 
@@ -231,16 +237,45 @@ class RunFolder:
             raise BadInput(f"'{self.address}/{name}' is damaged: it is not text") from error
 
 
+_MAY_GROW = ("segmenters", "datasets", "users")
+
+
+def _differences(held: Plan, plan: Plan) -> str:
+    """Settings in which the plan of a folder differs, each as it is there and as it was asked."""
+    names = held.differs_in(plan)
+    changed = _changed_data(held, plan)
+    said = [f"other data in {quoted_list(changed)}"] if changed else []
+    for name in names:
+        there, asked = getattr(held, name), getattr(plan, name)
+        if name != "fingerprints":
+            said.append(f"{in_words(name)} {_value(there)} (not {_value(asked)})")
+    return " and ".join(said)
+
+
+def _changed_data(held: Plan, plan: Plan) -> list[str]:
+    """Datasets whose files have changed since the plan was made."""
+    return [n for n, d in plan.fingerprints.items() if held.fingerprints.get(n, d) != d]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
+    return quoted_list(value) if isinstance(value, tuple) else str(value)
+
+
 def _way_out(held: Plan, plan: Plan) -> str:
     """How to run a plan although a folder holds another: --add where only more was named."""
-    may_grow = ("segmenters", "datasets", "users")
-    pairs = [(getattr(held, name), getattr(plan, name)) for name in may_grow]
-    new = [f"'{spec}'" for there, asked in pairs for spec in asked if spec not in there]
-    if not new or not {*held.differs_in(plan)} <= {*may_grow, "fingerprints"}:
-        return "choose another --out"
+    pairs = [(getattr(held, name), getattr(plan, name)) for name in _MAY_GROW]
+    new = [spec for there, asked in pairs for spec in asked if spec not in there]
+    apart = "or choose another --out for a run of its own"
+    if _changed_data(held, plan):
+        return f"restore the data to resume it, {apart}"
+    if not {*held.differs_in(plan)} <= {*_MAY_GROW, "fingerprints"}:
+        return f"resume it with its own settings, {apart}"
+    if new:
+        return f"--add adds {quoted_list(new)} to it, {apart} ('segmeter compare' reads both)"
     return (
-        f"--add adds {' and '.join(new)} to it; another --out keeps them apart, and "
-        "'segmeter compare' reads both"
+        f"it has all that was named: 'segmeter report' shows it, all its names resume it, {apart}"
     )
 
 
@@ -260,6 +295,15 @@ class _OpenFile:
             found = group_rows(self._compacted, self._file, number, self._inside[number])
             self._read = (number, {job.id: job.table for job in found})
         return self._read[1][job_id]
+
+
+def quoted_list(things: Iterable[Any]) -> str:
+    """Things in quotes, or "none".
+
+    >>> quoted_list(["a", "b"])
+    "'a', 'b'"
+    """
+    return ", ".join(f"'{thing}'" for thing in things) or "none"
 
 
 def measure_folder(measure: str) -> str:

@@ -244,7 +244,9 @@ class Run:
 
     def scenes(self, dataset: str) -> list[str]:
         """All scenes the plan asks for; NotFound where the data is not available."""
-        return self._guarded(lambda: self.plan.scenes_of(dataset, self._dataset(dataset).scenes()))
+        with_it = (s.plan for s in self._sources if dataset in map(str, s.plan.datasets))
+        plan = next(with_it, self.plan)
+        return self._guarded(lambda: plan.scenes_of(dataset, self._dataset(dataset).scenes()))
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
         """One entry per session or object: its key, number of rounds, and every measure at the end.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import cast
 
 from segmeter.core.errors import BadInput
@@ -72,16 +73,24 @@ def _contradict(one: Contents, other: Contents, model: str) -> bool:
 def joined_plan(plans: Sequence[Plan]) -> Plan:
     """One plan for several runs; refused where their numbers cannot be compared."""
     first = plans[0]
-    for other in plans[1:]:
-        for what, many in (("benchmark", "benchmarks"), ("rounds", "rounds"), ("limit", "limits")):
-            one, two = getattr(first, what), getattr(other, what)
-            if one != two:
-                raise BadInput(f"runs of different {many} ({one} and {two}) cannot be compared")
+    for one, other in combinations(plans, 2):
+        shared = set(map(str, one.datasets)).intersection(map(str, other.datasets))
+        for what in ("benchmark", "rounds", *(("limit", "sample") if shared else ())):
+            ours, theirs = getattr(one, what), getattr(other, what)
+            if ours != theirs:
+                on = f" on '{shared.pop()}'" if what in ("limit", "sample") else ""
+                raise BadInput(
+                    f"runs of different {what.rstrip('s')}s{on} ({ours} and {theirs}) cannot be "
+                    "compared; run both with the same, or read them one by one"
+                )
         for name, digest in other.fingerprints.items():
-            if first.fingerprints.get(name, digest) != digest:
-                raise BadInput(f"the runs used different versions of data set '{name}'")
+            if one.fingerprints.get(name, digest) != digest:
+                raise BadInput(f"the runs used different versions of dataset '{name}'")
+    taken = {(plan.limit, plan.sample) for plan in plans}
     return replace(
         first,
+        limit=first.limit if len(taken) == 1 else None,
+        sample=first.sample if len(taken) == 1 else None,
         datasets=tuple({str(spec): spec for p in plans for spec in p.datasets}.values()),
         users=tuple({str(spec): spec for p in plans for spec in p.users}.values()),
         protocols=cast(
