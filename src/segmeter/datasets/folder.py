@@ -108,7 +108,6 @@ class Folder:
         if folder != Path(path) and not is_address(path):
             path = str(folder)
         table = folder.is_file() and folder.suffix.lower() == ".csv"
-        self.unused: Mapping[str, str] = {}
         if not folder.is_dir() and not table:
             raise NotFound(
                 f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
@@ -140,12 +139,15 @@ class Folder:
         )
         self._data, said = _recognise(folder, card, kind, ignore)
         self.recognised = "; ".join(filter(None, (said, passed_over(image_folder(folder)))))
-        if isinstance(self._data, MaskFiles):
-            self.unused = self._data.unused
 
     @property
     def card(self) -> DatasetCard:
         return replace(self._data.card, notes=self.recognised)
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """Files that no scene uses, and what is wrong with each."""
+        return self._data.unused if isinstance(self._data, MaskFiles) else {}
 
     def scenes(self) -> Sequence[str]:
         return self._data.scenes()
