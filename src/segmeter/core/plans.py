@@ -124,7 +124,11 @@ class Plan:
 
 
 def in_words(field: str) -> str:
-    """The name of a plan's field as people call it."""
+    """The name of a plan's field as people call it.
+
+    >>> in_words("segmenters")
+    'models or methods'
+    """
     return "models or methods" if field == "segmenters" else field
 
 
