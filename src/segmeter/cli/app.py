@@ -124,7 +124,7 @@ def run_app() -> None:
 
 
 def _resumed_by(typed: Sequence[str]) -> str:
-    """What is left after an interrupt, and the command that resumes the work."""
+    """The state after an interrupt, and the command that resumes the work."""
     if "--dry-run" in typed:
         return "; nothing was written"
     if typed[:1] not in (["run"], ["fetch"], ["merge"], ["train"]) and typed[:2] != [
