@@ -58,7 +58,7 @@ def table() -> Table:
         ],
         [
             [Label(f"a {HOSTILE}", protocol="corrected"), Value(2.5, 1.0, 4.0), 0.25, 10],
-            [Label("b", link="replay-1", protocol="published"), Value(1.5, 1.2, 2.0), 0.5, 9],
+            [Label("b", protocol="published"), Value(1.5, 1.2, 2.0), 0.5, 9],
             ["c", Value(None), None, 11],
         ],
         caption=f"A table {HOSTILE}",
@@ -141,9 +141,6 @@ def page() -> Page:
                 blocks=[
                     Bars(
                         "stacked", Axis("s"), ["a", HOSTILE], [Part("x", [1, 2]), Part("y", [2, 0])]
-                    ),
-                    Bars(
-                        "apart", Axis("s"), ["a"], [Part("x", [1.0], [0.5], [1.5])], stacked=False
                     ),
                 ],
             ),

@@ -144,13 +144,6 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Curves(Group):
-    """One measure of a group, `(targets, rounds)`."""
-
-    values: npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
 class RunOption:
     """An option of `segmeter run BENCHMARK` that the benchmark declares, such as `--until`.
 

@@ -47,7 +47,6 @@ class Value:
     low: float | None = None
     high: float | None = None
     link: str = ""
-    note: str = ""
     best: bool | None = None
 
     @classmethod
@@ -61,7 +60,6 @@ class Label:
     """A word in a table; `protocol` is shown as a small tag next to it."""
 
     text: str
-    link: str = ""
     protocol: str = ""
 
 
@@ -195,19 +193,16 @@ class Part:
 
     name: str
     values: Numbers
-    low: Numbers | None = None
-    high: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Horizontal bars, one per category; parts are stacked, or side by side when not."""
+    """Horizontal bars, one per category, of stacked parts."""
 
     title: str
     axis: Axis
     categories: Sequence[str]
     parts: Sequence[Part]
-    stacked: bool = True
     caption: str = ""
 
 

@@ -116,7 +116,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals["asset"] = _asset
+    made.globals |= {"asset": _asset, "marked": marked, "paragraphs": paragraphs, "told": told}
     return made
 
 
@@ -169,17 +169,17 @@ def spread(value: Value, column: Column) -> str:
     return f"{low} to {high}" if "−" in low + high else f"{low}–{high}"
 
 
-def cell_text(cell: Cell, column: Column, interval: bool = True) -> str:
+def cell_text(cell: Cell, column: Column) -> str:
     """A cell as plain text, for exports."""
     match cell:
         case None:
             return "–"
         case str():
             return cell
-        case Label(text, _, protocol):
+        case Label(text, protocol):
             return f"{text} ({protocol})" if protocol else text
         case Value():
-            limits = spread(cell, column) if interval else ""
+            limits = spread(cell, column)
             text = amount(cell.value, column.digits, column.percent)
             return f"{text} [{limits}]" if limits else text
         case _:

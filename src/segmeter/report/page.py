@@ -11,7 +11,6 @@ from typing import Any
 from markupsafe import Markup
 
 from segmeter.core.sections import (
-    Answer,
     Bars,
     Block,
     Chart,
@@ -19,7 +18,6 @@ from segmeter.core.sections import (
     Label,
     Line,
     Multiples,
-    Note,
     Points,
     Replay,
     Section,
@@ -28,7 +26,7 @@ from segmeter.core.sections import (
 )
 from segmeter.report.bars import bars_svg
 from segmeter.report.charts import chart_svg
-from segmeter.report.elements import filled, marked, paragraphs, protocol_note, told
+from segmeter.report.elements import filled, protocol_note
 from segmeter.report.exports import formats
 from segmeter.report.images import Album, image_svg
 from segmeter.report.plot_frames import Palette
@@ -40,7 +38,7 @@ __all__ = ["Page", "render"]
 
 _WIDE, _NARROW, _SMALL = (760, 400), (380, 290), (520, 320)
 _MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
-_FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
+_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,67 +84,32 @@ class _Drawing:
         self._ids: set[str] = set()
 
     def section(self, section: Section) -> dict[str, Any]:
-        return {
-            "id": self._id(section.title),
-            "title": section.title,
-            "text": paragraphs(section.text),
-            "folded": section.folded,
-            "blocks": [self._block(block) for block in _grouped(section.blocks)],
-        }
+        blocks = [self._block(block) for block in _grouped(section.blocks)]
+        return {"id": self._id(section.title), "section": section, "blocks": blocks}
 
     def _block(self, block: Block | list[Replay]) -> dict[str, Any]:
+        """A block and, where the template cannot show it as it is, what is drawn of it."""
+        kind: str = type(block).__name__.lower()
+        drawn: Any = None
         match block:
             case list():
-                return {"kind": "replays", "replays": [replay_view(r, self.album) for r in block]}
-            case Answer():
-                return {
-                    "kind": "answer",
-                    "sentence": told(block.parts),
-                    "detail": paragraphs(block.detail),
-                }
-            case Note():
-                return {"kind": "note", "role": block.role, "text": paragraphs(block.text)}
+                drawn = [replay_view(replay, self.album) for replay in block]
             case Table():
-                return self._table(block)
+                self._note_protocols(block)
+                drawn = table_view(block, self.palette), _links(block)
             case Chart():
-                wide, narrow = (self._chart(block, w, h) for w, h in (_WIDE, _NARROW))
-                return _plot(block, wide, narrow)
+                drawn = [self._chart(block, *size) for size in (_WIDE, _NARROW)]
             case Bars():
-                return _plot(block, bars_svg(block, _WIDE[0]), bars_svg(block, _NARROW[0]))
+                kind, drawn = "chart", [bars_svg(block, width) for width, _ in (_WIDE, _NARROW)]
             case Multiples():
-                charts = [
-                    _plot(c, self._chart(c, *_SMALL), self._chart(c, *_NARROW))
-                    for c in block.charts
+                drawn = [
+                    (c, [self._chart(c, *size) for size in (_SMALL, _NARROW)]) for c in block.charts
                 ]
-                return {"kind": "multiples", "caption": marked(block.caption), "charts": charts}
             case Gallery():
-                return {
-                    "kind": "gallery",
-                    "caption": marked(block.caption),
-                    "images": [
-                        {
-                            "svg": image_svg(p, self.album),
-                            "link": p.link,
-                            "caption": marked(p.caption),
-                        }
-                        for p in block.images
-                    ],
-                }
-            case Replay():
-                return self._block([block])
+                drawn = [(image, image_svg(image, self.album)) for image in block.images]
             case Slices():
-                return {"kind": "slices", "slices": slices_view(block, self.stack, self.album)}
-
-    def _table(self, table: Table) -> dict[str, Any]:
-        self._note_protocols(table)
-        view = table_view(table, self.palette)
-        return {
-            "kind": "table",
-            "table": view,
-            "downloads": _links(table),
-            "caption": marked(table.caption),
-            "note": marked(view.note),
-        }
+                drawn = slices_view(block, self.stack, self.album)
+        return {"kind": kind, "of": block, "drawn": drawn}
 
     def _chart(self, chart: Chart, width: int, height: int) -> Markup:
         return chart_svg(chart, self.palette, width, height)
@@ -162,18 +125,6 @@ class _Drawing:
             name, k = f"{stem}-{k}", k + 1
         self._ids.add(name)
         return name
-
-
-def _plot(block: Chart | Bars, wide: Markup, narrow: Markup) -> dict[str, Any]:
-    """A figure in two widths: the style sheet shows the one that fits."""
-    caption = marked(block.caption)
-    return {
-        "kind": "chart",
-        "title": block.title,
-        "caption": caption,
-        "wide": wide,
-        "narrow": narrow,
-    }
 
 
 def _curve_names(sections: Sequence[Section]) -> Iterator[str]:
@@ -205,14 +156,11 @@ def _grouped(blocks: Sequence[Block]) -> list[Block | list[Replay]]:
 
 def _links(table: Table) -> list[dict[str, str]]:
     """The table as files, inside the page."""
-    links = []
-    for kind, write in formats.items():
-        data = base64.b64encode(write(table).encode()).decode()
-        links.append(
-            {
-                "name": _FORMAT_NAMES[kind],
-                "file": f"{table.name}.{kind}",
-                "href": f"data:{_MIME[kind]};base64,{data}",
-            }
-        )
-    return links
+    return [
+        {
+            "name": _NAMES[kind],
+            "file": f"{table.name}.{kind}",
+            "href": f"data:{_MIME[kind]};base64,{base64.b64encode(write(table).encode()).decode()}",
+        }
+        for kind, write in formats.items()
+    ]

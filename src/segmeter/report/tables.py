@@ -41,7 +41,6 @@ class CellView:
     tint: str = ""
     link: str = ""
     protocol: str = ""
-    note: str = ""
     order: str = ""
     key: Markup | None = None
 
@@ -50,10 +49,8 @@ class CellView:
 class TableView:
     """A table ready for the page."""
 
-    name: str
     heads: list[HeadView]
     rows: list[list[CellView]]
-    caption: str = ""
     note: str = ""
     sortable: bool = False
     dense: bool = False
@@ -116,7 +113,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
     ):
         note = f"{note} A number without an interval is the same in every resample.".strip()
     dense = sum(room > 0 for room in rooms) > 5 or _inline_px(heads, rows) > _PAGE_PX
-    return TableView(table.name, heads, rows, table.caption, note, len(rows) > 2, dense)
+    return TableView(heads, rows, note, len(rows) > 2, dense)
 
 
 def _inline_px(heads: list[HeadView], rows: list[list[CellView]]) -> float:
@@ -145,7 +142,7 @@ def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
     if isinstance(cell, str):
         return CellView(cell, column.digits is not None, order=cell)
     if isinstance(cell, Label):
-        return CellView(cell.text, False, link=cell.link, protocol=cell.protocol, order=cell.text)
+        return CellView(cell.text, False, protocol=cell.protocol, order=cell.text)
     value = cell if isinstance(cell, Value) else Value(float(cell))
     known = value.value is not None and math.isfinite(value.value)
     return CellView(
@@ -155,7 +152,6 @@ def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
         strip=_strip(value, layout.scale, style) if layout.scale and known else None,
         tint=_tint(value.value, layout.span) if known else "",
         link=value.link,
-        note=value.note,
         order=str(value.value) if known else "",
     )
 

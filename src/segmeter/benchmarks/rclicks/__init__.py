@@ -108,8 +108,7 @@ class Rclicks(Declared):
 
         return [
             *group_curves(run),
-            *first_clicks(run, "people"),
-            *first_clicks(run, "samples"),
+            *first_clicks(run),
             *response_groups(run, lambda user: ""),
         ]
 

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.rclicks.groups import Findings
+from segmeter.benchmarks.rclicks.groups import Findings, first_clickers
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickabilityMap
 from segmeter.core import catalogue
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Results
+from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
 from segmeter.stats.goals import area_under
@@ -343,34 +343,38 @@ def _first_points(run: Results, case: parts.Case) -> list[Click]:
     table = run.sql(
         """
         select distinct "user", y, x, positive from rows
-        where round = 1 and dataset = ? and y is not null and scene = ? and target = ?
-        and protocol = (select max(protocol) from rows)
-        and ("user" like 'replay-%' or "user" like 'map-sample-%') order by "user", y, x
+        where round = 1 and dataset = $dataset and y is not null and scene = $scene
+        and target = $target and protocol = (select max(protocol) from rows)
+        and list_contains($users, "user") order by "user", y, x
         """,
-        (case.dataset, case.scene.id, case.target.id),
-    )
-    rows = table.to_pylist()
-    people = [row for row in rows if row["user"].startswith("replay")]
-    return [Click((r["y"], r["x"]), r["positive"]) for r in (people or rows)[:_DOTS]]
+        {
+            "dataset": case.dataset, "scene": case.scene.id, "target": case.target.id,
+            "users": [user for names in first_clickers(run).values() for user in names],
+        },
+    )  # fmt: skip
+    rows = _people_first(run, table.to_pylist())
+    return [Click((r["y"], r["x"]), r["positive"]) for r in rows[:_DOTS]]
+
+
+def _people_first(run: Results, rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows of recorded people where there are any, else those of drawn clicks."""
+    clickers = first_clickers(run)
+    people, drawn = ([r for r in rows if r["user"] in clickers[w]] for w in ("people", "samples"))
+    return people or drawn
 
 
 def _mean_mask(
     run: Results, model: str, case: parts.Case, protocol: str
 ) -> npt.NDArray[np.float64] | None:
     """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
-    rows = [
-        row
-        for row in run.job_rows(model, case.dataset, case.scene.id)
-        if (row["round"], row["target"], row["protocol"]) == (1, case.target.id, protocol)
-        and row["user"].startswith(("replay-", "map-sample-"))
-    ]
-    people = [row for row in rows if row["user"].startswith("replay")] or rows
+    wanted = (1, case.target.id, protocol)
+    every = run.job_rows(model, case.dataset, case.scene.id)
+    rows = [row for row in every if (row["round"], row["target"], row["protocol"]) == wanted]
+    people = _people_first(run, rows)
     if not people or any(row["mask"] is None for row in people):
         return None
-    total = np.zeros(case.target.mask.shape)
     try:
-        for row in people:
-            total += mask_of(row, case.target.mask.shape).dense()
+        masks = [mask_of(row, case.target.mask.shape).dense() for row in people]
     except BadInput:  # a run that was damaged or made up
         return None
-    return total / len(people)
+    return np.asarray(np.mean(masks, axis=0))

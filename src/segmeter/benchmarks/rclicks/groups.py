@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, excess_of, interval_of, nulls
 from segmeter.clickability.groups import GROUPS
-from segmeter.core.benchmarks import Curves, Group, Results, SummaryRow
+from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
-from segmeter.core.scores_by_step import load_tables
+from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.stats.goals import area_under, at_round, failed, rounds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.null_distributions import Components, Null, components
 from segmeter.stats.statistics import Better, Statistic, cards_by_name, resampling
+from segmeter.users.clicking_group import ClickingGroup, MapSample
+from segmeter.users.replay import ReplayUser
 
 GOAL = 0.9
 BASE = "centre-click"
-_GROUP = re.compile(r"clicking-group-(\d+)(?:-draw-(\d+))?")
+Who = Literal["people", "samples"]
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,21 @@ class GroupCurves(Group):
         return len(self.groups)
 
     @cached_property
-    def effects(self) -> dict[str, EffectEstimate]:
-        """Every effect with its interval, its null and the excess over it."""
-        return effects_of(self)
+    def effects(self) -> dict[str, Interval]:
+        """Every effect with its interval."""
+        drawn, tables = resampling(self), {m: self.clickers(m) for m in _NAMES}
+        return {name: interval_of(e, tables[e.measure], drawn) for name, e in EFFECTS.items()}
+
+    @cached_property
+    def nulls(self) -> dict[str, tuple[Null, Interval]]:
+        """The null of every effect that has one, and the excess over it."""
+        drawn, made = resampling(self), {}
+        for measure in _NAMES:
+            clickers = self.clickers(measure)
+            null = _nulls(clickers.tobytes(), clickers.shape, measure, self.dataset)
+            for name, found in null.items():
+                made[name] = (found, excess_of(EFFECTS[name], clickers, found, drawn))
+        return made
 
     @cached_property
     def components(self) -> dict[str, Components]:
@@ -86,56 +100,44 @@ class GroupCurves(Group):
         return self.clickers(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
 
 
-def group_name(group: int, draw: int = 1) -> str:
-    """The user's name in the rows of a run."""
-    return f"clicking-group-{group}" + (f"-draw-{draw}" if draw > 1 else "")
-
-
 def group_curves(run: Results) -> list[GroupCurves]:
     """Every model on every data set in every protocol; incomplete ones are left out."""
-    found: dict[tuple[str, str, ProtocolName], dict[str, Curves]] = {}
+    places = {BASE: (0, 0)}
+    for options in (spec.options for spec in run.plan.users if "group" in spec.options):
+        user = ClickingGroup(int(options["group"]), int(options.get("draw", 1)))
+        places[user.name] = (user.draw, user.group)
+    found: dict[tuple[str, str, ProtocolName], dict[tuple[int, int], Tables]] = {}
     for tables in load_tables(run, ["iou"]):
-        curves = Curves(*tables.key, tables.keys, tables.clusters, tables.table("iou"))
-        key = (curves.model, curves.dataset, curves.protocol)
-        found.setdefault(key, {})[curves.user] = curves
-    made = (_trial(*key, users) for key, users in found.items())
-    return [trial for trial in made if trial is not None]
+        if tables.user in places:
+            key = (tables.model, tables.dataset, tables.protocol)
+            found.setdefault(key, {})[places[tables.user]] = tables
+    made = (_complete(*key, members) for key, members in found.items())
+    return [group for group in made if group is not None]
 
 
-def _trial(
-    model: str, dataset: str, protocol: ProtocolName, users: Mapping[str, Curves]
+def _complete(
+    model: str, dataset: str, protocol: ProtocolName, members: Mapping[tuple[int, int], Tables]
 ) -> GroupCurves | None:
-    draws = _draws(users)
-    names = [[group_name(g, d) for g in range(1, GROUPS + 1)] for d in range(1, draws + 1)]
-    wanted = [users.get(name) for name in (BASE, *(n for row in names for n in row))]
-    present = [curves for curves in wanted if curves is not None]
-    if not draws or len(present) < len(wanted):
+    """All clickers on the objects that all have; `members` are by draw and group."""
+    counts = Counter(group for _, group in members)
+    draws = min(counts[group] for group in range(1, GROUPS + 1))
+    wanted = [(0, 0), *product(range(1, draws + 1), range(1, GROUPS + 1))]
+    if not draws or any(place not in members for place in wanted):
         return None
-    known = set.intersection(*(set(curves.keys) for curves in present))
-    keys = [key for key in present[0].keys if key in known]
+    base, *others = (members[place] for place in wanted)
+    known = set.intersection(set(base.keys), *(set(tables.keys) for tables in others))
+    keys = tuple(key for key in base.keys if key in known)
     if not keys:
         return None
-    tables = [_rows(curves, keys) for curves in present]
-    groups = np.stack(tables[1:]).reshape(draws, GROUPS, *tables[0].shape)
-    cluster = dict(zip(present[0].keys, present[0].clusters, strict=True))
-    clusters = tuple(cluster[key] for key in keys)
-    return GroupCurves(model, dataset, "groups", protocol, tuple(keys), clusters, tables[0], groups)
+    curves = [_of_objects(tables, keys) for tables in (base, *others)]
+    groups = np.stack(curves[1:]).reshape(draws, GROUPS, *curves[0].shape)
+    clusters = tuple(c for k, c in zip(base.keys, base.clusters, strict=True) if k in known)
+    return GroupCurves(model, dataset, "groups", protocol, keys, clusters, curves[0], groups)
 
 
-def _draws(users: Iterable[str]) -> int:
-    """How many draws every group has."""
-    counts = Counter(int(match[1]) for user in users if (match := _GROUP.fullmatch(user)))
-    return min(counts[group] for group in range(1, GROUPS + 1))
-
-
-def _rows(curves: Curves, keys: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-    place = {key: i for i, key in enumerate(curves.keys)}
-    return curves.values[[place[key] for key in keys]]
-
-
-Who = Literal["people", "samples"]
-Key = tuple[str, str]
-_KINDS: dict[Who, str] = {"people": "replay-%", "samples": "map-sample-%"}
+def _of_objects(tables: Tables, keys: Sequence[Key]) -> Floats:
+    place = {key: line for line, key in enumerate(tables.keys)}
+    return tables.table("iou")[[place[key] for key in keys]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,46 +168,38 @@ def target_nsr(scores: Floats, ddof: int = 0) -> float:
     return _spread(scores, ddof) / (float(scores.mean()) + 1e-9)
 
 
-def first_clicks(run: Results, who: Who) -> list[FirstClicks]:
+def first_clickers(run: Results) -> dict[Who, list[str]]:
+    """Names of the users who gave one click only: recorded people, and draws from the map."""
+
+    def compute() -> dict[Who, list[str]]:
+        held = run.sql('select distinct "user" from rows order by "user"')["user"].to_pylist()
+        numbers = range(1, len(held) + 1)
+        known: dict[Who, set[str]] = {
+            "people": {ReplayUser("", number).name for number in numbers},
+            "samples": {MapSample(number).name for number in numbers},
+        }
+        return {who: [user for user in held if user in names] for who, names in known.items()}
+
+    return once_per_run(run, "first clickers", compute)
+
+
+def first_clicks(run: Results) -> list[FirstClicks]:
     """The first clicks of a run by model, data set and protocol; empty if there are none."""
-    table = run.sql(f"""
-        select model, dataset, protocol, scene, target, min(cluster) as cluster,
-               list(iou order by "user") as scores
-        from rows where round = 1 and "user" like '{_KINDS[who]}'
-        group by model, dataset, protocol, scene, target
-        order by model, dataset, protocol desc, scene, target
-    """)
-    found: dict[tuple[str, str, ProtocolName], dict[Key, tuple[Floats, str]]] = {}
-    for row in table.to_pylist():
-        place = (row["model"], row["dataset"], row["protocol"])
-        key = (row["scene"], row["target"])
-        scores = np.array(row["scores"], dtype=float)
-        found.setdefault(place, {})[key] = (scores, row["cluster"] or row["scene"])
     return [
         FirstClicks(
-            *place[:2],
-            who,
-            place[2],
-            tuple(targets),
-            tuple(cluster for _, cluster in targets.values()),
-            {key: scores for key, (scores, _) in targets.items()},
+            tables.model, tables.dataset, who, tables.protocol, tables.keys, tables.clusters,
+            dict(zip(tables.keys, (np.array(s, float) for s in tables.fact("iou")), strict=True)),
         )
-        for place, targets in found.items()
-    ]
+        for who, names in first_clickers(run).items()
+        for tables in load_tables(
+            run, ["iou"], axis="user", by=("model", "dataset", "protocol"),
+            where=f"round = 1 and list_contains({names}, \"user\")",
+        )
+    ]  # fmt: skip
 
 
 def _spread(scores: Floats, ddof: int) -> float:
     return float(scores.std(ddof=ddof)) if scores.size > ddof else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class EffectEstimate:
-    """One effect: what was seen, what nothing gives, and the difference."""
-
-    effect: Effect
-    seen: Interval
-    null: Null | None
-    excess: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,26 +243,11 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Fin
     held: dict[tuple[str, str, str, str], dict[str, SummaryRow]] = {}
     for row in rows:
         held.setdefault(row.key, {})[row.measure] = row
-    found = []
-    for t in trials:
-        clicks = first.get((t.model, t.dataset, t.protocol), {})
-        found.append(Findings(t, held.get(t.key, {}), _base_first(t, clicks), clicks))
-    return found
-
-
-def effects_of(trial: GroupCurves) -> dict[str, EffectEstimate]:
-    """Every effect of a group with its interval and its null."""
-    drawn = resampling(trial)
-    made: dict[str, EffectEstimate] = {}
-    for measure in ("noc", "auc", "nof"):
-        clickers = trial.clickers(measure)
-        null = _nulls(clickers.tobytes(), clickers.shape, measure, trial.dataset)
-        for effect in EFFECTS.values():
-            if effect.measure == measure:
-                seen, found = interval_of(effect, clickers, drawn), null.get(effect.name)
-                excess = None if found is None else excess_of(effect, clickers, found, drawn)
-                made[effect.name] = EffectEstimate(effect, seen, found, excess)
-    return made
+    clicks = [first.get((t.model, t.dataset, t.protocol), {}) for t in trials]
+    return [
+        Findings(t, held.get(t.key, {}), _base_first(t, own), own)
+        for t, own in zip(trials, clicks, strict=True)
+    ]
 
 
 def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
@@ -289,17 +268,8 @@ def _nulls(raw: bytes, shape: tuple[int, int], measure: str, seed: str) -> dict[
 _UNITS = {"noc": "clicks", "auc": "%", "nof": "objects"}
 _NAMES = {"noc": "clicks", "auc": "IoU AuC", "nof": "failures"}
 _WHAT = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
+_WORDS = {**_WHAT, "base": "Base", "sample": "Sample", "std": "± std of"}
 _TESTED = ("sample-noc", "sample-auc")
-
-
-def effect_title(effect: Effect) -> str:
-    """The heading of an effect, with its variant in brackets."""
-    what = _WHAT.get(effect.role, {"base": "Base", "sample": "Sample"}.get(effect.role, ""))
-    if effect.role == "std":
-        what = "± std of"
-    if effect.role == "nsr":
-        return "NSR@20" + _variant(effect)
-    return f"{what} {_NAMES[effect.measure]}{_variant(effect)}"
 
 
 _FORMS = {
@@ -310,9 +280,12 @@ _FORMS = {
 }
 
 
-def _variant(effect: Effect) -> str:
-    """Suffix of its title; empty for the paper's own formula."""
-    return f" ({_FORMS[effect.form]})" if effect.form else ""
+def effect_title(effect: Effect) -> str:
+    """The heading of an effect; in brackets how it differs from the paper's own formula."""
+    variant = f" ({_FORMS[effect.form]})" if effect.form else ""
+    if effect.role == "nsr":
+        return f"NSR@20{variant}"
+    return f"{_WORDS[effect.role]} {_NAMES[effect.measure]}{variant}"
 
 
 def _direction(effect: Effect) -> Better:
@@ -323,13 +296,6 @@ def _direction(effect: Effect) -> Better:
 def _of_effect(effect: Effect) -> Statistic:
     name = effect.name
     gap = effect.role in _WHAT
-
-    def null(group: GroupCurves) -> tuple[Null, Interval] | None:
-        found = group.effects[name]
-        if found.null is None or found.excess is None:
-            return None
-        return found.null, found.excess
-
     unit = "%" if effect.percent else _UNITS[effect.measure]
     return Statistic(
         name,
@@ -338,11 +304,11 @@ def _of_effect(effect: Effect) -> Statistic:
         1 if effect.percent or (effect.measure == "nof" and not gap) else 2,
         _direction(effect),
         effect.percent,
-        whole=lambda g: g.effects[name].seen,
+        whole=lambda g: g.effects[name],
         paired=_paired(effect),
         of=GroupCurves,
         tested="yes" if name in _TESTED else "on request",
-        null=null,
+        null=lambda g: g.nulls.get(name),
     )
 
 
