@@ -16,8 +16,6 @@ from segmeter.core.rows import measure_column
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge, Scores
 
-__all__ = ["judge_by"]
-
 SURFACE_MEASURES = ("nsd", "hd95", "mean-surface-distance")
 """Measures of surfaces in millimetres, all taken from one pair of distance maps."""
 

@@ -37,8 +37,6 @@ from segmeter.core.users import User
 from segmeter.measures.obedience import Response, responses
 from segmeter.measures.objects import iou
 
-__all__ = ["rows_of", "timed_encode"]
-
 
 def simulate_scene(
     model: Model,

@@ -32,9 +32,6 @@ from segmeter.report.page import Page, render
 from segmeter.store import Run
 from segmeter.store.summary_cache import cached_table
 
-__all__ = ["BrowseServer", "Sessions"]
-
-
 PAGE = 50
 _QUALITY = {"iou": "IoU", "dice": "Dice", "jf": "J&F"}
 _FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")

@@ -18,8 +18,6 @@ from segmeter.core.wording import printable
 from segmeter.report.elements import amount, cell_text, spread
 from segmeter.store import Run
 
-__all__ = ["harmless"]
-
 Format = Literal["csv", "md", "tex"]
 Language = Literal["latex", "markdown", "csv", "html"]
 _LATEX = {  # braces stay balanced for BibTeX

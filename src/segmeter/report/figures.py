@@ -18,8 +18,6 @@ from segmeter.core.scores_by_step import Tables, load_tables
 from segmeter.core.sections import Axis, Chart, Line, Points
 from segmeter.stats.statistics import resampling
 
-__all__ = ["draw_charts", "draw_measure"]
-
 # Okabe and Ito's colours, which colour-blind readers can tell apart, each with its own dash.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))

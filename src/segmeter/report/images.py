@@ -18,8 +18,6 @@ from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
 from segmeter.report.elements import data_address, element, number, path
 
-__all__ = ["overlay"]
-
 _LONGEST = 640
 _QUALITY = 72
 

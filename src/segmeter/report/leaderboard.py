@@ -17,8 +17,6 @@ from segmeter.report.provenance import unfinished
 from segmeter.stats.statistics import standing_out
 from segmeter.store import Run
 
-__all__ = ["leaderboard_page"]
-
 _WIDTH = 6
 
 

@@ -31,8 +31,6 @@ from segmeter.report.video_masks import VIDEO_FORMATS, write_video
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["FORMATS", "export_masks", "masks_of", "rounds_of"]
-
 CASE_FORMATS = {"nifti-labels": ".nii.gz", "dicom-seg": ".dcm"}
 """Formats with one file per case, and how their names end."""
 FORMATS = ("png", "nifti", *CASE_FORMATS, *LISTS, *VIDEO_FORMATS)

@@ -17,8 +17,6 @@ from segmeter.core.masks import Mask
 from segmeter.datasets.coco_json import CocoRecords
 from segmeter.store.local import write_file
 
-__all__ = ["LISTS"]
-
 _WORD = 8
 _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
 

@@ -18,17 +18,6 @@ from segmeter.core.wording import counted
 from segmeter.report.elements import as_script, data_address, filled
 from segmeter.report.images import colour_of
 
-__all__ = [
-    "Listed",
-    "ShownMap",
-    "ShownMask",
-    "embeddings_page",
-    "listing_page",
-    "map_page",
-    "masks_page",
-    "shift_image",
-]
-
 Facts = Sequence[tuple[str, str]]
 
 

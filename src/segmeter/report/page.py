@@ -34,8 +34,6 @@ from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
 
-__all__ = ["Page", "render"]
-
 _WIDE, _NARROW, _SMALL = (760, 400), (380, 290), (520, 320)
 _MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
 _NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}

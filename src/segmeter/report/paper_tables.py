@@ -21,9 +21,6 @@ from segmeter.report.provenance import unfinished
 from segmeter.stats.statistics import standing_out
 from segmeter.store import Run
 
-__all__ = ["TableChoice", "table_text"]
-
-
 _FEW = 6
 
 

@@ -18,9 +18,6 @@ from segmeter.core.trust import received
 from segmeter.report.exports import latex_text
 from segmeter.store import Run
 
-__all__ = ["bibtex", "citations_of"]
-
-
 _FEW = 6
 _LIBRARIES = (
     "segmeter",

@@ -22,8 +22,6 @@ from segmeter.report.provenance import missing, provenance, unfinished
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["answer_of", "page_of", "sections_of", "warned", "write_sections"]
-
 Kind = Literal["html", "csv", "md", "tex"]
 
 

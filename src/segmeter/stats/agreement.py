@@ -14,8 +14,6 @@ from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Interval
 from segmeter.stats.mixed_effects import fit_mixed
 
-__all__ = ["alpha_interval", "intraclass", "pilot_sd"]
-
 Level = Literal["nominal", "ordinal", "interval"]
 
 

@@ -21,16 +21,6 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.stats.goals import first_round, rounds_to
 from segmeter.stats.intervals import Floats
 
-__all__ = [
-    "CostModel",
-    "area_to",
-    "effort_to",
-    "quality_at",
-    "seconds_to",
-    "seconds_with_touch_up",
-    "waiting_to",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CostModel:

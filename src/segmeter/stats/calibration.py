@@ -14,16 +14,6 @@ import numpy as np
 
 from segmeter.stats.intervals import Floats
 
-__all__ = [
-    "area_under_roc",
-    "calibration_error",
-    "rank_correlation",
-    "reliability",
-    "risk_coverage",
-    "score_errors",
-    "stop_at",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Bin:

@@ -16,8 +16,6 @@ from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint, seeded
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["Paired", "difference", "first_shares", "holm", "spearman"]
-
 _EXACT_SCENES = 13  # 8192 sign patterns: all of them are tried
 _AT_ONCE = 1 << 21  # signs in memory at a time, as numbers
 

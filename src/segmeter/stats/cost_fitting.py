@@ -20,8 +20,6 @@ from segmeter.core.wording import counted
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.intervals import Floats, Interval
 
-__all__ = ["FittedCosts", "fit_costs"]
-
 _NAMES = ("locate", "click", "box", "scribble", "other", "by_hand", "review")
 _PRICE_OF = {"done": "review"}
 _FAR = 3.5

@@ -22,15 +22,6 @@ from segmeter.core.seeds import generator
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = [
-    "GroupDifference",
-    "GroupMean",
-    "GroupShare",
-    "group_differences",
-    "group_means",
-    "group_shares",
-]
-
 _NORMAL_95 = 1.96
 _TOGETHER = 1 << 22
 

@@ -15,18 +15,6 @@ from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.core.rows import measure_column
 from segmeter.stats.intervals import Floats
 
-__all__ = [
-    "Goal",
-    "Goals",
-    "area_under",
-    "at_round",
-    "failed",
-    "first_round",
-    "reached",
-    "rounds_to",
-    "success",
-]
-
 _WRITTEN = re.compile(r"\s*([A-Za-z][\w.:/-]*)\s*(>=|<=)\s*([-+.\deE]+)\s*")
 
 

@@ -22,8 +22,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint, seeded
 
-__all__ = ["Floats", "Interval", "Resampling", "share_interval"]
-
 Floats = npt.NDArray[np.float64]
 
 _AT_ONCE = 1 << 21  # draws in memory at a time

@@ -17,9 +17,6 @@ import numpy as np
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["Components", "Null", "components", "null_of", "permuted_within"]
-
-
 _MOST_NUMBERS = 4_000_000  # 32 MB at a time
 
 

@@ -20,17 +20,6 @@ from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.mixed_effects import MixedModel, fit_mixed
 
-__all__ = [
-    "Contrast",
-    "RatingDifference",
-    "RatingModel",
-    "Ratings",
-    "fit_ratings",
-    "rating_difference",
-    "rating_summary",
-    "resampled_difference",
-]
-
 _SCALE = 10
 _Z95 = 1.96  # the rounded deviate that the reference multiplies by
 _PUBLISHED_SEED = 12345

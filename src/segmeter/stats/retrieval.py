@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["cosines"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -20,23 +20,6 @@ from segmeter.stats.comparisons import Paired, PairedValues, holm, pairwise_tabl
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
 
-__all__ = [
-    "Better",
-    "Statistic",
-    "cards_by_name",
-    "comparisons",
-    "count_interval",
-    "differences_of",
-    "mean_of_known",
-    "paired_by_draws",
-    "percentile_interval",
-    "percentiles",
-    "resampling",
-    "share_of_known",
-    "standing_out",
-    "summary_of",
-]
-
 Better = Literal["higher", "lower", ""]
 Effort = Literal["clicks", "seconds", ""]
 Tested = Literal["yes", "on request", "no"]

@@ -24,8 +24,6 @@ from segmeter.core.rows import JOB_KEY
 from segmeter.core.seeds import fingerprint
 from segmeter.store.job_files import BAD_FILE, WRITTEN, first_line, provenance_of, written_at
 
-__all__ = ["whole"]
-
 COMPACTED_NAME = re.compile(r"compacted-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
 """Model and data set, then content, each as a fingerprint."""
 

@@ -27,8 +27,6 @@ from segmeter.store.compacted_files import (
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import JOB_FILE_NAME, decode, encode_table
 
-__all__ = ["LOOSE", "compact", "drop", "drop_copies", "extract", "salvage"]
-
 LOOSE = 256
 """Number of finished jobs in files of their own that starts a compaction."""
 

@@ -29,8 +29,6 @@ from segmeter.store.job_index import Layout, layout_of
 from segmeter.store.storage import Address, Place, place_of
 from segmeter.store.write_lock import Lease
 
-__all__ = ["RunFacts", "RunFolder", "list_runs", "measure_folder"]
-
 _MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
 _OURS = {"jobs", "errors", "scores", "quarantine", "provenance.json"}

@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import SESSION_ROWS, Kind, Schema
 
-__all__ = ["encode", "provenance_of", "wrong_types"]
-
 JOB_FILE_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
 """Job files are named by their jobs; other files in the folder are ignored."""
 

@@ -17,8 +17,6 @@ from segmeter.store.compacted_files import COMPACTED_NAME, CompactedFile, file_o
 from segmeter.store.job_files import JOB_FILE_NAME, written_at
 from segmeter.store.storage import Place
 
-__all__ = ["Layout"]
-
 _TRIES = 8  # listings, while another process compacts the folder
 
 

@@ -16,8 +16,6 @@ from typing import Any
 from segmeter.core.errors import BadInput, RunConflict, SegmeterError
 from segmeter.store.write_lock import Lease
 
-__all__ = ["write_file"]
-
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG}
 _LEFT_OVER = ".open-"  # what a kill leaves of a write under the lease
 _UNLEASED = ".page-"  # and of a write without the lease, such as a report

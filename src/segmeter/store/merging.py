@@ -24,8 +24,6 @@ from segmeter.store.run import Run
 from segmeter.store.storage import Address, Place, place_of
 from segmeter.store.validated_rows import JOB_ROWS, verified_files
 
-__all__ = ["Merged", "merge_runs"]
-
 _MADE_OF = ("fingerprint", "source")
 _MadeOf = dict[str, tuple[str, tuple[str, ...]]]  # by model: a run that has it, and its prints
 

@@ -20,8 +20,6 @@ from segmeter.runtime.remote_files import is_address, open_storage, version_of
 from segmeter.store.local import DiskFull, LocalPlace, StoredFile
 from segmeter.store.write_lock import Lease, file_lease
 
-__all__ = ["Address", "Place"]
-
 Address = str | os.PathLike[str]
 """A path, or an address such as `memory://x`."""
 

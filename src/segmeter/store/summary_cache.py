@@ -22,8 +22,6 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.local import write_file
 from segmeter.store.validated_rows import Contents
 
-__all__ = ["cached_table"]
-
 Line = TypeVar("Line")
 _CONTENT = 6  # raise it when sessions or statistics of one version change
 _MOST_BYTES = 2 << 30  # of all that is cached; the oldest is removed

@@ -41,8 +41,6 @@ from segmeter.store.row_files import FILE, RowFiles
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["JOB_ROWS", "verified_files"]
-
 SESSION = SESSION_KEY[:-1]
 """The columns that identify a session."""
 

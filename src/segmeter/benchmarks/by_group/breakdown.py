@@ -32,8 +32,6 @@ from segmeter.stats.fairness import (
 )
 from segmeter.stats.intervals import Floats
 
-__all__ = ["breakdown", "differences_by_group"]
-
 _MOST_COMPARED = 12
 _METHOD = (
     "Protocol **published** has the normal interval of Segment Anything's supplement, as if "

@@ -21,8 +21,6 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["CONCEPT_ROWS", "Concepts"]
-
 CONCEPT_ROWS: Schema = replace(
     DETECTION_ROWS.plus(
         [

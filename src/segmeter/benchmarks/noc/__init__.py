@@ -21,8 +21,6 @@ from segmeter.core.sections import Section
 from segmeter.stats.goals import Goal
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Noc"]
-
 
 @catalogue.benchmarks.add(
     "noc", summary="number of clicks to reach a target IoU (NoC, NoF, AuC, IoU@k, seconds)"

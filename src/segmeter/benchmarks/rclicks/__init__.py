@@ -28,8 +28,6 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Rclicks"]
-
 
 @catalogue.benchmarks.add("rclicks", summary="quality with human instead of simulated clicks")
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,6 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["SEISM_ROWS", "Seism", "segmenter_spec"]
-
 
 def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
     return tuple(Column(name, kind) for name in names)

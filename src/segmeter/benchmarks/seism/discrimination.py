@@ -35,17 +35,6 @@ from segmeter.measures.meta import (
 from segmeter.measures.partitions import scores_of
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = [
-    "MetaRow",
-    "MethodSweeps",
-    "Training",
-    "densities_of",
-    "known_measures",
-    "meta_rows",
-    "meta_sections",
-    "sweep_method",
-]
-
 _PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb")}
 _DISTANCES = ("voi",)
 Columns = dict[str, Floats]

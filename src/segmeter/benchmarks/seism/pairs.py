@@ -19,8 +19,6 @@ from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.partitions import scores_of
 from segmeter.measures.tables import Regions, compare, regions
 
-__all__ = ["BOUNDARY", "PairScores", "human_pairs"]
-
 Labels = npt.NDArray[np.int32]
 Scores = dict[str, float]
 Item = TypeVar("Item")

@@ -22,8 +22,6 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["TETRIS_ROWS", "Attacked", "Tetris"]
-
 TETRIS_ROWS = SESSION_ROWS.plus(
     (
         Column("inherited", "flag", "whether the centre click's session was taken over"),

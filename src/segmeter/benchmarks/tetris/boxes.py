@@ -27,8 +27,6 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
 from segmeter.users.boxes import jitter_reach, tight_box
 
-__all__ = ["shift_map"]
-
 STEPS = 11
 
 

@@ -20,8 +20,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Replay
 
-__all__ = ["heat_image"]
-
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
 _SAID = {"min": "worst clicks", "max": "best clicks"}
 _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."

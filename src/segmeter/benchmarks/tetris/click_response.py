@@ -18,8 +18,6 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, boundary_iou, iou
 
-__all__ = ["ScoreMap", "click_response_map"]
-
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 64
 

@@ -9,15 +9,6 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
-__all__ = [
-    "NOT_REPRODUCIBLE",
-    "OWN_RULES",
-    "named",
-    "told",
-    "with_default",
-    "with_own_rules",
-]
-
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "
     "of large data sets that were used, the skin tones, the text model and ViTDet's boxes "

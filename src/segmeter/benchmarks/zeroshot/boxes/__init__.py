@@ -30,8 +30,6 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["BOX_ROWS", "Boxes"]
-
 BOX_ROWS = replace(
     DETECTION_ROWS.plus(
         [

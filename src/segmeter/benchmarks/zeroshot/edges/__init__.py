@@ -18,8 +18,6 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["EDGE_ROWS", "Edges"]
-
 EDGE_ROWS = Schema(
     "edges",
     (

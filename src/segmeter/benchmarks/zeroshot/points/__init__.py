@@ -23,8 +23,6 @@ from segmeter.core.sections import Section
 from segmeter.core.users import User
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["Points"]
-
 POINT_ROWS = SESSION_ROWS.plus(
     [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
 )

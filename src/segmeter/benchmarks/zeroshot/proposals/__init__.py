@@ -20,8 +20,6 @@ from segmeter.core.sections import Section
 from segmeter.models.automatic.options import Output
 from segmeter.stats.statistics import Statistic
 
-__all__ = ["PROPOSAL_ROWS", "Proposals"]
-
 PROPOSAL_ROWS = Schema(
     "proposals",
     (
