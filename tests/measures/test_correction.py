@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.judging import judge_by
 from segmeter.core.masks import Mask
+from segmeter.core.measures import mask_measure
+from segmeter.core.morphology import fill_ignored
+from segmeter.core.scenes import Target
 from segmeter.measures.correction import (
     added_path,
     added_path_mm,
@@ -148,3 +152,61 @@ def test_a_right_mask_needs_no_correction() -> None:
     assert added_path(mask, mask).total_mm == 0
     assert touch_up(mask, mask).operations == 0
     assert added_voxels(mask, mask).added_path == 0
+
+
+def discs(shape: tuple[int, ...], *radii: float) -> list[Mask]:
+    """Discs, or cylinders that begin and end within the volume."""
+    z, y, x = np.indices((9, *shape)[-3:])
+    inside = (abs(z - 4) < 4) | (len(shape) == 2)
+    found = [(np.hypot(y - 30, x - 32) < r) & inside for r in radii]
+    return [Mask.of(one if len(shape) == 3 else one[0]) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *((name, (64, 64)) for name in ("added-path", "redrawn-path", "touch-up")),
+        *((name, (9, 64, 64)) for name in ("added-path", "redrawn-path", "surface-beyond", "hd95")),
+    ],
+)
+def test_a_mask_that_leaks_across_an_ignored_band_pays_for_the_contour(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    disc, middle, grown = discs(shape, 15, 17, 19)
+    band, full = grown - disc, Mask.box(shape, (0,) * len(shape), shape)
+    judged = mask_measure(name, (4.0, 0.5, 0.8) if len(shape) == 3 else None)
+    for prediction in (full, *discs(shape, 9, 25)):
+        found = judged(disc, prediction, band)
+        assert found == pytest.approx(judged(middle, prediction, None), rel=0.15)
+        assert found > 0
+    for right in (disc, middle, grown):
+        assert judged(disc, right, band) == 0
+    holes = Mask.of(np.random.default_rng(3).random(shape) < 0.5) & band
+    assert judged(disc, full - holes, band) == judged(disc, full, band)
+
+
+def test_a_volume_is_judged_alike_by_one_measure_and_by_many() -> None:
+    disc, grown, large = discs((9, 64, 64), 15, 19, 27)
+    target = Target("disc", disc, ignore=grown - disc)
+    judge = judge_by(("nsd", "hd95"), (4.0, 0.5, 0.8))
+    assert judge(target, grown) == {"nsd": 1.0, "hd95": 0.0}
+    found = judge(target, large)
+    alone = {n: mask_measure(n, (4.0, 0.5, 0.8))(disc, large, target.ignore) for n in found}
+    assert found == alone
+    assert found["hd95"] > 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ignored_pixels_take_the_value_of_a_nearest_judged_one(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    shape = tuple(draws.integers(1, 8, size=draws.integers(2, 4)))
+    mask, ignore = draws.random(shape) < 0.5, draws.random(shape) < draws.choice([0.3, 0.9, 1])
+    spacing = (2.0, *draws.uniform(0.5, 2, size=2))[-len(shape) :]
+    filled = fill_ignored(Mask.of(mask), Mask.of(ignore), spacing).dense()
+    assert (filled == mask)[~ignore].all()
+    for place in np.argwhere(ignore):
+        judged = np.argwhere(~ignore & (np.indices(shape)[0] == place[0] if len(shape) == 3 else 1))
+        away = (((judged - place) * spacing) ** 2).sum(axis=1)
+        near = judged[away <= away.min() + 1e-9] if len(judged) else []
+        values = {bool(mask[tuple(p)]) for p in near} or {False}
+        assert bool(filled[tuple(place)]) in values

@@ -12,6 +12,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
+from segmeter.core.morphology import fill_ignored
 from segmeter.core.rows import measure_column
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge, Scores
@@ -93,9 +94,7 @@ def judge_by(
         scores = {measure_column(m.id): m(target.mask, mask, target.ignore) for m in made.values()}
         if not cards:
             return scores
-        truth, prediction = target.mask, mask
-        if target.ignore is not None:
-            truth, prediction = truth - target.ignore, prediction - target.ignore
+        truth, prediction = (fill_ignored(m, target.ignore, spacing) for m in (target.mask, mask))
         both = bool(truth) and bool(prediction)
         found = surfaces.scores(truth, prediction, spacing, target.label) if both else {}
         empty = not truth and not prediction

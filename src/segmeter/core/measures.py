@@ -14,6 +14,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.morphology import fill_ignored
 
 Better = Literal["higher", "lower"]
 Given = ParamSpec("Given")
@@ -221,7 +222,7 @@ def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMe
     """The measure of a name, refused unless it compares two masks: it is tried on a square.
 
     One that measures in millimetres, as volumes are, is tried on a cube and measures on the
-    grid of `spacing_mm`, without what is not judged.
+    grid of `spacing_mm`; ignored pixels take the value of the nearest judged one.
 
     >>> square = Mask.box((8, 8), (2, 2), (6, 6))
     >>> mask_measure('iou')(square, square, None)
@@ -236,7 +237,8 @@ def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMe
     made: MaskMeasure = found
     if "spacing_mm" in found.parameters:
         made = _on_grid(found, tuple(spacing_mm or (1.0, 1.0, 1.0)))
-    sides = min(found.dimensions)
+    axes = len(spacing_mm or ())
+    sides = axes if axes in found.dimensions else min(found.dimensions)
     square = Mask.box((8,) * sides, (2,) * sides, (6,) * sides)
     try:
         made(square, square, None)
@@ -248,12 +250,11 @@ def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMe
 
 
 def _on_grid(found: Measure[Any], spacing_mm: tuple[float, ...]) -> MaskMeasure:
-    """A measure in millimetres as one of two masks and what is not judged."""
+    """A measure in millimetres, all of contours, as one of two masks and what is not judged."""
 
     def measured(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
-        if ignore is not None:
-            ground_truth, prediction = ground_truth - ignore, prediction - ignore
-        return float(found.function(ground_truth, prediction, spacing_mm))
+        pair = (fill_ignored(mask, ignore, spacing_mm) for mask in (ground_truth, prediction))
+        return float(found.function(*pair, spacing_mm))
 
     return replace(found, function=measured)
 

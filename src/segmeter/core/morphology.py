@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,58 @@ def largest_component(
     sizes = np.bincount(labels.ravel())[1:]
     best = int(sizes.argmax()) if tie == "first" else count - 1 - int(sizes[::-1].argmax())
     return Mask.of(labels == best + 1, mask.low, mask.shape)
+
+
+def fill_ignored(mask: Mask, ignore: Mask | None, spacing_mm: Sequence[float] = ()) -> Mask:
+    """The mask with ignored pixels set to the value of the nearest judged one of their slice.
+
+    Contours then pass where they would without an ignored band: cutting the band out would draw
+    the object's contour into every mask that runs across it. A slice without a judged pixel is
+    empty. `spacing_mm` is needed where pixels are not square.
+
+    >>> band = Mask.of(np.array([[0, 1, 1, 1, 0]]))
+    >>> fill_ignored(Mask.of(np.array([[1, 1, 1, 1, 0]])), band).dense().astype(int).tolist()
+    [[1, 1, 1, 0, 0]]
+    """
+    if not ignore:
+        return mask
+    mask.check_frame(ignore)
+    ratio = spacing_mm[-2] / spacing_mm[-1] if len(spacing_mm) > 1 else 1.0
+    first, last, ignored, nearest = ignore.derived(
+        ("nearest judged", ratio), lambda: _nearest_judged(ignore, ratio)
+    )
+    low = tuple(map(min, first, mask.low)) if mask else first
+    high = tuple(map(max, last, mask.high)) if mask else last
+    bits = mask.crop(low, high)
+    part = bits[tuple(slice(a - o, b - o) for a, b, o in zip(first, last, low, strict=True))]
+    flat = np.append(part.ravel(), False)
+    flat[ignored] = flat[nearest]
+    part[...] = flat[:-1].reshape(part.shape)
+    return Mask.of(bits, low, mask.shape)
+
+
+def _nearest_judged(ignore: Mask, ratio: float) -> tuple[Any, ...]:
+    """The box of ignored pixels and their neighbours, their places, and those of the nearest.
+
+    Places are raster indices of the box; one past the last stands for "there is none".
+    """
+    from scipy import ndimage
+
+    low = tuple(max(0, a - 1) for a in ignore.low)
+    high = tuple(min(n, b + 1) for n, b in zip(ignore.shape, ignore.high, strict=True))
+    bits = ignore.crop(low, high)
+    nearest = np.full(bits.shape, bits.size)
+    plane = math.prod(bits.shape[-2:])
+    for z, (ignored, found) in enumerate(
+        zip(bits.reshape(-1, *bits.shape[-2:]), nearest.reshape(-1, *bits.shape[-2:]), strict=True)
+    ):
+        if ignored.any() and not ignored.all():
+            y, x = ndimage.distance_transform_edt(
+                ignored, sampling=(ratio, 1.0), return_distances=False, return_indices=True
+            )
+            found[...] = z * plane + y * bits.shape[-1] + x
+    places = np.flatnonzero(bits)
+    return low, high, places, nearest.ravel()[places]
 
 
 def _start(box: tuple[slice, ...], low: tuple[int, ...]) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.measures import measure
+from segmeter.core.morphology import fill_ignored
 from segmeter.measures.matching import MAX_DIST, match
 from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.outlines import Grid, Outline, mask_outline, outline
@@ -99,7 +100,8 @@ def object_boundary_f(
     >>> object_boundary_f(square, square)
     1.0
     """
-    ours, theirs = (mask_outline(m) for m in _judged(ground_truth, prediction, ignore))
+    ground_truth.check_frame(prediction)
+    ours, theirs = (mask_outline(fill_ignored(m, ignore)) for m in (ground_truth, prediction))
     counts = count_boundaries([ours], theirs, max_dist)
     return counts.f if counts.defined else 1.0
 
@@ -124,9 +126,10 @@ def morphological_f(
     >>> morphological_f(square, Mask.box((20, 20), (5, 6), (15, 16)))
     1.0
     """
-    ours, theirs = (
-        mask_outline(m, thinned=False) for m in _judged(ground_truth, prediction, ignore)
-    )
+    ground_truth.check_frame(prediction)
+    if ignore is not None:  # as the code of DAVIS does
+        ground_truth, prediction = ground_truth - ignore, prediction - ignore
+    ours, theirs = (mask_outline(m, thinned=False) for m in (ground_truth, prediction))
     if not len(ours) and not len(theirs):
         return 1.0
     radius = _radius(ground_truth.shape, tolerance)
@@ -194,15 +197,6 @@ def _matched(ground_truth: Outline, prediction: Outline, max_dist: float) -> Bit
     """Which pixels of the prediction have a partner."""
     matched: Bits = match(ground_truth, prediction, max_dist) >= 0
     return matched
-
-
-def _judged(ground_truth: Mask, prediction: Mask, ignore: Mask | None) -> tuple[Mask, Mask]:
-    ground_truth.check_frame(prediction)
-    return (
-        (ground_truth, prediction)
-        if ignore is None
-        else (ground_truth - ignore, prediction - ignore)
-    )
 
 
 def _radius(shape: tuple[int, ...], tolerance: float) -> int:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.measures import measure
+from segmeter.core.morphology import fill_ignored
 
 _CVAT = "segmeter's own: polygons simplified by Douglas and Peucker, vertices beyond 2 px counted"
 
@@ -148,7 +149,7 @@ def polygon_loss(ground_truth: Mask, prediction: Mask, ignore: Mask | None = Non
     >>> polygon_loss(Mask.empty((9, 9)), Mask.box((9, 9), (2, 2), (7, 7)))
     0.0
     """
-    return iou_lost(prediction if ignore is None else prediction - ignore)
+    return iou_lost(fill_ignored(prediction, ignore))
 
 
 def touch_up(
@@ -183,9 +184,8 @@ def touch_up_operations(ground_truth: Mask, prediction: Mask, ignore: Mask | Non
     >>> touch_up_operations(Mask.box((9, 9), (2, 2), (7, 7)), Mask.empty((9, 9)))
     4.0
     """
-    if ignore is not None:
-        ground_truth, prediction = ground_truth - ignore, prediction - ignore
-    return float(touch_up(ground_truth, prediction).operations)
+    pair = (fill_ignored(mask, ignore) for mask in (ground_truth, prediction))
+    return float(touch_up(*pair).operations)
 
 
 @measure(
