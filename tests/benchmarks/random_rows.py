@@ -93,7 +93,7 @@ def _rows(
             "seconds_encode": seconds,
             "seconds_predict": seconds,
             "seconds_user": 0.01,
-            "outline_px": 40,
+            "contour_px": 40,
             "mask": None,
             "height": 8,
             "width": 8,

@@ -158,11 +158,11 @@ def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: 
     file.write_text("by_hand = 0\nby_hand_px = 0.25\ntouch_up = inf\n")
     own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
     group = next(g for g in groups(own) if g.key[0] == "synthetic-noisy")
-    assert group.outline_px is not None
+    assert group.contour_px is not None
     never = group.iou.max(axis=1) < 0.95
     spent = seconds_until(Goal(0.95)).compared(group)
     clicks = clicks_to(Goal(0.95)).compared(group)
-    assert spent == pytest.approx(1 + 1.5 * clicks + 0.25 * group.outline_px * never)
+    assert spent == pytest.approx(1 + 1.5 * clicks + 0.25 * group.contour_px * never)
 
 
 def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:

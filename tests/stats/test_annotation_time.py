@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from segmeter.benchmarks.judging import judge_by
+from segmeter.benchmarks.sessions import target_columns
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Image, Target
 from segmeter.stats.annotation_time import (
     CostModel,
     seconds_after,
@@ -43,7 +47,7 @@ def test_a_failure_costs_all_rounds_and_the_drawing_by_hand() -> None:
 
 
 def test_a_price_by_length_needs_lengths() -> None:
-    with pytest.raises(BadInput, match="by_hand_px needs outlines"):
+    with pytest.raises(BadInput, match="by_hand_px needs contours"):
         seconds_to(CostModel(by_hand_px=1), [[0.1]], [[2.5]], 0.9)
 
 
@@ -103,3 +107,23 @@ def test_a_free_touch_up_costs_one_click_and_an_infinite_one_what_clicking_costs
     assert ((free <= some) & (some <= today)).all()
     dear, _ = seconds_with_touch_up(CostModel(touch_up=2.0), *given)
     assert (some <= dear).all()
+
+
+def test_correcting_an_empty_mask_costs_what_drawing_by_hand_costs() -> None:
+    square, long = Mask.box((60, 60), (10, 10), (50, 50)), Mask.box((60, 60), (5, 20), (55, 30))
+    draws = np.indices((60, 60)).sum(axis=0)
+    shapes = [square, long, Mask.of((draws > 40) & (draws < 70))]
+    bands = (None, square - long)
+    targets = [Target(f"{k}", mask, ignore=band) for mask in shapes for k, band in enumerate(bands)]
+    scene = Image("made", "1", np.zeros((60, 60, 3), np.uint8), [])
+    contour = np.array([target_columns(scene, t)["contour_px"] for t in targets], float)
+    judge = judge_by(("redrawn-path",))
+    path = np.array([[judge(t, Mask.empty((60, 60)))["redrawn_path"]] for t in targets])
+    after, nothing = np.full((6, 1), 2.5), np.zeros((6, 1))
+    cost = CostModel(by_hand=0, by_hand_px=0.2, locate=0)
+    found, _ = seconds_with_touch_up(cost, nothing, after, 0.9, path, contour)
+    np.testing.assert_allclose(found, 2.5 + cost.drawing(contour))
+    for k in range(len(targets)):  # one object is its own mean
+        given = (nothing[:1], after[:1], 0.9, path[k : k + 1], contour[k : k + 1])
+        alone, _ = seconds_with_touch_up(CostModel(), *given)
+        assert alone.tolist() == pytest.approx([2.5 + 79 - 1])

@@ -147,7 +147,7 @@ def test_the_price_of_a_touch_up_is_seconds_per_corrected_over_drawn_pixel(
             drawn = 100 + 20 * number
             steps = (
                 ("start", 1.0, ""),
-                ("draw", 0.3 * pace * drawn, drawn),
+                ("draw", 1.0 + 0.3 * pace * drawn, drawn),  # 1 s to find the object
                 ("done", 1.0, ""),
                 ("start", 1.0, ""),
                 ("edit", 0.15 * pace * 40, 40),

@@ -198,13 +198,21 @@ def response_columns(response: Response) -> Row:
     return dict(zip(RESPONSES, astuple(response), strict=True))
 
 
-def _extent(mask: Mask) -> dict[str, int | None]:
-    """How large a target is and how long its outline, counted in edges of pixels."""
+def _extent(target: Target) -> dict[str, int | None]:
+    """How large a target is and how long its outline, in edges of pixels and in contour pixels."""
+    mask = target.mask
     if len(mask.shape) != 2:
-        return {"area": mask.area, "outline_px": None}
+        return {"area": mask.area, "outline_px": None, "contour_px": None}
     inside = np.pad(mask.bits.astype(np.int8), 1)
     edges = sum(int(np.count_nonzero(np.diff(inside, axis=axis))) for axis in (0, 1))
-    return {"area": mask.area, "outline_px": edges}
+    contour = whole_path(target)
+    return {"area": mask.area, "outline_px": edges, "contour_px": int(contour)}
+
+
+def whole_path(target: Target, spacing_mm: Sequence[float] | None = None) -> float:
+    """The length of a target's contour in the unit of `redrawn-path`: what drawing it costs."""
+    redrawn = mask_measure("redrawn-path", spacing_mm)
+    return redrawn(target.mask, Mask.empty(target.mask.shape), target.ignore)
 
 
 def target_columns(scene: Scene, target: Target) -> Row:
@@ -214,7 +222,7 @@ def target_columns(scene: Scene, target: Target) -> Row:
         "cluster": target.groups.get("image", scene.id),
         "label": target.label,
         "groups": dict(target.groups),
-        **_extent(target.mask),
+        **_extent(target),
         "shape": list(scene.shape),
     }
 

@@ -133,6 +133,9 @@ SESSION_ROWS = Schema(
         Column("area", "integer", "pixels or voxels of the target"),
         Column("outline_px", "integer", "length of the object's outline in pixel edges (images)"),
         Column(
+            "contour_px", "integer", "the object's contour as `redrawn-path` counts it (images)"
+        ),
+        Column(
             "kinds",
             "text",
             "kinds of the round's prompts, such as box+click; may be empty",

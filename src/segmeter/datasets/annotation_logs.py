@@ -1,7 +1,7 @@
 """Annotation logs: what an annotation tool noted, with time stamps, as CSV or JSON lines.
 
-A line has `annotator`, `image`, `object`, `event` and `time`, and may have `length_px`, pixels of
-outline that were drawn by hand or corrected; other columns are left alone.
+A line has `annotator`, `image`, `object`, `event` and `time`, and may have `length_px`, contour
+pixels that were drawn by hand or corrected; other columns are left alone.
 Times are ISO 8601, or numbers of seconds, or of milliseconds since 1970.
 """
 

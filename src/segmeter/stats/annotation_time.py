@@ -54,11 +54,11 @@ class CostModel:
         what a polygon took in COCO (Lin et al. 2014, section 4.3: 22 worker hours for 1000
         segmentations).
     by_hand_px
-        To draw by hand, for each pixel edge of the object's outline on top of `by_hand`: 0 s.
+        To draw by hand, for each contour pixel of the object on top of `by_hand`: 0 s.
         Set `by_hand = 0` as well for a price by length alone.
     touch_up
-        To correct outline by hand, relative to drawing it: 1, so that a pixel of outline to be
-        drawn again costs (`by_hand` - `locate`) / mean outline of the data set. No published
+        To correct a contour by hand, relative to drawing it: 1, so that a contour pixel to be
+        drawn again costs (`by_hand` - `locate`) / mean contour of the data set. No published
         seconds per corrected pixel or vertex are known: our assumption. `inf` for never.
     """
 
@@ -135,17 +135,19 @@ class CostModel:
         strokes = effort.scribbles * self.scribble + effort.stroke_px * self.stroke
         return effort.points * self.click + named + boxes + strokes + effort.scrolled * self.scroll
 
-    def drawing(self, outline_px: npt.ArrayLike | None = None) -> Floats:
-        """Seconds to draw objects by hand, from the length of their outlines in pixel edges.
+    def drawing(self, contour_px: npt.ArrayLike | None = None) -> Floats:
+        """Seconds to draw objects by hand, from the length of their contours in pixels.
 
         >>> CostModel(by_hand=10, by_hand_px=0.5).drawing([100.0, 20.0]).tolist()
         [60.0, 20.0]
         """
-        if outline_px is None:
+        if contour_px is None:
             if self.by_hand_px:
-                raise BadInput("by_hand_px needs outlines, and this run kept no length of them")
+                raise BadInput(
+                    "by_hand_px needs contours, and this run kept no length of them: run it again"
+                )
             return np.array(self.by_hand)
-        return self.by_hand + self.by_hand_px * np.asarray(outline_px, dtype=float)
+        return self.by_hand + self.by_hand_px * np.asarray(contour_px, dtype=float)
 
 
 def seconds_after(cost: CostModel, kinds: Sequence[Sequence[str]]) -> Floats:
@@ -167,7 +169,7 @@ def seconds_to(
     curves: npt.ArrayLike,
     after: npt.ArrayLike,
     goal: float,
-    outline_px: npt.ArrayLike | None = None,
+    contour_px: npt.ArrayLike | None = None,
 ) -> Floats:
     """A person's seconds to the goal; where it is never reached, all rounds and the drawing.
 
@@ -175,7 +177,7 @@ def seconds_to(
     [4.0, 83.0]
     """
     first, seconds = _until(curves, after, goal)
-    return np.asarray(seconds + np.where(first == 0, cost.drawing(outline_px), 0.0))
+    return np.asarray(seconds + np.where(first == 0, cost.drawing(contour_px), 0.0))
 
 
 def seconds_with_touch_up(
@@ -184,15 +186,16 @@ def seconds_with_touch_up(
     after: npt.ArrayLike,
     goal: float,
     redrawn_path: npt.ArrayLike,
-    outline: npt.ArrayLike,
+    contour: npt.ArrayLike,
     by_hand: npt.ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
     """A person's least seconds to the goal, by clicks or by correcting a mask by hand earlier.
 
-    After each round the person may stop and correct the outline, `redrawn_path` in the unit of
-    `outline`, for no more than drawing the whole object (`by_hand` seconds, by default those
-    of the cost model). Also returns after how many rounds that is best: the round of the goal
-    where clicking on is.
+    After each round the person may stop and correct the contour, for no more than drawing the
+    whole object (`by_hand` seconds, by default those of the cost model). `redrawn_path` is in the
+    unit of `contour`: the path of an empty mask is the whole contour, and costs on average what
+    drawing does after the object is found. Also returns after how many rounds that is best: the
+    round of the goal where clicking on is.
 
     >>> seconds, clicks = seconds_with_touch_up(
     ...     CostModel(), [[0.5, 0.8, 0.95]], [[2.5, 4.0, 5.5]], 0.9, [[40.0, 1.0, 0.0]], [100.0])
@@ -200,7 +203,7 @@ def seconds_with_touch_up(
     ([4.78], [2.0])
     """
     first, reached_after = _until(curves, after, goal)
-    spent, length = np.asarray(after, float), np.asarray(outline, float)
+    spent, length = np.asarray(after, float), np.asarray(contour, float)
     hand = cost.drawing(length) if by_hand is None else by_hand
     whole = np.broadcast_to(np.atleast_1d(np.asarray(hand, float)), (len(spent),))
     clicked = reached_after + np.where(first == 0, whole, 0.0)
@@ -208,7 +211,8 @@ def seconds_with_touch_up(
     last = np.where(first == 0, rounds, first)
     if np.isinf(cost.touch_up):
         return clicked, last.astype(float)
-    price = cost.touch_up * max(0.0, float(whole.mean()) - cost.locate) / float(length.mean())
+    drawing = max(0.0, float(whole.mean()) - cost.locate)
+    price = cost.touch_up * drawing / max(float(length.mean()), 1e-9)  # 0 if all fill their images
     path = np.asarray(redrawn_path, dtype=float)
     total = spent + np.minimum(price * path, whole[:, None])
     before = (np.arange(1, rounds + 1) < last[:, None]) | (first == 0)[:, None]

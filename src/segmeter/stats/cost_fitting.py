@@ -93,24 +93,27 @@ def fit_costs(timings: Sequence[Timing]) -> FittedCosts:
         for name, *three in zip(names, values, low, high, strict=True)
     }
     steps = {name: int(rows[:, k].sum()) for k, name in enumerate(names)}
-    if (price := _touch_up(kept, clusters)) is not None:
+    locate = prices["locate"].value if "locate" in prices else CostModel().locate
+    if (price := _touch_up(kept, clusters, locate)) is not None:
         prices["touch_up"] = price
         steps["touch_up"] = sum(t.kind == "touch_up" for t in kept)
     return FittedCosts(prices, steps, len(people), over, len(timings) - len(kept))
 
 
-def _touch_up(timings: Sequence[Timing], clusters: Sequence[str]) -> Interval | None:
-    """Seconds per corrected pixel of outline over seconds per drawn pixel: a ratio of ratios.
+def _touch_up(timings: Sequence[Timing], clusters: Sequence[str], locate: float) -> Interval | None:
+    """Seconds per corrected contour pixel over seconds per drawn pixel: a ratio of ratios.
 
-    Limits by the jackknife over people (or images), as for the other prices. None where the log
-    has no lengths of corrected or of drawn outlines.
+    Finding the object is no part of drawing, as in `seconds_with_touch_up`. Limits by the
+    jackknife over people (or images), as for the other prices. None where the log has no lengths
+    of corrected or of drawn outlines.
     """
     names = list(dict.fromkeys(clusters))
     sums = np.zeros((len(names), 4))
     for t, cluster in zip(timings, clusters, strict=True):
         if t.kind in ("touch_up", "by_hand") and t.length_px > 0:
-            place = 0 if t.kind == "touch_up" else 2
-            sums[names.index(cluster), place : place + 2] += (t.seconds, t.length_px)
+            place, found = (0, 0.0) if t.kind == "touch_up" else (2, locate)
+            spent = max(0.0, t.seconds - found)
+            sums[names.index(cluster), place : place + 2] += (spent, t.length_px)
 
     def ratio(of: Floats) -> Floats:
         seconds, length, drawing, drawn = of.T

@@ -62,7 +62,7 @@ def _contradict(one: Contents, other: Contents, model: str) -> bool:
     connection.register("one", one.sessions)
     connection.register("other", other.sessions)
     shared = set(one.sessions.column_names).intersection(other.sessions.column_names)
-    values = [n for n in sorted(shared) if n not in (*SESSION, "cluster", "outline_px")]
+    values = [n for n in sorted(shared) if n not in (*SESSION, "cluster", "contour_px")]
     steady = [quoted(name) for name in values if not name.startswith("seconds")]
     differ = " or ".join(f"one.{name} is distinct from other.{name}" for name in steady)
     key = ", ".join(map(quoted, SESSION))

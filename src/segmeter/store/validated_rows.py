@@ -53,11 +53,11 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 _FAULT = "fault_"  # the column with what is wrong with a row
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _LISTED = ("seconds_encode", "seconds_predict", "seconds_user", *SESSION_LISTS)
-_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_LISTED}
+_NEEDED = {*SESSION_KEY, "cluster", "shape", "contour_px", "kinds", *_LISTED}
 # Columns that not every kind of session has.
 _OPTIONAL = {
     "cluster": "varchar",
-    "outline_px": "bigint",
+    "contour_px": "bigint",
     "shape": "bigint[]",
     "kinds": "varchar",
 }
@@ -79,7 +79,7 @@ class Contents:
     Attributes
     ----------
     sessions
-        One row per session in the order of its key, with `cluster` and `outline_px`, and as
+        One row per session in the order of its key, with `cluster` and `contour_px`, and as
         lists over the rounds `kinds_` of prompts, measured seconds and every measure; None where
         rows are no rounds of sessions.
     models
@@ -230,7 +230,7 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""
     return f"""
         select * exclude (rounds_), {", ".join(lists)} from (
-            select {key}, min(cluster) as cluster, min(outline_px) as outline_px, {fault}
+            select {key}, min(cluster) as cluster, min(contour_px) as contour_px, {fault}
                    list(struct_pack({packed}) order by round) as rounds_
             from (select {", ".join(["*", *absent])} from rows) group by {key}
         ) order by {key}

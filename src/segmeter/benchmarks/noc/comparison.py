@@ -250,7 +250,7 @@ def _way(comparison: Comparison, group: noc.ClickSessions) -> parts.Way:
     lead, waiting = (comparison.statistics[n] for n in (comparison.seconds, comparison.waiting))
     seconds = comparison.per_object(group, lead.name)
     waited = comparison.per_object(group, waiting.name)
-    hand = comparison.cost.per_object + comparison.cost.drawing(group.outline_px) + 0 * seconds
+    hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
     mean, wait = (comparison.value(group.model, card.name) for card in (lead, waiting))
     total = Value.of(lead.interval(group, seconds + waited))
     return parts.Way(group.model, group, mean, wait, total, seconds, waited, hand)

@@ -39,8 +39,8 @@ class ClickSessions(Group):
     `iou` holds the curves, `(objects, rounds)`, and `others` those of every further measure;
     `spent` are a person's seconds by the end of each round under the cost model and `spoken`
     its price of each round's prompts (zero where none was given); `encode` (each object's
-    share), `answer` and `busy` (the simulated user's own) are measured seconds; `outline_px` is
-    the length of each object's outline where the run kept it; `only_clicks` is whether no other
+    share), `answer` and `busy` (the simulated user's own) are measured seconds; `contour_px` is
+    the length of each object's contour where the run kept it; `only_clicks` is whether no other
     prompt was given; `start` is the IoU of the masks that sessions started from.
     """
 
@@ -52,7 +52,7 @@ class ClickSessions(Group):
     answer: Floats
     busy: Floats
     spoken: Floats
-    outline_px: Floats | None = None
+    contour_px: Floats | None = None
     only_clicks: bool = True
     start: Floats | None = None
 
@@ -91,7 +91,7 @@ def groups(run: Results) -> list[ClickSessions]:
     timed = ("seconds_encode", "seconds_predict", "seconds_user")
     cost, typical = cost_of(run), _typical_looks(run)
     started = [name for name in ("start_mask_iou",) if name in columns_in(run)]
-    found = load_tables(run, [*names.values(), "kinds_", *timed, *started], facts=["outline_px"])
+    found = load_tables(run, [*names.values(), "kinds_", *timed, *started], facts=["contour_px"])
     return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
 
 
@@ -103,7 +103,7 @@ def _group(
     answer, busy = (tables.table(c, 0.0, rounds) for c in ("seconds_predict", "seconds_user"))
     kinds, spent = _spent(tables.lists("kinds_"), rounds, cost)
     sharing = Counter(tables.scenes)
-    outlines = tables.numbers("outline_px")
+    outlines = tables.numbers("contour_px")
     held = "start_mask_iou" in tables.lines.column_names
     start = tables.table("start_mask_iou")[:, 0] if held else np.array([np.nan])
     return ClickSessions(
@@ -275,17 +275,17 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
 def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
     """Least seconds, and after how many clicks; by clicks alone where `redrawn-path` is unknown."""
     curves, limit = group.towards(goal)
-    if group.outline_px is None or "redrawn-path" not in group.others:
+    if group.contour_px is None or "redrawn-path" not in group.others:
         return _by_clicks(group, goal), group.unless_met(goal, rounds_to(curves, limit))
     seconds, clicks = seconds_with_touch_up(
-        group.cost, curves, group.spent, limit, group.curves("redrawn-path"), group.outline_px
+        group.cost, curves, group.spent, limit, group.curves("redrawn-path"), group.contour_px
     )
     return group.unless_met(goal, seconds, group.cost.per_object), group.unless_met(goal, clicks)
 
 
 def _by_clicks(group: ClickSessions, goal: Goal) -> Floats:
     curves, limit = group.towards(goal)
-    seconds = seconds_to(group.cost, curves, group.spent, limit, group.outline_px)
+    seconds = seconds_to(group.cost, curves, group.spent, limit, group.contour_px)
     return group.unless_met(goal, seconds, group.cost.per_object)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import add_consistency, rows_of, timed_encode
+from segmeter.benchmarks.sessions import add_consistency, rows_of, timed_encode, whole_path
 from segmeter.benchmarks.starts import starts_of
 from segmeter.benchmarks.volumes.fitting import fitting, repeats, takes_none
 from segmeter.benchmarks.volumes.tables import table_of
@@ -25,7 +25,6 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
 from segmeter.measures.challenges import lesion_scores
-from segmeter.measures.correction import added_path_mm
 from segmeter.measures.objects import dice
 from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
 from segmeter.users.volumes.autopet_clicks import AutopetUser
@@ -101,10 +100,7 @@ def _rows(
 ) -> Iterator[tuple[SimulatedSession, Row]]:
     matched = _matched(records)
     voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
-    outlines = {
-        t.id: added_path_mm(t.mask, Mask.empty(scene.shape), scene.spacing_mm or (1.0, 1.0, 1.0))
-        for t in scene.targets
-    }
+    outlines = {t.id: whole_path(t, scene.spacing_mm) for t in scene.targets}
     for record in records:
         simulated = record.simulated
         spent = _efforts(record)
