@@ -184,8 +184,8 @@ def touch_up_operations(ground_truth: Mask, prediction: Mask, ignore: Mask | Non
     >>> touch_up_operations(Mask.box((9, 9), (2, 2), (7, 7)), Mask.empty((9, 9)))
     4.0
     """
-    pair = (fill_ignored(mask, ignore) for mask in (ground_truth, prediction))
-    return float(touch_up(*pair).operations)
+    wanted, there = fill_ignored(ground_truth, ignore), fill_ignored(prediction, ignore)
+    return float(touch_up(wanted, there).operations)
 
 
 @measure(
