@@ -103,7 +103,7 @@ def fit_costs(timings: Sequence[Timing]) -> FittedCosts:
 def _touch_up(timings: Sequence[Timing], clusters: Sequence[str], locate: float) -> Interval | None:
     """Seconds per corrected contour pixel over seconds per drawn pixel: a ratio of ratios.
 
-    Finding the object is no part of drawing, as in `seconds_with_touch_up`. Limits by the
+    Finding the object does not count as drawing, as in `seconds_with_touch_up`. Limits by the
     jackknife over people (or images), as for the other prices. None where the log has no lengths
     of corrected or of drawn outlines.
     """
