@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,24 @@ def test_a_folder_of_the_hub_loads_with_nothing_lost(hub: Any, tmp_path: Path) -
         save_file(other, file)
         with pytest.raises(BadWeights, match=r"unknown tensor 'odd'|lacks '"):
             SamNetwork.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
+
+
+def test_an_activation_that_sam2_does_not_have_is_refused(hub: Any, tmp_path: Path) -> None:
+    hub.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["vision_config"]["backbone_config"]["hidden_act"] = "relu"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BadWeights, match="'relu', where SAM 2 has gelu"):
+        SamNetwork.load(read_checkpoint(tmp_path, "sam2-hiera-tiny"), "cpu", "float32")
+
+
+def test_loading_sam2_does_not_import_transformers(real_weights: Path) -> None:
+    code = (
+        "import sys, segmeter; "
+        f"segmeter.load_model('sam2-hiera-tiny', weights={str(real_weights)!r}).network; "
+        "sys.exit('transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_real_weights_give_the_hubs_maps(real_weights: Path) -> None:

@@ -22,6 +22,7 @@ from segmeter.models import weights
 from segmeter.models.checkpoints import Checkpoint, fill
 from segmeter.models.sam._cuda_graphs import EncoderGraph
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models.sam._hiera import encoder_of, image_side
 from segmeter.models.sam._resizing import Frame, Padded, Squeezed
 from segmeter.models.sam._vit import SamVit, TinyVit
 from segmeter.models.sam.tensor_names import source_name
@@ -70,8 +71,7 @@ class HubNetwork:
 class SamNetwork:
     """A SAM in its authors' design: an encoder, a prompt encoder and a mask decoder.
 
-    `second` is for SAM 2, whose encoder is that of `transformers`; without an encoder (None) the
-    network has the names and shapes of the other parts only.
+    `second` is for SAM 2, whose decoder takes finer maps too.
     """
 
     def __init__(
@@ -91,26 +91,20 @@ class SamNetwork:
         width, token = (0, bool(quality)) if second else (quality, False)
         self.decoder = MaskDecoder(fine=second, quality=width, quality_token=token)
         named = {"prompt_encoder": self.prompts, "mask_decoder": self.decoder}
+        named["vision_encoder" if second else "image_encoder"] = encoder
         if second:
             self._finer = FinerMaps()
             named["finer_maps"] = self._finer
-        if encoder is not None:
-            named["vision_encoder" if second else "image_encoder"] = encoder
         self.parts = torch.nn.ModuleDict(named)
         self.parts.eval().requires_grad_(False)
         self._graph = EncoderGraph()
 
     @classmethod
-    def sized(
-        cls, checkpoint: Checkpoint, device: str, dtype: str, *, whole: bool = True
-    ) -> SamNetwork:
-        """The network that a checkpoint is for, not filled yet; SAM 2's encoder where `whole`."""
+    def sized(cls, checkpoint: Checkpoint, device: str, dtype: str) -> SamNetwork:
+        """The network that a checkpoint is for, not filled yet."""
         model = checkpoint.model
         if checkpoint.second:
-            from segmeter.models.sam import _hiera
-
-            side = _hiera.image_side(checkpoint)
-            encoder = _hiera.encoder_of(checkpoint) if whole else None
+            side, encoder = image_side(checkpoint), encoder_of(checkpoint)
             return cls(encoder, side, int("-hq-" in model), device, dtype, second=True)
         if model in ("mobile-sam", "sam-hq-vit-tiny"):
             quality = 160 if model == "sam-hq-vit-tiny" else 0

@@ -191,11 +191,8 @@ class Sam:
             from segmeter.models.sam._loading import SamNetwork
 
             with weight_files.unfilled():
-                parts = SamNetwork.sized(found, "cpu", "float32", whole=False).parts
+                parts = SamNetwork.sized(found, "cpu", "float32").parts
                 own = {name: tuple(t.shape) for name, t in parts.state_dict().items()}
-            if found.second:  # its encoder is compared when it is loaded: transformers is slow
-                rest = {k: v for k, v in found.tensors.items() if not k.startswith(_ENCODERS)}
-                found = replace(found, tensors=rest)
             account(found, own)
         return found
 
@@ -207,7 +204,6 @@ def _same_for_images(found: Checkpoint, name: str) -> bool:
 
 
 _HUB_ONLY = ("sam3", "edgetam")
-_ENCODERS = ("image_encoder.", "vision_encoder.")
 _CREDITS = {
     "sam": ("Apache-2.0", "kirillov2023"),
     "sam-hq": ("Apache-2.0", "ke2023"),
