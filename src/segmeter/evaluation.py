@@ -90,7 +90,7 @@ def evaluate(
     users: Any = (),
     measures: Any = (),
     rounds: int = 0,
-    protocols: str | Sequence[str] = ("published", "corrected"),
+    protocols: str | Sequence[str] = (),
     seed: int = 0,
     limit: int | None = None,
     sample: int | None = None,
@@ -113,7 +113,8 @@ def evaluate(
     methods
         Methods instead of models, for benchmarks of methods.
     protocols
-        `"corrected"`, `"published"`, `"both"` or a list of them.
+        `"corrected"`, `"published"`, `"both"` or a list of them; both by default, or with `add`
+        those of the run.
     limit, sample
         Only the first scenes of each data set, or a random sample of so many.
     until, options
@@ -131,7 +132,7 @@ def evaluate(
     plan, objects = _requested(
         models, datasets, methods=methods, benchmark=benchmark, users=users, measures=measures,
         rounds=rounds, protocols=protocols, seed=seed, limit=limit, sample=sample,
-        until=until, options=options,
+        until=until, options=options, add=execution.get("add", False),
     )  # fmt: skip
     return _run(plan, objects, out, roots_of(data, weights), execution)
 
@@ -251,9 +252,10 @@ def _requested(
     methods: Any = (),
     users: Any = (),
     measures: Any = (),
-    protocols: str | Sequence[str] = ("published", "corrected"),
+    protocols: str | Sequence[str] = (),
     until: str | None = None,
     options: Mapping[str, Any] | Sequence[str] | None = None,
+    add: bool = False,
     **settings: Any,
 ) -> tuple[Plan, Objects]:
     """The plan of what was named or handed over, and the objects that it names."""
@@ -271,7 +273,7 @@ def _requested(
         kind="method" if _listed(methods) else "model",
         users=tuple(_user(thing) for thing in _listed(users)),
         measures=tuple(_measure(thing) for thing in _listed(measures)),
-        protocols=protocol_names(protocols),
+        protocols=protocol_names(protocols or (() if add else "both")),
         options=given if until is None else {**given, "until": until},
         **settings,
     )

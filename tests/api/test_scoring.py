@@ -100,7 +100,9 @@ def test_methods_are_compared_reported_and_broken_down(volumes: Path, tmp_path: 
     assert (dice.first, dice.second) == ("near", "far")
     assert dice.value > 0
     assert "near" in run.report(tmp_path / "page.html").read_text()
-    assert run.compare(by="class")
+    assert [d.difference for d in run.compare(by="organ")] == [
+        d.difference for d in run.compare(by="class")
+    ]
 
 
 def test_pq_and_matching_of_instances_equal_an_independent_count(tmp_path: Path) -> None:

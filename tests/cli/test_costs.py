@@ -27,12 +27,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def way(name: str, seconds: float, waiting: float, images: int = 8) -> Way:
+def way(name: str, seconds: float, waiting: float, images: int = 8, few: bool = False) -> Way:
     scenes = tuple(f"s{k}" for k in range(images))
     group = Group(name, "made", "", "corrected", tuple((s, "a") for s in scenes), scenes)
     spread = np.linspace(-0.5, 0.5, images)
     work, waited = seconds + spread, np.full(images, waiting)
-    means = (Value(seconds), Value(waiting), Value(seconds + waiting))
+    total = seconds + waiting
+    spanned = Value(total) if few else Value(total, total - 0.5, total + 0.5)
+    means = (Value(seconds), Value(waiting), spanned)
     return Way(name, group, *means, work, waited, np.full(images, 80.0))
 
 
@@ -51,16 +53,20 @@ def test_waiting_decides_the_order_money_and_savings() -> None:
     saved: Any = quick["saved"]
     assert saved.value == pytest.approx(100 * 35 / 80)
     assert saved.low < saved.value < saved.high
-    assert answer.text.startswith("**quick** takes least, 45.0 hours with waiting, against 80.0")
+    assert answer.text.startswith("**quick** takes the least time, 45.0 (44.5 to 45.5) hours")
     assert "**slow**, takes 5.0" in answer.text
     assert "without waiting **slow** would, 20.0 against 40.0" in answer.text
 
 
 def test_few_images_are_told_how_many_would_do() -> None:
-    ways = [way("one", 20.0, 3.0, images=4), way("two", 40.0, 5.0, images=4)]
-    _, table, _ = cost_section({"made": ways}, 100, None, "images", "").blocks
+    ways = [way("one", 20.0, 3.0, images=4, few=True), way("two", 40.0, 5.0, images=4, few=True)]
+    found = cost_section({"made": ways}, 100, None, "images", "", {"made": "two has fewer clicks"})
+    answer, table, _ = found.blocks
     assert isinstance(table, Table)
-    assert table.rows[0][-1] == "too few images to test: at least 6 are needed"
+    assert isinstance(answer, Answer)
+    assert "takes 0.6 hours more (not tested: 4 images, 6 needed); two has fewer" in answer.text
+    assert "71 % saved" in answer.text, "no interval where the way itself has none"
+    assert table.rows[0][-1] == "not tested: 4 images, 6 needed"
 
 
 def test_the_sheet_has_goal_assumptions_verdict_and_groups(
@@ -73,7 +79,7 @@ def test_the_sheet_has_goal_assumptions_verdict_and_groups(
     text = " ".join(page.read_text().replace("\xa0", " ").split())
     assert "Goal: 85 % IoU." in text
     assert "79 s per object, the time of a polygon in COCO (Lin et al. 2014)" in text
-    assert "</strong> takes least" in text
+    assert "</strong> takes the least time" in text
     assert "Costs by size: 5000 objects" in text
     assert "Costs by size" in out
     assert "with\nwaiting" in out or "total" in out

@@ -17,11 +17,14 @@ def test_the_demo_of_volumes_needs_nothing_downloaded(
     monkeypatch.setitem(_REQUESTS["volumes"][1], "users", ("box-per-slice",))
     quick = (["disc", "synthetic-stubborn"], "drawn models, for the time it takes")
     monkeypatch.setattr("segmeter.api.demo._models", lambda *_: quick)
-    code, _, err = typed("demo", "volumes", "--out", "run")
+    code, out, err = typed("demo", "volumes", "--out", "run")
     assert code == 0, err
+    assert "ranges:" not in out, "three scans have none"
     assert "disc and synthetic-stubborn on the built-in volumes" in err
     page = Path("run/report.html").read_bytes()
     assert b'class="replay slices"' in page
+    assert b"1 round with box-per-slice" in page
+    assert b"a tight box in every slice" in page
     assert len(page) < 5_000_000
 
 

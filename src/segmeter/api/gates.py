@@ -161,7 +161,7 @@ def differences_markdown(found: Sequence[Difference]) -> str:
         mark = f"**{span}**" if d.significant else span
         lines.append(
             f"| {d.dataset} | {d.measure} | {short(d.first)} | {short(d.second)} | {mark} "
-            f"| {_p(d.p_holm)} | {d.targets} |"
+            f"| {'not tested' if d.too_few else _p(d.p_holm)} | {d.targets} |"
         )
     return "\n".join(lines)
 

@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.sessions import mask_of
-from segmeter.core.benchmarks import Difference, Group, Results, Row, StatisticCard, SummaryRow
+from segmeter.core.benchmarks import (
+    Difference,
+    Group,
+    Results,
+    Row,
+    StatisticCard,
+    SummaryRow,
+    too_few,
+)
 from segmeter.core.capabilities import KnowsItsScan
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
@@ -46,7 +54,7 @@ from segmeter.datasets.volumes.cases import WINDOWS
 from segmeter.models.volumes.preparation import prepared
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import difference
-from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.intervals import Floats, Interval, Resampling
 
 P_VALUE = Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
@@ -57,7 +65,7 @@ _TEXT = (
 )
 _NOTE = (
     "Differences are first minus second, with 95 % intervals from resampling {units}; p is "
-    "two-sided, by exchanging the two models within {units}."
+    "two-sided, by exchanging the two {pairs} within {units}."
 )
 
 
@@ -94,10 +102,12 @@ def difference_table(
     units: str = "images",
     name: str = "differences",
     caption: str = "Differences between models",
+    pairs: tuple[str, str] = ("models", "user"),
 ) -> Table:
     """A row per difference: where, between whom, how large and how sure.
 
-    Data sets, users and protocols are named only where there are several.
+    Data sets, users and protocols are named only where there are several. `pairs` are what is
+    compared, and what heads the column of users.
     """
     columns: dict[Column, Callable[[Difference], Cell]] = {
         Column("first"): lambda d: (
@@ -109,20 +119,21 @@ def difference_table(
     if len({d.dataset for d in found}) > 1:
         columns[Column("data set")] = lambda d: d.dataset
     if len({d.user for d in found}) > 1:
-        columns[Column("user")] = lambda d: users(d.user)
+        columns[Column(pairs[1])] = lambda d: users(d.user)
     digits = max((cards[d.measure].digits for d in found), default=2)
     columns[Column("statistic")] = lambda d: titled(cards[d.measure])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
-    columns[P_VALUE] = lambda d: d.p_holm
+    columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[Column("conclusion")] = lambda d: (
         _conclusion(d, cards[d.measure].better, shown) + at_odds(d)
     )
-    return Table.of(name, found, columns, caption, _NOTE.format(units=units))
+    note = _NOTE.format(units=units, pairs=pairs[0])
+    return Table.of(name, found, columns, caption, note)
 
 
 def _conclusion(d: Difference, better: str, shown: Callable[[str], str]) -> str:
     if not d.significant:
-        return "not significant"
+        return d.too_few or "not significant"
     if not better:
         return "significant: they differ"
     first = (d.value < 0) == (better == "lower")
@@ -525,8 +536,6 @@ def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> Frame:
 
 
 _HOUR = 3600.0
-_PAIRS = 6
-"""With fewer clusters, no permutation of two reaches p = 0.05."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,11 +561,13 @@ class Way:
 
 
 def cost_section(
-    tables: Mapping[str, Sequence[Way]], objects: int, rate: float | None, units: str, assumed: str
-) -> Section:
+    tables: Mapping[str, Sequence[Way]], objects: int, rate: float | None, units: str,
+    assumed: str, ranked: Mapping[str, str] | None = None,
+) -> Section:  # fmt: skip
     """Hours, and money at a rate per hour, for so many objects, by what they are like.
 
-    `assumed` states the goal, the price of drawing by hand and how waiting was measured.
+    `assumed` states the goal, the price of drawing by hand and how waiting was measured,
+    `ranked` which way another ranking of the report puts first.
     """
     if objects < 1:
         raise BadInput(f"--objects is a number of objects, not {objects}")
@@ -575,7 +586,7 @@ def cost_section(
     blocks: list[Block] = []
     for title, found in tables.items():
         ways = sorted(found, key=lambda way: float(way.spent.mean()))
-        rows = [_cost_row(way, objects, rate, units) for way in ways]
+        rows = [_cost_row(way, objects, rate) for way in ways]
         hand = float(ways[0].by_hand.mean()) * objects / _HOUR
         money: list[Cell] = [] if rate is None else [Value(hand * rate)]
         rows.append(["all by hand", Value(hand), Value(0.0), Value(hand), *money, None,
@@ -585,38 +596,44 @@ def cost_section(
         scenes = len(set(group.clusters))
         measured = f"{group.size} measured in {scenes} {units if scenes > 1 else units[:-1]}"
         caption = f"{objects} objects{where}; {measured}"
+        advice = _advice(ways, objects, (ranked or {}).get(title, ""))
         blocks += [
-            Answer((f"On {title}: " if len(tables) > 1 else "") + _advice(ways, objects, units)),
+            Answer((f"On {title}: " if len(tables) > 1 else "") + advice),
             Table(f"project-{title}", columns, rows, caption),
         ]
     return Section(f"What {objects:,} objects cost".replace(",", " "), "", [*blocks, Note(text)])
 
 
-def _advice(ways: Sequence[Way], objects: int, units: str) -> str:
+def _advice(ways: Sequence[Way], objects: int, ranked: str) -> str:
     """Which way takes least with waiting, how sure that is, and whether waiting decides it."""
     best, *others = ways
     factor, hand = objects / _HOUR, float(best.by_hand.mean())
     saved = _saved(best)
     against = f"{_spread(_times(best.total, factor), 1)} hours with waiting"
     told = [
-        f"**{best.name}** takes {'least, ' if others else ''}{against}, against "
+        f"**{best.name}** takes {'the least time, ' if others else ''}{against}, against "
         f"{hand * factor:.1f} by hand: {_spread(saved, 0)} % saved"
     ]
     if others and others[0].group.keys == best.group.keys:
         gap = difference(others[0].spent, best.spent, best.group.clusters, seed=best.group.dataset)
-        few = len(set(best.group.clusters)) < _PAIRS
-        sure = _too_few(units) if few else f"{'' if gap.p < 0.05 else 'not '}significant"
-        more = _spread(_times(Value.of(gap.interval), factor), 1)
+        sure = _untested(best) or f"{'' if gap.p < 0.05 else 'not '}significant"
+        more = _spread(_times(_known(best, gap.interval), factor), 1)
         told.append(f"the next, **{others[0].name}**, takes {more} hours more ({sure})")
     working = min(ways, key=lambda way: float(way.seconds.mean()))
     mine, theirs = (float(way.seconds.mean()) * factor for way in (best, working))
     if round(mine - theirs, 1) > 0:
         told.append(f"without waiting **{working.name}** would, {theirs:.1f} against {mine:.1f}")
-    return "; ".join(told) + "."
+    return "; ".join(filter(None, (*told, ranked))) + "."
 
 
-def _too_few(units: str) -> str:
-    return f"too few {units} to test: at least {_PAIRS} are needed"
+def _untested(way: Way) -> str:
+    return too_few(len(set(way.group.clusters)), way.group.unit)
+
+
+def _known(way: Way, found: Interval) -> Value:
+    """A difference to the way, without limits where the way itself has none."""
+    sure = way.total.low is not None and not np.isnan(way.total.low)
+    return Value.of(found) if sure else Value(found.value)
 
 
 def _spread(value: Value, digits: int) -> str:
@@ -635,16 +652,15 @@ def _saved(way: Way) -> Value:
         return Value(None)
     group = way.group
     gap = difference(way.spent, way.by_hand, group.clusters, seed=group.dataset).interval
-    return _times(Value(-gap.value, -gap.high, -gap.low), 100 / hand)
+    return _times(_known(way, Interval(-gap.value, -gap.high, -gap.low)), 100 / hand)
 
 
-def _cost_row(way: Way, objects: int, rate: float | None, units: str) -> list[Cell]:
+def _cost_row(way: Way, objects: int, rate: float | None) -> list[Cell]:
     factor, group = objects / _HOUR, way.group
-    few = len(set(group.clusters)) < _PAIRS
     paired = difference(way.spent, way.by_hand, group.clusters, seed=group.dataset)
     money: list[Cell] = [] if rate is None else [_times(way.total, factor * rate)]
     hours = [_times(value, factor) for value in (way.mean, way.waited, way.total)]
-    conclusion = _too_few(units) if few else _pays(paired.interval.value, paired.p)
+    conclusion = _untested(way) or _pays(paired.interval.value, paired.p)
     return [way.name, *hours, *money, _saved(way), conclusion]
 
 

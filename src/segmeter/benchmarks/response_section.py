@@ -70,10 +70,18 @@ _TEXT = (
 )
 
 
-def response_sections(run: Results, benchmark: Declared) -> list[Section]:
-    """Curves by round and sign, tables, calibration, and the sessions that obey least."""
+def response_sections(
+    run: Results, benchmark: Declared, *, fewest: int = 2, corrections_only: bool = False
+) -> list[Section]:
+    """Curves by round and sign, tables, calibration, and the sessions that obey least.
+
+    `fewest` is how many images or scans an interval needs; `corrections_only` leaves out users
+    who prompt once.
+    """
     lead = run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, Responses) and g.protocol == lead]
+    once = {g.user for g in found if corrections_only and np.nanmax(g.round, initial=1) == 1}
+    found = [g for g in found if g.user not in once]
     numbers = benchmark.numbers(run)
     cost, classes = _price(run), _classes(run)
     blocks: list[Block] = []
@@ -81,7 +89,7 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
     for members in compared:
         where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
         stem = re.sub(r"\W+", "-", where)
-        blocks += [
+        made = [
             *_wrong_pixels(members, numbers, where),
             *_table(f"obedience-{stem}", _FOLLOWS, members, numbers, f"{where}: clicks"),
             *_curves(members, where),
@@ -91,12 +99,35 @@ def response_sections(run: Results, benchmark: Declared) -> list[Section]:
             *by_class(members, where, stem, classes),
             *_replays(run, members, stem, 1 if len(compared) > 2 else 2),
         ]
+        few = len(set(members[0].clusters)) < fewest
+        blocks += [_without_limits(block) for block in made] if few else made
+    if once:
+        told = f"Users who prompt once correct nothing and are left out: {', '.join(sorted(once))}."
+        blocks.append(Note(told))
     if not blocks:
         return []
-    if not any(name == "obeyed" for _, name in numbers):
+    if found and not any(name == "obeyed" for _, name in numbers):
         told = "Masks were not stored, so obedience of clicks is not known."
         blocks.append(Note(told, "warning"))
-    return [Section("Does the model follow clicks?", _TEXT, blocks)]
+    return [Section("Does the model follow clicks?", _TEXT if found else "", blocks)]
+
+
+def _without_limits(block: Block) -> Block:
+    """The same numbers and curves without intervals: there are too few cases for them."""
+    match block:
+        case Table():
+            rows = [
+                [replace(c, low=None, high=None) if isinstance(c, Value) else c for c in row]
+                for row in block.rows
+            ]
+            return replace(block, rows=rows)
+        case Multiples():
+            charts = [
+                replace(c, marks=[replace(m, low=None, high=None) for m in c.marks])
+                for c in block.charts
+            ]
+            return replace(block, charts=charts)
+    return block
 
 
 def followed_notes(run: Results, benchmark: Declared) -> list[Block]:

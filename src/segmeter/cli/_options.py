@@ -96,6 +96,11 @@ ProtocolChoice = Annotated[
         help="published: as in the authors' code, flaws included; corrected: without them; or both."
     ),
 ]
+RunProtocol = Annotated[
+    str | None,
+    Option("--protocol", help="published: as in the authors' code, flaws included; corrected: "
+           "without them; both by default, with --add those of the run."),
+]  # fmt: skip
 Cost = Annotated[
     Path | None, Option(help="Cost model (TOML): seconds per click, box, hand-drawn mask, ...")
 ]

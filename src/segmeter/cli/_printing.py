@@ -137,9 +137,10 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
     cards = {card.name: card for card in run.statistics()} if rows else {}
     shown = run.headline() if rows else []
+    printed = [row for row in rows if row.measure in shown] if shown else rows
     unit = "scene" if run.plan.kind == "method" else "object"
     _print_tables(rows, shown, cards, unit)
-    notes = [*_legend(rows, [cards[name] for name in shown]), *run.notes()] if rows else []
+    notes = [*_legend(printed, [cards[name] for name in shown]), *run.notes()] if rows else []
     for sentence in (*notes, *_closing(run, reported)):
         print(printable(sentence))
 

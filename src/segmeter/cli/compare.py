@@ -123,6 +123,8 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
     """How many differences are significant."""
     count = sum(d.significant for d in found)
     many = counted(len(found), "difference")
+    if found and all(d.too_few for d in found):
+        return f"{many} {found[0].too_few}"
     if not count:
         return f"none of {many} is significant (at 5 %, Holm-corrected)"
     return f"{count} of {many} {'is' if count == 1 else 'are'} significant (at 5 %, Holm-corrected)"
@@ -148,10 +150,12 @@ def _print(found: Sequence[segmeter.Difference]) -> None:
 
 def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:
     pair, span = f"{short(d.first)}\n{short(d.second)}", f"{d.value:+.2f}\n{_span(d)}"
+    p = "" if d.too_few else f"{d.p_holm:.3f}"
     if narrow:
-        return f"{d.measure}\n{pair}", span, f"{d.p_holm:.3f}", "yes" if d.significant else "no"
+        word = "yes" if d.significant else "not\ntested" if d.too_few else "no"
+        return f"{d.measure}\n{pair}", span, p, word
     word = "significant" if d.significant else "not\nsignificant"
-    return d.measure, pair, span, f"{d.p_holm:.3f}", word
+    return d.measure, pair, span, p, d.too_few.replace(": ", ":\n").replace(", ", ",\n") or word
 
 
 def _span(d: segmeter.Difference) -> str:

@@ -22,7 +22,7 @@ from segmeter.cli._options import (
     ImageSets,
     Limit,
     Models,
-    ProtocolChoice,
+    RunProtocol,
     Seed,
     Trust,
     Weights,
@@ -112,7 +112,7 @@ def run(
     data: Data = None,
     weights: Weights = None,
     out: Out = None,
-    protocol: ProtocolChoice = "both",
+    protocol: RunProtocol = None,
     limit: Limit = None,
     sample: Sample = None,
     seed: Seed = 0,
@@ -134,7 +134,7 @@ def run(
     own = {name: value for name, value in declared.items() if value is not None}
     request: dict[str, Any] = {
         "benchmark": benchmark, "methods": method or (), "users": user or (),
-        "measures": measure or (), "rounds": rounds, "protocols": protocol, "seed": seed,
+        "measures": measure or (), "rounds": rounds, "protocols": protocol or (), "seed": seed,
         "limit": limit, "sample": sample, "data": data, "weights": weights,
         "options": {k: str(v) if isinstance(v, Path) else v for k, v in own.items()},
     }  # fmt: skip

@@ -18,9 +18,23 @@ from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.core.sessions import Judge
+from segmeter.core.wording import counted
 
 Row = dict[str, Any]
 T = TypeVar("T")
+FEWEST_PAIRS = 6
+"""Cases that a test needs: exchanging two models in five cannot reach p = 0.05."""
+
+
+def too_few(cases: int, unit: str) -> str:
+    """Why a difference is not tested on so many cases; empty where it is, or for none.
+
+    >>> too_few(3, "scan"), too_few(6, "scan")
+    ('not tested: 3 scans, 6 needed', '')
+    """
+    if not 0 < cases < FEWEST_PAIRS:
+        return ""
+    return f"not tested: {counted(cases, unit)}, {FEWEST_PAIRS} needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,8 @@ class SummaryRow:
 class Difference:
     """One paired comparison of two models: `first - second` on the same objects.
 
+    `cases` are the images, scans or patients (`unit`) that hold them; 0 if unknown.
+
     >>> pair = Difference("a", "b", "mini", "centre-click", "corrected", "noc@90",
     ...                   -1.4, -2.3, -0.5, p=0.004, p_holm=0.012, targets=34)
     >>> pair.significant
@@ -75,11 +91,18 @@ class Difference:
     p: float
     p_holm: float
     targets: int
+    cases: int = 0
+    unit: str = "image"
 
     @property
     def significant(self) -> bool:
         """Whether the Holm-corrected p value is below 5 %."""
         return self.p_holm < 0.05
+
+    @property
+    def too_few(self) -> str:
+        """Why it was not tested, where there are too few cases; else empty."""
+        return "" if self.significant else too_few(self.cases, self.unit)
 
     @property
     def turned(self) -> Difference:
@@ -131,6 +154,11 @@ class Group:
     @property
     def scenes(self) -> tuple[str, ...]:
         return tuple(scene for scene, _ in self.keys)
+
+    @property
+    def unit(self) -> str:
+        """What clusters are: images, unless a benchmark says otherwise."""
+        return "image"
 
     @property
     def size(self) -> int:

@@ -373,7 +373,7 @@ def phrase(*parts: str | Quantity | Phrase) -> Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The report's main conclusion; `detail` is the evidence.
+    """The report's main conclusion; `lines` follow it, also in a terminal; `detail` is evidence.
 
     Numbers in the sentence are quantities, so that a program can read their values.
 
@@ -384,6 +384,7 @@ class Answer:
 
     sentence: str | Phrase
     detail: str = ""
+    lines: tuple[str, ...] = ()
 
     @property
     def parts(self) -> Phrase:

@@ -206,9 +206,9 @@ def wider_plan(
 ) -> tuple[Plan, dict[str, Dataset]]:
     """The plan of a run widened by the models, data sets and users of another; its data sets.
 
-    Whatever the request leaves out (data sets, users, rounds, measures, options) is taken from
-    the run. Existing rows stay as they are; added users run on the scenes of the run. Benchmarks
-    whose users depend on each other, such as attacks, take no further users.
+    Whatever the request leaves out (data sets, users, rounds, measures, protocols, options) is
+    taken from the run. Existing rows stay as they are; added users run on the scenes of the run.
+    Benchmarks whose users depend on each other, such as attacks, take no further users.
     """
     wanted = replace(
         asked,
@@ -217,6 +217,7 @@ def wider_plan(
         users=asked.users or held.users,
         rounds=asked.rounds or held.rounds,
         measures=asked.measures or held.measures,
+        protocols=asked.protocols or held.protocols,
         options=asked.options or held.options,
         limit=held.limit if asked.limit is None else asked.limit,
         sample=held.sample if asked.sample is None else asked.sample,
@@ -227,9 +228,13 @@ def wider_plan(
     differ = [f for f in held.differs_in(filled) if f not in may_differ]
     if differ:
         what = "models, data sets and users" if apart else "models and data sets"
+        changes = [
+            f"{f} {_shown(getattr(held, f))}, not {_shown(getattr(filled, f))}" for f in differ
+        ]
         raise RunConflict(
-            f"'{address}' was run with other {', '.join(differ)}; only {what} can be added to a "
-            f"run of '{held.benchmark}', and 'segmeter compare' reads several runs"
+            f"'{address}' was run with {'; '.join(changes)}; only {what} can be added to a run of "
+            f"'{held.benchmark}': leave those options out to keep the run's, or use another --out "
+            "('segmeter compare' reads several runs)"
         )
     wider = replace(
         held,
@@ -243,6 +248,15 @@ def wider_plan(
     if changed:
         raise RunConflict(f"data set '{changed[0]}' has changed since '{address}' was run")
     return whole, datasets
+
+
+def _shown(value: object) -> str:
+    """A field of a plan as its option takes it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={one}" for name, one in value.items()) or "no options"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "unset" if value is None else str(value)
 
 
 def _together(one: Sequence[Spec], other: Sequence[Spec]) -> tuple[Spec, ...]:

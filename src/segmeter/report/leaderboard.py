@@ -13,7 +13,7 @@ from segmeter.core.trust import received
 from segmeter.core.wording import counted
 from segmeter.report.elements import protocol_note
 from segmeter.report.page import Page
-from segmeter.report.provenance import unfinished
+from segmeter.report.provenance import rounds_text, unfinished
 from segmeter.stats.statistics import standing_out
 from segmeter.store import Run
 
@@ -28,7 +28,7 @@ def leaderboard_page(results: Run, runs: int = 1) -> Page:
         entry = catalogue.benchmarks.entry(plan.benchmark)
     names = ", ".join(display_names(plan.datasets).values())
     counts = [counted(len(plan.segmenters), plan.kind), counted(runs, "run")]
-    counts += [counted(plan.rounds, "round")] if plan.users else []
+    counts += [rounds_text(results)] if plan.users else []
     title = f"Leaderboard: {plan.benchmark} on {names}"
     facts = [", ".join(counts), f"segmeter {__version__}"]
     return Page(title, entry.summary, facts, sections, "Protocol")

@@ -15,9 +15,8 @@ from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
 from segmeter.core.plans import display_names
 from segmeter.core.sections import Cell, Column, Table, Value
-from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language
-from segmeter.report.provenance import unfinished
+from segmeter.report.provenance import rounds_text, unfinished
 from segmeter.stats.statistics import standing_out
 from segmeter.store import Run
 
@@ -185,7 +184,7 @@ def _caption(
         for place in dict.fromkeys((dataset, user) for dataset, user in places)
     )
     users = ", ".join(dict.fromkeys(user for _, user in places if user))
-    ran = f"{counted(run.plan.rounds, 'round')} by {users}, " if users else ""
+    ran = f"{rounds_text(run)} by {users}, " if users else ""
     warning = (
         " Models were not scored on the same objects (columns n): compare their paired "
         "differences, not these means."

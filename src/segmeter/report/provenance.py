@@ -15,6 +15,7 @@ from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan, display_names
 from segmeter.core.sections import Column, Note, Section, Table
 from segmeter.core.trust import received
+from segmeter.core.wording import counted
 from segmeter.report.exports import latex_text
 from segmeter.store import Run
 
@@ -65,6 +66,19 @@ def missing(run: Results) -> Section:
             Table("missing", columns, rows),
         ],
     )
+
+
+def rounds_text(run: Results) -> str:
+    """How many rounds users prompted: one where they prompt once, whatever the plan allows."""
+    most, columns = run.plan.rounds, run.sql("select * from rows limit 0").column_names
+    if most == 1 or not {"user", "round", "stopped"} <= {*columns}:
+        return counted(most, "round")
+    found = run.sql(
+        'select max(round) as made from rows where not stopped or round = 1 group by "user"'
+    )["made"].to_pylist()
+    if not found or 1 not in found:
+        return counted(most, "round")
+    return "1 round" if max(found) == 1 else f"1 to {most} rounds"
 
 
 def unfinished(run: Run) -> list[str]:

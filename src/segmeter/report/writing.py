@@ -18,7 +18,7 @@ from segmeter.core.trust import received
 from segmeter.core.wording import counted
 from segmeter.report.exports import exported, objects_csv
 from segmeter.report.page import Page, render
-from segmeter.report.provenance import missing, provenance, unfinished
+from segmeter.report.provenance import missing, provenance, rounds_text, unfinished
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
@@ -62,7 +62,8 @@ def answer_of(sections: Sequence[Section]) -> str:
     answers = ([b for b in section.blocks if isinstance(b, Answer)] for section in sections)
     first = next(filter(None, answers), [])
     # A terminal breaks lines itself.
-    return "\n".join(re.sub(r"\*\*|`", "", re.sub(r"\s", " ", b.text)) for b in first)
+    lines = [line for b in first for line in (b.text, *b.lines)]
+    return "\n".join(re.sub(r"\*\*|`", "", re.sub(r"\s", " ", line)) for line in lines)
 
 
 def _written(run: Run, name: str, text: str, to: Path | None) -> str:
@@ -103,7 +104,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
         subtitle=entry.summary,
         facts=[
             _extent(run),
-            f"{counted(plan.rounds, 'round')} with {_users(plan)}" if plan.users else "",
+            f"{rounds_text(run)} with {_users(plan)}" if plan.users else "",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],

@@ -238,13 +238,11 @@ def _paired(
         return []
     gaps = first.values[mine] - second.values[theirs]
     found = differences(gaps, [first.clusters[i] for i in mine], seed=where[0])
-    models = first.model, second.model
+    head = (first.model, second.model, *where)
+    limits = [(one.interval.value, one.interval.low, one.interval.high) for one in found]
     return [
-        Difference(
-            *models, *where, name, i.value, i.low, i.high, paired.p, paired.p, paired.targets
-        )
-        for name, paired in zip(names, found, strict=True)
-        for i in (paired.interval,)
+        Difference(*head, name, *limit, one.p, one.p, one.targets, one.scenes)
+        for name, limit, one in zip(names, limits, found, strict=True)
     ]
 
 

@@ -341,7 +341,7 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
             for i, group in enumerate(members)
         ]
         for d in pairwise_tables(where, [together[k].name for k in chosen], samples):
-            made[d.measure].append(d)
+            made[d.measure].append(replace(d, unit=members[0].unit))
     return [d for s in asked for d in made[s.name]]
 
 
@@ -364,7 +364,7 @@ def _by_group(members: Sequence[Group], statistic: Statistic) -> list[Difference
             i = paired.interval.times(statistic.scale)
             where = (a.model, b.model, *a.comparison, statistic.name)
             numbers = (i.value, i.low, i.high, paired.p, paired.p)
-            made.append(Difference(*where, *numbers, paired.targets))
+            made.append(Difference(*where, *numbers, paired.targets, paired.scenes, a.unit))
     return made
 
 

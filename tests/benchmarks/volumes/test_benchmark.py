@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Note, Section, Slices, Table, Value
+from segmeter.core.sections import Answer, Note, Section, Slices, Table, Value
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.challenges import area_over_steps
@@ -479,5 +480,7 @@ def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
     by_hand = table.rows[-1]
     assert by_hand[1] == Value(pytest.approx(hand))  # type: ignore[arg-type]  # compares by value
     assert by_hand[4] == Value(pytest.approx(10 * hand))  # type: ignore[arg-type]
-    few = "too few scans to test: at least 6 are needed"
+    (answer,) = (block for block in section.blocks if isinstance(block, Answer))
+    assert not re.search(r"\(\S+ to ", answer.text), "three scans have no intervals"
+    few = "not tested: 3 scans, 6 needed"
     assert all(row[-1] == few for row in table.rows[:-1])

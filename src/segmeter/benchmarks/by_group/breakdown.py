@@ -219,12 +219,12 @@ class GroupedDifference:
         """  # noqa: E501  # one line of output
         d = self.difference
         objects = counted(d.targets, "object")
-        sure = "significant" if d.significant else "not significant"
-        over = f"p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')}"
+        over = f"(p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')})"
+        sure = d.too_few or f"{'' if d.significant else 'not '}significant {over}"
         amount = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
         if d.value == 0:
             amount = f"has as much {d.measure} as {d.second}{_interval(d)}"
-        return f"{self.by} {self.group}, {objects}: {d.first} {amount}, {sure} ({over})."
+        return f"{self.by} {self.group}, {objects}: {d.first} {amount}, {sure}."
 
 
 def differences_by_group(

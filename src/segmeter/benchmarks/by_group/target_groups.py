@@ -168,6 +168,8 @@ def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     found = {}
     for row in table.to_pylist():
         known = {"class": row["label"] or ""} | _mapping(row["groups"])
+        if by == "organ":  # what radiologists call a class
+            known.setdefault("organ", known["class"])
         found[row["dataset"], row["scene"], row["target"]] = known
     if by in DERIVED and not any(by in known for known in found.values()):
         derived = groups_of_targets(run, by)

@@ -33,7 +33,7 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
         return sorted(_with(groups, key), key=lambda g: (_last(g, key), g.key))[which]
 
     def named(group: VolumeSessions) -> str:
-        return f"{group.model}, {group.prompter_label}"
+        return f"{group.model}, {typed(group.user)}"
 
     columns: dict[Column, Callable[[Key], Cell]] = {
         Column("case"): lambda key: key[0],

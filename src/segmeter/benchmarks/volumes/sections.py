@@ -29,7 +29,6 @@ from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     FEWEST,
-    FEWEST_PAIRS,
     VolumeSessions,
     dice_within,
     goals_of,
@@ -46,8 +45,8 @@ from segmeter.benchmarks.volumes.tables import (
     leaderboard,
     paper_tables,
     prompter_cell,
+    prompters_table,
     typed,
-    units_of,
     value_columns,
 )
 from segmeter.core.benchmarks import Difference, Results
@@ -91,7 +90,7 @@ def sections(run: Results) -> list[Section]:
         _by_organ(leading, Surfaces.of(run.plan.options)),
         _equal_effort(leading, numbers, goals),
         *difference_section(apart, cards, users=typed, units=_units(found)),
-        Section("Comparison with the paper's tables", _PAPER, paper),
+        Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         Section("Instances", blocks=[table for table in every if table is not None]),
         Section("Hardest objects", _HARDEST, [
             *(failures(run, own, _stem("failures", name)) for name, own in leading.items()),
@@ -101,7 +100,7 @@ def sections(run: Results) -> list[Section]:
             run, [(g, g.start) for own in leading.values() for g in own],
             [seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
         ),
-        *response_sections(run, benchmark),
+        *response_sections(run, benchmark, fewest=FEWEST, corrections_only=True),
         Section("Sessions", _SCROLLED, [
             block for own in leading.values() for block in sessions_to_scroll(run, own)
         ]),
@@ -127,10 +126,11 @@ def _results(
         if _complete(members, planned):
             blocks.append(_answer(members, dataset, numbers))
         blocks.append(leaderboard(members, numbers, cards, _stem("volumes", dataset), goal))
+    blocks += [prompters_table([g for own in leading.values() for g in own])]
     blocks += followed_notes(run, Volumes())
     text = (
-        "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
-        f"one. {seen_as(run)}"
+        "A prompter is a simulated annotator who prompts in one way. A point is one interaction, a "
+        f"box two, a 3D box three, a scribble three, naming a slice one. {seen_as(run)}"
     )
     return Section("Results", text, blocks)
 
@@ -215,15 +215,15 @@ def _prompters(leading: Sets, cards: Mapping[str, Statistic]) -> Section:
     for dataset, members in leading.items():
         found = against_best(members, [cards["dice"]])
         if found:
-            table = difference_table(found, cards, shown=typed, units=units_of(members[0]))
-            caption = f"{dataset}: differences between prompters of one model"
-            blocks.append(replace(table, name=_stem("prompters", dataset), caption=caption))
+            blocks.append(difference_table(
+                found, cards, shown=typed, units=f"{members[0].unit}s",
+                name=_stem("prompters", dataset), pairs=("prompters", "model"),
+                caption=f"{dataset}: differences between prompters of one model",
+            ))  # fmt: skip
     text = (
         "The prompter with the highest Dice of each model (first) against its others (second), on "
         "the same objects; p values are corrected for all prompters of a model (Holm)."
     )
-    if any(len(set(members[0].clusters)) < FEWEST_PAIRS for members in leading.values()):
-        text += f" A test needs {FEWEST_PAIRS} patients or scans; with fewer, p is 1."
     return Section("Prompters compared", text, blocks)
 
 
@@ -240,7 +240,7 @@ def _by_organ(leading: Sets, surfaces: Surfaces) -> Section:
 
 
 def _units(found: Sequence[VolumeSessions]) -> str:
-    return "patients" if any(units_of(g) == "patients" for g in found) else "scans"
+    return "patients" if any(g.unit == "patient" for g in found) else "scans"
 
 
 def _equal_effort(leading: Sets, numbers: Numbers, goals: Sequence[float]) -> Section:
@@ -274,6 +274,7 @@ def project_section(run: Results, objects: int, rate: float | None) -> Section:
     run = on_common_objects(run, _leading(run, lead))
     found, card = _leading(run, lead), seconds_until(goal)
     tables: dict[str, list[Way]] = {}
+    ranked: dict[str, str] = {}
     numbers = benchmark.numbers(run)
     for dataset, members in _sets(found).items():
         ways = tables.setdefault(dataset, [])
@@ -288,11 +289,19 @@ def project_section(run: Results, objects: int, rate: float | None) -> Section:
                     Value(float(waited.mean())), total, seconds, waited,
                     cost.per_object + group.by_hand)
             )  # fmt: skip
+        share, _, first = _recommended(members, goal)
+        name = f"{first.model}, {typed(first.user)}"
+        if share and name != min(ways, key=lambda way: float(way.spent.mean())).name:
+            why = "fewest interactions" if share >= _WANTED else "most objects at the goal"
+            ranked[dataset] = (
+                f"this ranks by time, with correction by hand; the recommendation ranks by "
+                f"interactions and names **{name}** ({why})"
+            )
     assumed = (
         f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
         f"the object, and {cost.per_object:g} s to find and review it. {machine}"
     )
-    return cost_section(tables, objects, rate, _units(found), assumed.strip())
+    return cost_section(tables, objects, rate, _units(found), assumed.strip(), ranked)
 
 
 def _leading(run: Results, protocol: str) -> list[VolumeSessions]:
@@ -331,7 +340,7 @@ def recommendation(
         counts = {name: [len(g.keys) for g in groups if g.model == name] for name in planned}
         known = ", ".join(f"{name} on {min(counts[name], default=0)}" for name in planned)
         return Answer(phrase(f"{dataset}: no recommendation yet; objects with results: {known}."))
-    share, best = _recommended(groups, goal)
+    share, best, _ = _recommended(groups, goal)
     text = f"no prompter reaches Dice {goal:g} % in 90 % of objects; closest is {best}."
     if share == 0:
         text = f"no prompter reaches Dice {goal:g} % in any object."
@@ -340,15 +349,15 @@ def recommendation(
     organs = sorted({label for group in groups for label in group.labels if label})
     parts = []
     for organ in organs[:_ORGANS] if share and len(organs) > 1 else []:
-        own, best = _recommended(groups, goal, organ)
-        parts.append(f"{organ}{'' if own >= _WANTED else ' (closest)'}: {best if own else 'none'}")
-    by_organ = f"By organ: {'; '.join(parts)}." if parts else ""
-    return Answer(phrase(f"{dataset}: {text}"), by_organ)
+        own, best, _ = _recommended(groups, goal, organ)
+        word = "fewest interactions" if own >= _WANTED else "closest"
+        parts.append(f"{organ}, {word}: {best}." if own else f"{organ}: none reaches it.")
+    return Answer(phrase(f"{dataset}: {text}"), lines=tuple(parts))
 
 
 def _recommended(
     groups: Sequence[VolumeSessions], goal: float, organ: str | None = None
-) -> tuple[float, str]:
+) -> tuple[float, str, VolumeSessions]:
     """The share of objects that reach the goal with the best prompter, and which that is."""
     found = [(*_reached(group, goal, organ), group) for group in groups]
     enough = [one for one in found if one[0] >= _WANTED]
@@ -359,11 +368,13 @@ def _recommended(
     share, dice, spent, best = one
     tied = 0 if enough else sum(other[0] == share for other in found) - 1
     many = counted(sum(organ in (None, label) for label in best.labels), "object")
-    return share, (
+    ties = f"{counted(tied, 'other way')} {'reaches' if tied == 1 else 'reach'} the goal"
+    text = (
         f"{best.model} with --user '{typed(best.user)}', {100 * share:.0f} % of {many}, "
         f"{spent:.1f} interactions per object, mean Dice {100 * dice:.1f} %"
-        + (f" ({counted(tied, 'other')} with as many, but lower Dice)" if tied else "")
+        + (f" ({ties} in as many objects, with a lower mean Dice)" if tied else "")
     )
+    return share, text, best
 
 
 def _reached(group: VolumeSessions, goal: float, organ: str | None) -> tuple[float, float, float]:

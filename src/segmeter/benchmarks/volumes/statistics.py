@@ -20,7 +20,7 @@ import numpy.typing as npt
 from segmeter.benchmarks.report_parts import cost_of
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results
+from segmeter.core.benchmarks import FEWEST_PAIRS, Group, Results
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
@@ -44,8 +44,6 @@ FEWEST = 5
 """Patients or scans that an interval needs. From fifteen on it is a bootstrap; below, where
 resamples hold the true mean in 52 (two) to 92 % (five), Student's t with one degree of freedom
 less than usual, because Dice is skewed (docs/statistics.md)."""
-FEWEST_PAIRS = 6
-"""Patients that a difference needs: exchanging the models in five cannot reach p = 0.05."""
 _RESAMPLED = 15
 AREA = 50
 _CHALLENGE_USER = "cvpr25-clicks"
@@ -84,6 +82,12 @@ class VolumeSessions(Group):
     @property
     def rounds(self) -> int:
         return int(self.dice.shape[1])
+
+    @property
+    def unit(self) -> str:
+        """What is resampled: patients where their names are not those of scans, else scans."""
+        named = any(c != scene for (scene, _), c in zip(self.keys, self.clusters, strict=True))
+        return "patient" if named else "scan"
 
     def unless_met(self, goal: float, values: Floats, at_start: float = 0.0) -> Floats:
         """Values of objects, `at_start` where the starting mask has the Dice of the goal."""
@@ -390,6 +394,9 @@ def _with_touch_up(group: VolumeSessions, goal: float) -> tuple[Floats, Floats]:
         goal / 100, group.others.get("redrawn-path", 0.0),
         1.0 if group.outline_mm is None else group.outline_mm, group.by_hand,
     )  # fmt: skip
+    # A prompter that prompts once has one round, whatever number of rows repeat its mask.
+    made = 1 + (np.diff(group.interactions, axis=1) > 0).sum(axis=1)
+    rounds = np.minimum(rounds, made)
     return group.unless_met(goal, seconds, cost.per_object), group.unless_met(goal, rounds)
 
 

@@ -23,7 +23,9 @@ from segmeter.benchmarks.volumes.statistics import (
     effort_until,
     never,
 )
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import StatisticCard
+from segmeter.core.catalogue import Spec
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.statistics import Statistic
@@ -104,6 +106,25 @@ def prompter_cell(group: VolumeSessions) -> Label:
     return Label(typed(group.user))
 
 
+def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
+    """What a person does with each prompter, and how the paper calls it."""
+
+    def does(group: VolumeSessions) -> str:
+        name, _, start = group.prompter.partition(" from ")
+        what = known.get(Spec.parse(name).name, "your own user").removeprefix("volumes: ")
+        return f"{what}, starting from the mask of {start}" if start else what
+
+    known = {entry.name: entry.summary for entry in catalogue.users}
+    first = {group.prompter: group for group in reversed(groups)}
+    columns: Cells = {
+        Column("prompter"): prompter_cell,
+        Column("what a person does"): does,
+        Column("interactions", "per object", 1): lambda g: float(g.interactions[:, -1].mean()),
+        Column("paper's name"): lambda g: g.prompter_label if g.paper_table else "",
+    }
+    return Table.of("prompters", list(first.values())[::-1], columns, "The prompters of this run.")
+
+
 def value_columns(cards: Iterable[StatisticCard], numbers: Numbers, plot: str = "") -> Cells:
     """A column for each statistic; `plot` names the one whose intervals are drawn."""
 
@@ -147,18 +168,12 @@ def leaderboard(
     )
 
 
-def units_of(group: VolumeSessions) -> str:
-    """Unit of resampling: patients where their names are not those of scans, else scans."""
-    named = any(c != scene for (scene, _), c in zip(group.keys, group.clusters, strict=True))
-    return "patients" if named else "scans"
-
-
 def few(group: VolumeSessions) -> str:
     """How intervals are made, or why there are none."""
-    units, many = units_of(group), len(set(group.clusters))
+    many, units = len(set(group.clusters)), counted(len(set(group.clusters)), group.unit)
     if many < FEWEST:
-        return f"no intervals with {many} {units if many > 1 else units[:-1]}: they need {FEWEST}."
-    return f"95 % intervals are over {many} {units}."
+        return f"no intervals with {units}: they need {FEWEST}."
+    return f"95 % intervals are over {units}."
 
 
 def typed(user: str) -> str:
@@ -201,8 +216,9 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
         rows,
         f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
-        "An average needs every data set of the table. A star marks a refinement that gets "
-        "earlier prompts again.",
+        "Prompters have the paper's names here, which the first section translates. An average "
+        "needs every data set of the table. A star marks a refinement that gets earlier prompts "
+        "again.",
     )
 
 
@@ -312,7 +328,7 @@ def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> 
     pairs = {g.key: list(zip((s for s, _ in g.keys), g.labels, strict=True)) for g in groups}
     shared = [g for g in groups if len(set(pairs[g.key])) < len(pairs[g.key])]
     columns: Cells = {
-        Column("prompter"): lambda g: Label(g.prompter_label, protocol=g.protocol),
+        Column("prompter"): lambda g: Label(typed(g.user), protocol=g.protocol),
         Column("model"): lambda g: g.model,
         Column("Dice, paired", "%", digits=2, better="higher"): (
             lambda g: Value.of(numbers[g.key, "dice"])
