@@ -157,7 +157,7 @@ class Group:
 
     @property
     def unit(self) -> str:
-        """What clusters are: images, unless a benchmark says otherwise."""
+        """The unit of resampling: the image, unless a benchmark has another."""
         return "image"
 
     @property

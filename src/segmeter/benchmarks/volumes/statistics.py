@@ -85,7 +85,7 @@ class VolumeSessions(Group):
 
     @property
     def unit(self) -> str:
-        """What is resampled: patients where their names are not those of scans, else scans."""
+        """The unit of resampling: patients where their names are not those of scans, else scans."""
         named = any(c != scene for (scene, _), c in zip(self.keys, self.clusters, strict=True))
         return "patient" if named else "scan"
 

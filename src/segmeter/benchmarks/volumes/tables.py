@@ -107,7 +107,7 @@ def prompter_cell(group: VolumeSessions) -> Label:
 
 
 def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
-    """What a person does with each prompter, and how the paper calls it."""
+    """Each prompter by its work for a person, its cost and the paper's name."""
 
     def does(group: VolumeSessions) -> str:
         name, _, start = group.prompter.partition(" from ")
