@@ -25,6 +25,7 @@ DECODERS = {
     "ReadImage", "reader.Execute", "ElementTree.parse", "ElementTree.fromstring", "pickle.load",
     "pickle.loads", "yaml.safe_load",
 }  # fmt: skip
+LAST_NAMES = {name.rpartition(".")[2] for name in DECODERS}
 
 
 def parsers() -> Iterator[tuple[str, int]]:
@@ -44,6 +45,9 @@ def _decoding(tree: ast.AST, inside: ast.FunctionDef | None = None) -> Iterator[
 
 
 def _decodes(called: ast.expr) -> bool:
+    last = getattr(called, "attr", getattr(called, "id", ""))
+    if last not in LAST_NAMES:
+        return False
     name = ast.unparse(called)
     return any(name == known or name.endswith(f".{known}") for known in DECODERS)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -92,7 +93,7 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
     """Check that predictions are returned at all."""
     requests = trial.requests()
     try:
-        found = trial.encoded.predict(requests)
+        found = trial.predictions
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
         yield f"predict(requests) raises {_said(error)}"
         return
@@ -174,6 +175,11 @@ class _Trial:
         singles = [(p,) for p in self.usable.values()]
         return [Request(p) for p in (*singles, self.clicks()) if p]
 
+    @cached_property
+    def predictions(self) -> Sequence[Prediction]:
+        """All requests together, for the first time."""
+        return self.encoded.predict(self.requests())
+
     def clicks(self) -> tuple[Prompt, ...]:
         first = self.usable.get("click")
         if not isinstance(first, Click):
@@ -220,13 +226,9 @@ def _looking_is_pure(trial: _Trial) -> Iterator[str]:
 
 
 def _one_prediction_per_request(trial: _Trial) -> Iterator[str]:
-    requests = trial.requests()
-    predictions = trial.encoded.predict(requests)
-    if len(predictions) != len(requests):
-        yield f"{len(requests)} requests returned {len(predictions)} predictions"
     if len(trial.encoded.predict([])) != 0:
         yield "an empty list of requests returned a prediction"
-    for request, prediction in zip(requests, predictions, strict=False):
+    for request, prediction in zip(trial.requests(), trial.predictions, strict=False):
         named = any(isinstance(prompt, Text) for prompt in request.prompts)
         if not named or len(prediction.scores):  # nothing may be there that a phrase names
             yield from _prediction(prediction, trial.scene)
@@ -249,7 +251,7 @@ def _prediction(prediction: Prediction, scene: Scene) -> Iterator[str]:
 
 def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
     encoded, requests = trial.encoded, trial.requests()
-    together = render(encoded, encoded.predict(requests))
+    together = render(encoded, trial.predictions)
     apart = [render(encoded, encoded.predict([request]))[0] for request in requests]
     backwards = render(encoded, encoded.predict(requests[::-1]))[::-1]
     for request, one, other, turned in zip(requests, together, apart, backwards, strict=True):
@@ -261,7 +263,7 @@ def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
 
 def _same_prediction_always(trial: _Trial) -> Iterator[str]:
     encoded, requests = trial.encoded, trial.requests()
-    first = encoded.predict(requests)
+    first = trial.predictions
     masks = render(encoded, first)
     encoded.predict([Request((p,)) for p in trial.usable.values()][::-1])
     again = encoded.predict(requests)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -100,18 +101,19 @@ def _write(state: str, name: str, content: bytes | pa.Buffer) -> None:
     """Cache something; where nothing can be written it is computed again next time."""
     with suppress(OSError, SegmeterError):
         write_file(_path(state, name), content)
-        _remove_oldest(cache_folder("results"))
+        _remove_oldest(cache_folder("results"), _MOST_BYTES)
 
 
 def _path(state: str, name: str) -> Path:
     return cache_folder("results", f"{state}-{name}")
 
 
-def _remove_oldest(folder: Path) -> None:
+@cache  # once per process: listing thousands of files takes a tenth of a second
+def _remove_oldest(folder: Path, most: int) -> None:
     files = [(file.stat(), file) for file in folder.iterdir()]
     left = sum(facts.st_size for facts, _ in files)
     for facts, file in sorted(files, key=lambda pair: pair[0].st_mtime_ns):
-        if left <= _MOST_BYTES:
+        if left <= most:
             break
         file.unlink(missing_ok=True)
         left -= facts.st_size
