@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 import segmeter
-from segmeter.store import Run
+from segmeter.store import Run, validated_rows
 
 Typed = Callable[..., tuple[int, str, str]]
 SOURCE = Path(segmeter.__file__).parent
@@ -76,7 +76,7 @@ def test_no_sum_of_numbers_follows_the_threads() -> None:
 
 
 @pytest.fixture
-def threaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+def threaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """Let every connection have so many threads."""
     connect = duckdb.connect
 
@@ -85,8 +85,10 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
             return connect(place, config={**(config or {}), "threads": many})
 
         monkeypatch.setattr(duckdb, "connect", connected)
+        validated_rows._engine.cache_clear()
 
-    return set_threads
+    yield set_threads
+    validated_rows._engine.cache_clear()
 
 
 def test_threads_and_the_order_of_files_change_no_byte(

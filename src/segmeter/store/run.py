@@ -413,7 +413,7 @@ class Run:
             connection.register(f"labels{number}_", labels)
         for name in dict.fromkeys((self.objects, view)):
             pieces = [self._piece(connection, name, k) for k in range(len(self._sources))]
-            connection.execute(f"create view {name} as {self._joined(pieces)}")
+            connection.execute(f"create temp view {name} as {self._joined(pieces)}")
         for number, source in enumerate(self._sources):
             connection.register(f"errors{number}_", error_rows(source.folder))
         errors = self._labelled_rows(
@@ -421,10 +421,9 @@ class Run:
         )
         finished = f"(select distinct {', '.join(JOB_KEY)} from {self.objects})"
         connection.execute(
-            f"create view errors as select * exclude (run_) from ({errors}) "
+            f"create temp view errors as select * exclude (run_) from ({errors}) "
             f"anti join {finished} using ({', '.join(JOB_KEY)})"
         )
-        connection.execute("set lock_configuration = true")
         self._connections[view] = connection
         return connection
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -110,7 +111,7 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     connection.register("files", found.stream(light, number=True))
     known = {**light, FILE: pa.int32(), **scores.columns}
     if has_sessions(schema):
-        connection.execute(f"create view rows as {scores.joined('files', schema)}")
+        connection.execute(f"create temp view rows as {scores.joined('files', schema)}")
         query = sessions_query(list(known), prompted="prompt" in schema.names)
     else:
         query = _keys_query(schema, known)
@@ -207,11 +208,17 @@ def check_database() -> None:
 
 
 def database() -> duckdb.DuckDBPyConnection:
-    """A connection that can open no file."""
+    """A connection that can open no file; its temporary views are its own."""
     check_database()
+    return _engine().cursor()
+
+
+@cache  # starting one takes longer than most queries
+def _engine() -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    return duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    closed = {"enable_external_access": "false", "lock_configuration": "true"}
+    return duckdb.connect(":memory:", config=closed)
 
 
 def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
@@ -399,7 +406,7 @@ def _scores(
         made.damaged.update(found.damaged)
         # One value for a key, whatever a damaged file repeats.
         connection.execute(
-            f"create view {table} as select {key}, max(value) as value from {table}_files "
+            f"create temp view {table} as select {key}, max(value) as value from {table}_files "
             f"group by {key}"
         )
         made.tables[table] = column
