@@ -217,8 +217,9 @@ def database() -> duckdb.DuckDBPyConnection:
 def _engine() -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    closed = {"enable_external_access": "false", "lock_configuration": "true"}
-    return duckdb.connect(":memory:", config=closed)
+    return duckdb.connect(
+        ":memory:", config={"enable_external_access": "false", "lock_configuration": "true"}
+    )
 
 
 def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
