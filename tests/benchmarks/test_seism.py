@@ -107,10 +107,10 @@ def test_the_summary_is_the_curve_of_the_original_rule(run: Run) -> None:
         (r.model, r.measure): r.value for r in Seism().summary(run) if r.protocol == "published"
     }
     for group in groups(run):
-        assert rows[group.model, "fb-ods"] == pytest.approx(group.boundary_curve.ods.f)
-        assert rows[group.model, "fb-ois"] == pytest.approx(group.boundary_curve.ois.f)
-        assert rows[group.model, "fop-ods"] == pytest.approx(group.op_curve.ods.f)
-        assert rows[group.model, "fop-ois"] == pytest.approx(group.op_curve.ois.f)
+        assert rows[group.model, "fb-ods"] == pytest.approx(group.curve("fb").ods.f)
+        assert rows[group.model, "fb-ois"] == pytest.approx(group.curve("fb").ois.f)
+        assert rows[group.model, "fop-ods"] == pytest.approx(group.curve("fop").ods.f)
+        assert rows[group.model, "fop-ois"] == pytest.approx(group.curve("fop").ois.f)
 
 
 def test_the_report_draws_both_curves_with_people_on_them(run: Run) -> None:

@@ -191,7 +191,7 @@ def _of_image(scene: Scene, labels: npt.NDArray[Any]) -> Row:
 def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
     """The objects of the lowest IoU or Dice over all predictions, with their images."""
     from segmeter.benchmarks.report_parts import available_cases
-    from segmeter.core.sections import Gallery, Illustration, Note, Outline
+    from segmeter.core.sections import Gallery, Note
 
     by = next((name for name in ("iou", "dice") if groups and name in groups[0].values), "")
     ranked = sorted(
@@ -210,14 +210,9 @@ def _worst_masks(run: Results, groups: Sequence[Scored]) -> list[Section]:
         group, (scene, target) = groups[place], key
         rows = run.job_rows(group.model, group.dataset, scene)
         mask = mask_of(next(row for row in rows if row["target"] == target), case.scene.shape)
-        images.append(Illustration(
-            case.scene.pixels,
-            f"**{case.title}**\n{group.model}: {by} {100 * value:.1f} %",
-            f"{case.title} with the ground truth and the mask of {group.model}",
-            outlines=(Outline(case.target.mask, "ground_truth", "the ground truth"),
-                      Outline(mask, "prediction", group.model)),
-            close=True,
-        ))  # fmt: skip
+        caption = f"**{case.title}**\n{group.model}: {by} {100 * value:.1f} %"
+        alt = f"{case.title} with the ground truth and the mask of {group.model}"
+        images.append(case.drawn(caption, alt, mask=mask, name=group.model))
     text = "Dashed: the ground truth. Filled: the prediction. `segmeter browse` shows all objects."
     return [Section("Worst masks", "", [Gallery(images, text)])]
 

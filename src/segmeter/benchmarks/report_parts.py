@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -55,6 +55,7 @@ from segmeter.models.volumes.preparation import prepared
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.statistics import G
 
 P_VALUE = Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
@@ -207,6 +208,15 @@ def summary_table(
         made.append([*head, *(Value.of(line.get(m), bold[m]) for m in shown)])
     columns = [Column(who), *told, *(measures[m] for m in shown)]
     return Table(name, columns, made, caption, note)
+
+
+def by_dataset(
+    groups: Sequence[G], rows: Sequence[SummaryRow]
+) -> Iterator[tuple[str, list[G], list[SummaryRow]]]:
+    """Each data set with its groups and its rows of the summary."""
+    for dataset in dict.fromkeys(group.dataset for group in groups):
+        mine = [row for row in rows if row.dataset == dataset]
+        yield dataset, [group for group in groups if group.dataset == dataset], mine
 
 
 def null_table(
@@ -533,6 +543,23 @@ def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> Frame:
     prompts = round_from_json(row["prompt"])
     seconds = row["seconds_predict"] if prompts else None
     return Frame(mask_of(row, shape), prompts, scores, seconds, note)
+
+
+def session_frames(
+    run: Results,
+    group: Group,
+    case: Case,
+    users: Collection[str],
+    note: Callable[[Row], str] = lambda row: "",
+) -> list[Frame]:
+    """The rounds of some users on a case; none where masks were not kept or are damaged."""
+    rows = session_rows(run, group, case.key, users)
+    if any(row["mask"] is None for row in rows):
+        return []
+    try:
+        return [frame_of(row, case.scene.shape, note(row)) for row in rows]
+    except BadInput:  # a run that was damaged or made up
+        return []
 
 
 _HOUR = 3600.0

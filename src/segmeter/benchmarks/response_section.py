@@ -11,13 +11,11 @@ import numpy as np
 
 from segmeter.benchmarks.declared import Declared, Numbers
 from segmeter.benchmarks.report_parts import (
-    Case,
     available_cases,
     column_of,
     cost_of,
-    frame_of,
     rounds_axis,
-    session_rows,
+    session_frames,
 )
 from segmeter.benchmarks.responses import (
     FIRST,
@@ -31,8 +29,8 @@ from segmeter.benchmarks.responses import (
     Responses,
     of_sign,
 )
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
-from segmeter.core.errors import BadInput
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.prompts import Click
 from segmeter.core.sections import (
     Axis,
     Block,
@@ -40,11 +38,9 @@ from segmeter.core.sections import (
     Chart,
     Column,
     Frame,
-    Illustration,
     Line,
     Multiples,
     Note,
-    Replay,
     Section,
     Table,
     Value,
@@ -365,31 +361,22 @@ def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -
         for place, case in enumerate(cases):
             every = run.job_rows(group.model, group.dataset, case.key[0])
             users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
-            try:
-                frames = _frames(session_rows(run, group, case.key, users), case)
-            except BadInput:  # a run that was damaged or made up
-                continue
+            frames = _noted(session_frames(run, group, case, users))
             wrong = sum(bool(frame.note) for frame in frames)
-            title = f"{case.title}, {group.model}: {wrong} of {len(frames)} masks ignore a click"
+            said = f"{group.model}: {wrong} of {len(frames)} masks ignore a click"
             key = f"ignored-{stem}-{number}-{place}"
-            image = Illustration(case.scene.pixels, close=True)
-            made += [Replay(key, title, image, frames, case.target.mask)] if frames else []
+            made += [case.replay(key, said, frames, None, "")] if frames else []
     return made
 
 
-def _frames(rows: Sequence[Row], case: Case) -> list[Frame]:
-    if any(row["mask"] is None for row in rows):
-        return []
-    given: list[Row] = []
-    frames = []
-    for row in rows:
-        frame = frame_of(row, case.scene.shape)
-        given += [row] if row["y"] is not None else []
-        wrong = [
-            str(r["round"])
-            for r in given
-            if frame.mask[(round(r["y"]), round(r["x"]))] != r["positive"]
-        ]
+def _noted(frames: Sequence[Frame]) -> list[Frame]:
+    """Rounds with a note on the clicks so far that their masks do not follow."""
+    given: list[tuple[int, Click]] = []
+    made = []
+    for number, frame in enumerate(frames, start=1):
+        if len(frame.prompts) == 1 and isinstance(frame.prompts[0], Click):
+            given.append((number, frame.prompts[0]))
+        wrong = [str(k) for k, c in given if frame.mask[tuple(map(round, c.point))] != c.positive]
         note = f"not followed: click {', '.join(wrong)}" if wrong else ""
-        frames.append(replace(frame, note=note))
-    return frames
+        made.append(replace(frame, note=note))
+    return made

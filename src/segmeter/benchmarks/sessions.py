@@ -65,28 +65,39 @@ def simulate_all(
     of a round satisfy it; in the first `oracle_rounds` every candidate is judged.
     """
     encoded, seconds_encode = timed_encode(model, scene)
-    simulated_sessions = [
+    sessions = [
         SimulatedSession(target, user, protocol, start=start)
         for target, starts in zip(scene.targets, starts_of(scene, plan, model), strict=True)
         for user in users
         for protocol in plan.protocols
         for start in starts
     ]
-    judge = judge_by(plan.measures, scene.header.spacing_mm, plan.options)
-    with kernel_threads(plan) as pool:
-        records = simulate(
-            scene,
-            encoded,
-            simulated_sessions,
-            plan.rounds,
-            judge,
-            seed=plan.seed,
-            pool=pool,
-            until=until,
-            oracle_rounds=oracle_rounds,
-        )
-    add_consistency(scene, encoded, records, plan)
+    records = run_sessions(scene, encoded, sessions, plan, until=until, oracle_rounds=oracle_rounds)
     return records, seconds_encode
+
+
+def run_sessions(
+    scene: Scene,
+    encoded: EncodedScene,
+    sessions: Sequence[SimulatedSession],
+    plan: Plan,
+    rounds: int | None = None,
+    **options: Any,
+) -> list[Trajectory]:
+    """Simulate sessions together, judged by the plan's measures; `options` go to `simulate`.
+
+    Where the plan asks for it, the clicks of whole sessions are given in other orders too.
+    """
+    judge = judge_by(plan.measures, scene.header.spacing_mm, plan.options)
+    threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
+    with threads as pool:  # for the users' own arithmetic
+        records = simulate(
+            scene, encoded, sessions, rounds or plan.rounds, judge, seed=plan.seed, pool=pool,
+            **options,
+        )  # fmt: skip
+    if rounds is None:
+        add_consistency(scene, encoded, records, plan)
+    return records
 
 
 CONSISTENCY = RunOption(
@@ -159,11 +170,6 @@ def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
             raise BadInput(f"{error}; evaluate volumes with 'segmeter run volumes'") from error
         raise
     return encoded, perf_counter() - start
-
-
-def kernel_threads(plan: Plan) -> ThreadPoolExecutor | nullcontext[None]:
-    """Threads for the users' own arithmetic, where the plan gives a worker more than one."""
-    return ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
 
 
 def rows_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,7 @@ from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.noc.comparison import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.core.benchmarks import Results
-from segmeter.core.errors import BadInput
-from segmeter.core.sections import Frame, Gallery, Note, Replay
+from segmeter.core.sections import Gallery, Note, Replay
 from segmeter.core.wording import counted
 from segmeter.stats.goals import Goal, area_under, first_round
 
@@ -33,45 +32,48 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], st
 
 def hardest(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> Gallery | Note:
     """The objects that cost most over all models, with the best model's clicks."""
-    best = comparison.models[0]
-    images = []
+    best, goal, images = comparison.groups[0], comparison.goals.lead, []
     shown = replay_keys(comparison, cases)
     for case in cases[:_GALLERY]:
-        frames = _frames(run, comparison.groups[0], case)
+        frames = parts.session_frames(run, best, case, (best.user,))
         if not frames:
             return parts.NO_MASKS
-        reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
-        upto = reached or len(frames)
-        said = [prompt for frame in frames[:upto] for prompt in frame.prompts]
+        seen = frames[: _reached(best, case.key, goal) or len(frames)]
         images.append(
             case.drawn(
                 _caption(comparison, case),
-                f"{case.title} with the ground truth, the mask of {best} and its clicks",
-                mask=frames[upto - 1].mask,
-                name=best,
-                prompts=said,
-                link=shown.get((case.key, best), ""),
+                f"{case.title} with the ground truth, the mask of {best.model} and its clicks",
+                mask=seen[-1].mask,
+                name=best.model,
+                prompts=[prompt for frame in seen for prompt in frame.prompts],
+                link=shown.get((case.key, best.model), ""),
             )
         )
     return Gallery(
         images,
-        f"Dashed: the ground truth. Filled: the mask of {best} when it reached "
-        f"{comparison.goals.lead.text}, or its last one. "
-        "Discs with a plus are clicks on the object, squares with a minus off it. An image "
-        "with a link leads to its replay.",
+        f"Dashed: the ground truth. Filled: the mask of {best.model} when it reached {goal.text}, "
+        "or its last one. Discs with a plus are clicks on the object, squares with a minus off it. "
+        "An image with a link leads to its replay.",
     )
 
 
 def replays(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -> list[Replay]:
     """Chosen sessions of the first models, click by click."""
-    made = []
+    goal, made = comparison.goals.lead, []
     wanted = replay_keys(comparison, cases)
     for case in cases:
         for group in comparison.groups:
             key = wanted.get((case.key, group.model))
-            frames = _frames(run, group, case) if key else []
+            frames = parts.session_frames(run, group, case, (group.user,)) if key else []
             if key and frames:
-                made.append(_replay(key, case, group, frames, comparison.goals.lead))
+                reached = _reached(group, case.key, goal)
+                outcome = f"not {goal.short} in {len(frames)} rounds"
+                if reached:
+                    outcome = f"{goal.short} after {counted(reached, 'click')}"
+                caption = f"{case.scene.name}, user {group.user}, protocol {group.protocol}"
+                shown = goal.value if goal.measure == "iou" else None
+                told = f"{group.model}: {outcome}"
+                made.append(case.replay(key, told, frames, shown, caption))
     return made
 
 
@@ -88,54 +90,37 @@ def replay_keys(
     }
 
 
-def _replay(
-    key: str, case: parts.Case, group: ClickSessions, frames: Sequence[Frame], goal: Goal
-) -> Replay:
-    model, _, user, protocol = group.key
-    reached = _reached(group, case.key, goal)
-    outcome = f"not {goal.short} in {len(frames)} rounds"
-    if reached:
-        outcome = f"{goal.short} after {counted(reached, 'click')}"
-    shown = goal.value if goal.measure == "iou" else None
-    caption = f"{case.scene.name}, user {user}, protocol {protocol}"
-    return case.replay(key, f"{model}: {outcome}", frames, shown, caption)
-
-
 def _reached(group: ClickSessions, key: parts.Key, goal: Goal) -> int:
     """The round in which a target reaches the goal; 0 where it never does."""
     curves, limit = group.towards(goal)
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])
 
 
-def _frames(run: Results, group: ClickSessions, case: parts.Case) -> list[Frame]:
-    """The rounds of one session; none when masks were not kept."""
-    rows = parts.session_rows(run, group, case.key, (group.user,))
-    if any(row["mask"] is None for row in rows):
-        return []
-    try:
-        return [parts.frame_of(row, case.scene.shape) for row in rows]
-    except BadInput:  # a run that was damaged or made up
-        return []
-
-
 def _by_hardness(comparison: Comparison) -> list[parts.Key]:
     """Targets by what they cost over all models, then by the quality they reach."""
-    cost: dict[parts.Key, list[float]] = {}
-    for group in comparison.groups:
-        clicks = comparison.per_object(group, comparison.clicks)
-        area = _areas(group)
-        for key, c, a in zip(group.keys, clicks, area, strict=True):
-            cost.setdefault(key, []).append(float(c - a / 1000))
-    return sorted(cost, key=lambda key: (-float(np.mean(cost[key])), key))
+
+    def cost(group: ClickSessions) -> Any:
+        return comparison.per_object(group, comparison.clicks) - _areas(group) / 1000
+
+    found = _by_key(comparison, cost)
+    return sorted(found, key=lambda key: (-float(np.mean(found[key])), key))
 
 
 def _disputed(comparison: Comparison) -> parts.Key:
     """The target on which the models differ most."""
-    area: dict[parts.Key, list[float]] = {}
-    for group in comparison.groups:
-        for key, a in zip(group.keys, _areas(group), strict=True):
-            area.setdefault(key, []).append(float(a))
+    area = _by_key(comparison, _areas)
     return max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
+
+
+def _by_key(
+    comparison: Comparison, values: Callable[[ClickSessions], Any]
+) -> dict[parts.Key, list[float]]:
+    """The values of every target, one for each model that has it."""
+    found: dict[parts.Key, list[float]] = {}
+    for group in comparison.groups:
+        for key, value in zip(group.keys, values(group), strict=True):
+            found.setdefault(key, []).append(float(value))
+    return found
 
 
 def _areas(group: ClickSessions) -> Any:

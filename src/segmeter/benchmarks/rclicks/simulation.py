@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import add_consistency, kernel_threads, rows_of, timed_encode
+from segmeter.benchmarks.sessions import rows_of, run_sessions, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import RepeatsDraws
-from segmeter.core.lockstep import SimulatedSession, simulate
+from segmeter.core.lockstep import SimulatedSession
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
@@ -22,19 +21,10 @@ from segmeter.users.replay import ReplayUser, open_clicks, recorded
 def simulate_people(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     """All rows of a scene: whole sessions, and first clicks that go no further."""
     encoded, seconds_encode = timed_encode(model, scene)
-    judge = judge_by(plan.measures)
-    records = []
-    with kernel_threads(plan) as pool:
-        for simulated_sessions, rounds in (
-            (simulated_sessions_of(scene, plan), plan.rounds),
-            (singles_of(scene, plan), 1),
-        ):
-            made = simulate(
-                scene, encoded, simulated_sessions, rounds, judge, seed=plan.seed, pool=pool
-            )
-            if rounds > 1:
-                add_consistency(scene, encoded, made, plan)
-            records += made
+    records = [
+        *run_sessions(scene, encoded, simulated_sessions_of(scene, plan), plan),
+        *run_sessions(scene, encoded, singles_of(scene, plan), plan, rounds=1),
+    ]
     return [row for r in records for row in rows_of(scene, r, seconds_encode, plan.keep_masks)]
 
 

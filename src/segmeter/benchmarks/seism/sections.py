@@ -9,6 +9,7 @@ import numpy as np
 
 from segmeter.benchmarks.report_parts import (
     best_answer,
+    by_dataset,
     column_of,
     difference_section,
     summary_table,
@@ -33,19 +34,16 @@ _PROTOCOLS = (
 
 def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order, a data set after the other."""
-    benchmark = Seism()
-    everything = [
+    benchmark, people = Seism(), human_points(run)
+    corrected = [
         g
         for g in benchmark.groups(run)
         if isinstance(g, MethodTables) and g.protocol == "corrected"
     ]
-    rows, people = benchmark.summary(run), human_points(run)
-    made = []
-    for dataset in dict.fromkeys(group.dataset for group in everything):
-        here = [group for group in everything if group.dataset == dataset]
-        mine = [row for row in rows if row.dataset == dataset]
-        points = people.get(dataset, {})
-        made.append(_overview(dataset, here, mine, points))
+    made = [
+        _overview(dataset, here, rows, people.get(dataset, {}))
+        for dataset, here, rows in by_dataset(corrected, benchmark.summary(run))
+    ]
     return [*made, *difference_section(benchmark.differences(run), _CARDS, folded=True)]
 
 
@@ -112,10 +110,7 @@ def _overview(
 
 
 def _chart(here: Sequence[MethodTables], measure: str, people: Point | None) -> page.Chart | None:
-    if measure == "fb":
-        curves = [(group.model, group.boundary_curve) for group in here]
-    else:
-        curves = [(group.model, group.op_curve) for group in here if group.has_regions]
+    curves = [(g.model, g.curve(measure)) for g in here if measure == "fb" or g.has_regions]
     return precision_recall_chart(_NAMES[measure], curves, people) if curves else None
 
 

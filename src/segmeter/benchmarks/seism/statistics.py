@@ -8,7 +8,7 @@ benchmark of BSDS500; one setting for all images, chosen on the very same images
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,37 +26,10 @@ from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Statistic, percentiles, resampling
 
 _RESAMPLES = 1000
-_COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
+COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 _REGION = ("pop", "rop", "fop", "covered", "coverable", "best_covered", "pri", "voi")
 Columns = dict[str, Floats]
 Places = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class MethodTables(Group):
-    """One method on one data set in one protocol; columns are images x settings."""
-
-    settings: tuple[str, ...]
-    columns: Columns
-
-    @property
-    def has_regions(self) -> bool:
-        """Whether the method gives partitions, not boundaries alone."""
-        return bool(np.isfinite(self.columns["fop"]).all())
-
-    @cached_property
-    def boundary_curve(self) -> Curve:
-        parts = [self.columns[name].astype(np.int64) for name in _COUNTS]
-        return summarize(PooledCounts(self._places, *parts))
-
-    @cached_property
-    def op_curve(self) -> Curve:
-        return summarize(MeanScores(self._places, self.columns["pop"], self.columns["rop"]))
-
-    @property
-    def _places(self) -> Floats:
-        """Settings by place: their names need not be numbers."""
-        return np.arange(len(self.settings), dtype=np.float64)
 
 
 # A set's value at each setting, from columns whose first axis (images) was averaged.
@@ -67,28 +40,85 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def _set_fb(means: Columns) -> Floats:
+def set_fb(means: Columns) -> Floats:
+    """F of boundaries from counts."""
     precision = _ratio(means["matched_prediction"], means["prediction_pixels"])
     return harmonics(precision, _ratio(means["matched_ground_truth"], means["ground_truth_pixels"]))
 
 
-_VALUES: dict[str, SetValue] = {
-    "fb": _set_fb,
-    "fop": lambda means: harmonics(means["pop"], means["rop"]),
-    "covering": lambda means: _ratio(means["covered"], means["coverable"]),
-    "pri": lambda means: means["pri"],
-    "voi": lambda means: -means["voi"],
+_VALUES: dict[str, tuple[tuple[str, ...], SetValue]] = {
+    "fb": (COUNTS, set_fb),
+    "fop": (("pop", "rop"), lambda means: harmonics(means["pop"], means["rop"])),
+    "covering": (
+        ("covered", "coverable"),
+        lambda means: _ratio(means["covered"], means["coverable"]),
+    ),
+    "pri": (("pri",), lambda means: means["pri"]),
+    "voi": (("voi",), lambda means: -means["voi"]),
 }
-"""All larger is better; VoI is turned back when it is shown."""
+"""Columns and value of each measure, larger is better; VoI is turned back when it is shown."""
 
 _SIGN = {"voi": -1.0}
+
+
+@dataclass(frozen=True)
+class SweptTables(Group):
+    """One method on one data set in one protocol; columns are images x settings."""
+
+    columns: Columns
+
+    def own_best(self, measure: str) -> Places:
+        """OIS: the first best setting of each image."""
+        names, value = _VALUES[measure]
+        return np.asarray(np.argmax(value({n: self.columns[n] for n in names}), axis=1))
+
+    def best_elsewhere(self, measure: str) -> Places:
+        """The first setting that is best on all other images together."""
+        if len(self.keys) == 1:
+            return self.own_best(measure)
+        names, value = _VALUES[measure]
+        others = {n: self.columns[n].sum(axis=0) - self.columns[n] for n in names}
+        mean = {n: column / (len(self.keys) - 1) for n, column in others.items()}
+        return np.asarray(np.argmax(value(mean), axis=1))
+
+    def at(self, names: Iterable[str], places: Places) -> Columns:
+        """Columns with each image at its own place, `(images, 1)`."""
+        rows = np.arange(len(self.keys))
+        return {n: self.columns[n][rows, places][:, None] for n in names}
+
+    def values_at(self, measure: str, places: Places, drawn: Resampling) -> tuple[float, Floats]:
+        """The set's value with each image at its own place, and that of resampled sets."""
+        names, value = _VALUES[measure]
+        picked = self.at(names, places)
+        mean = value({n: column.mean(axis=0) for n, column in picked.items()})
+        return float(mean[0]), value({n: drawn.means(c) for n, c in picked.items()})[:, 0]
+
+
+@dataclass(frozen=True)
+class MethodTables(SweptTables):
+    """A method with its settings."""
+
+    settings: tuple[str, ...]
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether the method gives partitions, not boundaries alone."""
+        return bool(np.isfinite(self.columns["fop"]).all())
+
+    def curve(self, measure: str) -> Curve:
+        """Precision over recall of `fb`, counts pooled, or of `fop`, means over images."""
+        return _curve(measure, [self.columns[name] for name in _VALUES[measure][0]])
+
+    @cached_property
+    def drawn(self) -> Resampling:
+        return resampling(self, _RESAMPLES)
 
 
 def groups(run: Results) -> list[MethodTables]:
     """All methods of a run in both protocols, people left out."""
     found = load_tables(
         run,
-        ["setting", "fb", *_COUNTS, *_REGION],
+        ["setting", "fb", *COUNTS, *_REGION],
         by=("model", "dataset"),
         unit=("scene",),
         axis="place",
@@ -102,7 +132,7 @@ def human_points(run: Results) -> dict[str, dict[str, Point]]:
 
     F_op averages an image's annotators first, then images.
     """
-    sums = ", ".join(f"sum({name}) as {name}" for name in _COUNTS)
+    sums = ", ".join(f"sum({name}) as {name}" for name in COUNTS)
     within = "place"  # sums of numbers follow their order
     table = run.sql(f"""
         with images as (
@@ -123,9 +153,9 @@ def _group(tables: Tables, protocol: str) -> MethodTables:
         raise BadInput(
             f"{tables.model} on {tables.dataset} has other settings on some images than on others"
         )
-    columns = {name: tables.table(name) for name in ("fb", *_COUNTS, *_REGION)}
+    columns = {name: tables.table(name) for name in ("fb", *COUNTS, *_REGION)}
     who = (tables.model, tables.dataset, "", protocol)
-    return MethodTables(*who, tables.keys, tables.clusters, settings.pop(), columns)  # type: ignore[arg-type]  # one of the two
+    return MethodTables(*who, tables.keys, tables.clusters, columns, settings.pop())  # type: ignore[arg-type]  # one of the two
 
 
 def _point(row: dict[str, Any]) -> dict[str, Point]:
@@ -143,89 +173,43 @@ def _interval(group: MethodTables, value: float, draws: Floats) -> Interval:
     return percentiles(value, draws if len(group.keys) > 1 else draws[:0])
 
 
-def _drawn(group: MethodTables) -> Resampling:
-    return resampling(group, _RESAMPLES)
-
-
-def _best_setting(group: MethodTables, name: str) -> Interval:
+def _best_setting(group: MethodTables, measure: str) -> Interval:
     """ODS: one setting for all images. A resample chooses its own, as the set itself did."""
-    value_of, sign, drawn = _VALUES[name], _SIGN.get(name, 1.0), _drawn(group)
-    columns = _columns_of(group, name)
-    resampled = value_of({k: drawn.means(v) for k, v in columns.items()})
-    at_each = value_of({k: v.mean(axis=0) for k, v in columns.items()})
+    (names, value), sign = _VALUES[measure], _SIGN.get(measure, 1.0)
+    resampled = value({n: group.drawn.means(group.columns[n]) for n in names})
+    at_each = value({n: group.columns[n].mean(axis=0) for n in names})
     return _interval(group, sign * float(at_each.max()), sign * resampled.max(axis=1))
 
 
 def _best_covering(group: MethodTables) -> Interval:
     """Covering where every region of the ground truth chooses its own setting."""
-    drawn = _drawn(group)
-    columns = {
-        "covered": group.columns["best_covered"][:, :1],
-        "coverable": group.columns["coverable"][:, :1],
-    }
-    value = columns["covered"].sum() / columns["coverable"].sum()
-    draws = _VALUES["covering"]({k: drawn.means(v) for k, v in columns.items()})
-    return _interval(group, float(value), draws[:, 0])
+    covered, coverable = (group.columns[n][:, :1] for n in ("best_covered", "coverable"))
+    draws = _ratio(group.drawn.means(covered), group.drawn.means(coverable))
+    return _interval(group, float(covered.sum() / coverable.sum()), draws[:, 0])
 
 
-def _average_precision(group: MethodTables, name: str) -> Interval:
+def _average_precision(group: MethodTables, measure: str) -> Interval:
     """AP of the curve, and of the curve of every resampled set."""
-    drawn = _drawn(group)
-    columns = [drawn.means(column) for column in _columns_of(group, name).values()]
-    draws = [_curve(name, [c[k : k + 1] for c in columns]).ap for k in range(len(columns[0]))]
-    curve = group.boundary_curve if name == "fb" else group.op_curve
-    return _interval(group, curve.ap, np.array(draws))
-
-
-def _curve(name: str, columns: list[Floats]) -> Curve:
-    """The curve of a set that is given by its counts, or by its precision and recall."""
-    places = np.arange(columns[0].shape[1], dtype=np.float64)
-    if name == "fop":
-        return summarize(MeanScores(places, *columns))
     # Means over images; in thousandths of a pixel they are whole numbers near enough.
-    return summarize(PooledCounts(places, *(np.rint(1000 * c).astype(np.int64) for c in columns)))
+    scale = 1 if measure == "fop" else 1000
+    means = [scale * group.drawn.means(group.columns[n]) for n in _VALUES[measure][0]]
+    draws = [_curve(measure, [m[k : k + 1] for m in means]).ap for k in range(len(means[0]))]
+    return _interval(group, group.curve(measure).ap, np.array(draws))
 
 
-def _chosen(group: MethodTables, name: str, places: Places) -> Interval:
-    """The set's value with each image at its own place, and that of resampled sets."""
-    drawn, rows = _drawn(group), np.arange(len(group.keys))
-    picked = {k: v[rows, places][:, None] for k, v in _columns_of(group, name).items()}
-    sign = _SIGN.get(name, 1.0)
-    value = _VALUES[name]({k: v.mean(axis=0) for k, v in picked.items()})
-    draws = _VALUES[name]({k: drawn.means(v) for k, v in picked.items()})
-    return _interval(group, sign * float(value[0]), sign * draws[:, 0])
+def _curve(measure: str, columns: list[Floats]) -> Curve:
+    """The curve of a set that is given by its counts, or by its precision and recall."""
+    places = np.arange(columns[0].shape[1], dtype=np.float64)  # names need not be numbers
+    if measure == "fop":
+        return summarize(MeanScores(places, *columns))
+    return summarize(PooledCounts(places, *(np.rint(c).astype(np.int64) for c in columns)))
 
 
-def _own_best(group: MethodTables, name: str) -> Places:
-    """OIS: the first best setting of each image."""
-    return np.asarray(np.argmax(_VALUES[name](_columns_of(group, name)), axis=1))
-
-
-def _best_elsewhere(group: MethodTables, name: str) -> Places:
-    """The first setting that is best on all other images together."""
-    columns = _columns_of(group, name)
-    if len(group.keys) == 1:
-        return _own_best(group, name)
-    others = {k: (v.sum(axis=0) - v) / (len(group.keys) - 1) for k, v in columns.items()}
-    return np.asarray(np.argmax(_VALUES[name](others), axis=1))
-
-
-def _columns_of(group: MethodTables, name: str) -> Columns:
-    needed = {
-        "fb": _COUNTS,
-        "fop": ("pop", "rop"),
-        "covering": ("covered", "coverable"),
-        "pri": ("pri",),
-        "voi": ("voi",),
-    }
-    return {column: group.columns[column] for column in needed[name]}
-
-
-def _elsewhere(group: MethodTables, measure: str) -> Floats:
-    """F of each image at the setting that is best on the other images."""
-    places = _best_elsewhere(group, measure)
-    found: Floats = group.columns[measure][np.arange(len(group.keys)), places]
-    return found
+def _chosen(group: MethodTables, measure: str, places: Places) -> Interval:
+    """The set's value with each image at its own place."""
+    sign = _SIGN.get(measure, 1.0)
+    value, draws = group.values_at(measure, places, group.drawn)
+    return _interval(group, sign * value, sign * draws)
 
 
 _TITLES = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
@@ -260,8 +244,9 @@ def _compared(name: str) -> Statistic:
     """F of each image at the setting that is best on the others."""
 
     def values(group: MethodTables) -> Floats:
-        there = group.protocol == "corrected" and (name == "fb" or group.has_regions)
-        return _elsewhere(group, name) if there else np.full(len(group.keys), np.nan)
+        if group.protocol != "corrected" or not (name == "fb" or group.has_regions):
+            return np.full(len(group.keys), np.nan)
+        return group.at([name], group.best_elsewhere(name))[name][:, 0]
 
     return Statistic(
         name, _TITLES[name], "", 3, "higher", values=values, of=MethodTables, tested="yes"
@@ -270,12 +255,9 @@ def _compared(name: str) -> Statistic:
 
 STATISTICS = [
     *(_of(name, "ODS", _best_setting, "published") for name in _VALUES),
+    *(_of(name, "OIS", lambda g, n: _chosen(g, n, g.own_best(n)), "published") for name in _VALUES),
     *(
-        _of(name, "OIS", lambda g, n: _chosen(g, n, _own_best(g, n)), "published")
-        for name in _VALUES
-    ),
-    *(
-        _of(name, "ODS", lambda g, n: _chosen(g, n, _best_elsewhere(g, n)), "corrected")
+        _of(name, "ODS", lambda g, n: _chosen(g, n, g.best_elsewhere(n)), "corrected")
         for name in _VALUES
     ),
     _of("covering", "best", lambda g, _: _best_covering(g), "published"),

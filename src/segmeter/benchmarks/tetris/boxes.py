@@ -13,13 +13,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import rows_of, timed_encode
+from segmeter.benchmarks.sessions import run_sessions, timed_encode
 from segmeter.benchmarks.tetris import Attacked
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Bound, SimulatedSession, simulate
+from segmeter.core.lockstep import Bound, SimulatedSession
 from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
@@ -82,28 +81,18 @@ class TetrisBoxes(Attacked):
         return filled
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.tetris.simulation import attacked_rows
+
         if "box" not in segmenter.card.abilities:
             raise BadInput(f"model '{segmenter.card.name}' takes no boxes; leave it out")
         encoded, seconds = timed_encode(segmenter, scene)
-        simulated_sessions = _simulated_sessions(scene, plan)
-        records = simulate(
-            scene, encoded, simulated_sessions, plan.rounds, judge_by(plan.measures), seed=plan.seed
-        )
-        maps = {target.id: shift_map(encoded, target) for target in scene.targets}
-        blank = {"start_y": None, "start_x": None}
-        rows = []
-        for record in records:
-            for row, made in zip(
-                rows_of(scene, record, seconds, plan.keep_masks), record.rounds, strict=True
-            ):
-                target = record.simulated.target
-                extra = {
-                    "inherited": made.inherited,
-                    "diagonal_px": float(np.hypot(*target.mask.bits.shape)),
-                    "shifts": maps[target.id].iou.astype("<f4").tobytes(),
-                }
-                rows.append(row | extra | blank)
-        return rows
+        records = run_sessions(scene, encoded, _simulated_sessions(scene, plan), plan)
+        maps = {t.id: shift_map(encoded, t).iou.astype("<f4").tobytes() for t in scene.targets}
+
+        def shifts(simulated: SimulatedSession, number: int) -> Row:
+            return {"shifts": maps[simulated.target.id], "start_y": None, "start_x": None}
+
+        return attacked_rows(scene, records, seconds, plan, shifts)
 
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.tetris.sections import box_sections

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -18,7 +18,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Replay
+from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
 _SAID = {"min": "worst clicks", "max": "best clicks"}
@@ -29,39 +29,34 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
     """The objects on which the click decides most, with what the worst first click gave."""
     images = []
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
+    middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
     for key, group in _widest(members, _SHOWN):
         try:
             case = parts.case_at_hand(run, group.dataset, key)
         except SegmeterError as error:
             return Note(f"Images of {group.dataset} cannot be shown: {error}", "warning")
-        firsts = {role: rows[0] for role, rows in _rows(run, group, key).items()}
-        if firsts["min"]["mask"] is None:
+        rows = parts.session_rows(run, group, key, roles := roles_of(run))
+        firsts = {roles[row["user"]]: row for row in reversed(rows)}
+        worst, base, best = (firsts[role] for role in ("min", "base", "max"))
+        if worst["mask"] is None:
             return parts.NO_MASKS
-        link = shown.get((key, group.model), "") if prompt == "click" else ""
-        images.append(_fragile(case, group, firsts, prompt, link))
+        span = float(group.each("iou-d")[group.keys.index(key)])
+        images.append(
+            case.drawn(
+                f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
+                f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
+                f"D{over} {span:.1f}",
+                f"{case.title} with the ground truth and the mask after the worst first {prompt}",
+                mask=mask_of(worst, case.scene.shape),
+                name=f"{group.model}, worst {prompt}",
+                prompts=[p for p in (prompt_of(worst),) if p is not None],
+                link=shown.get((key, group.model), "") if prompt == "click" else "",
+            )
+        )
     return Gallery(
         images,
         f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}. Each "
         "model with the objects on which it is most fragile.",
-    )
-
-
-def _fragile(
-    case: parts.Case, group: AttackedSessions, firsts: Mapping[str, Row], prompt: str, link: str
-) -> Illustration:
-    """Illustration of the worst first prompt, with the others in words."""
-    worst, base, best = (firsts[role] for role in ("min", "base", "max"))
-    span = float(group.each("iou-d")[group.keys.index(case.key)])
-    middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
-    return case.drawn(
-        f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
-        f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
-        f"D{over} {span:.1f}",
-        f"{case.title} with the ground truth and the mask after the worst first {prompt}",
-        mask=mask_of(worst, case.scene.shape),
-        name=f"{group.model}, worst {prompt}",
-        prompts=[p for p in (prompt_of(worst),) if p is not None],
-        link=link,
     )
 
 
@@ -132,15 +127,19 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
 
 def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     """The worst and the best session of the most fragile objects."""
+
+    def note(row: Row) -> str:
+        return "fell behind: took over the centre clicks' session" if row["inherited"] else ""
+
     chosen = _replayed(members)
     cases, _ = parts.available_cases(run, [(group.dataset, key) for key, group, _ in chosen])
+    users = {role: user for user, role in roles_of(run).items()}
     made: list[Replay] = []
-    for case, (key, group, anchor) in zip(cases, chosen, strict=False):
-        rows = _rows(run, group, key)
+    for case, (_, group, anchor) in zip(cases, chosen, strict=False):
         for role, said in _SAID.items():
-            if any(row["mask"] is None for row in rows[role]):
+            frames = parts.session_frames(run, group, case, (users[role],), note)
+            if not frames:
                 return []
-            frames = [_frame(row, case.scene.shape) for row in rows[role]]
             name = anchor if role == "min" else f"{anchor}-best"
             caption = f"{case.scene.name}, protocol {group.protocol}"
             made.append(case.replay(name, f"{group.model}: {said}", frames, 0.9, caption))
@@ -168,20 +167,6 @@ def _widest(
         order = sorted(spans, key=lambda key: (-spans[key], key))
         found += [(key, group) for key in order[: max(1, total // len(members))]]
     return found
-
-
-def _rows(run: Results, group: AttackedSessions, key: parts.Key) -> dict[str, list[Row]]:
-    """The rounds of the three sessions, by role."""
-    roles = roles_of(run)
-    found: dict[str, list[Row]] = {}
-    for row in parts.session_rows(run, group, key, roles):
-        found.setdefault(roles[row["user"]], []).append(row)
-    return found
-
-
-def _frame(row: Row, shape: tuple[int, ...]) -> Frame:
-    note = "fell behind: took over the centre clicks' session" if row["inherited"] else ""
-    return parts.frame_of(row, shape, note)
 
 
 Image = npt.NDArray[np.uint8]

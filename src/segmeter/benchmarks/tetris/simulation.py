@@ -13,7 +13,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.judging import judge_by
-from segmeter.benchmarks.sessions import add_consistency, rows_of, target_columns, timed_encode
+from segmeter.benchmarks.sessions import rows_of, run_sessions, target_columns, timed_encode
 from segmeter.benchmarks.tetris.click_response import ScoreMap, click_response_map, score_prompts
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Bound, SimulatedSession, simulate
+from segmeter.core.lockstep import Bound, SimulatedSession, Trajectory
 from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ProtocolName, Request, render
 from segmeter.core.plans import Plan
@@ -82,24 +82,45 @@ def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
     team = AttackRecorder()
     users = [catalogue.users.make(spec) for spec in plan.users]
     sessions = simulated_sessions(scene, encoded, users, plan.protocols, team)
-    judge = judge_by(plan.measures)
-    records = simulate(scene, encoded, sessions, plan.rounds, judge, seed=plan.seed)
-    add_consistency(scene, encoded, records, plan)
-    rows: list[Row] = []
-    for record in records:
-        made = rows_of(scene, record, seconds_encode, plan.keep_masks)
-        simulated = record.simulated
-        for row, happened in zip(made, record.rounds, strict=True):
-            key = simulated.user.name, simulated.target.id, simulated.protocol, happened.number
-            attempt = team.attempts.get(key)
-            rows.append(row | {"inherited": happened.inherited} | _tried(attempt))
-    blank = {"inherited": False, **_tried(None)}
+    records = run_sessions(scene, encoded, sessions, plan)
+
+    def tried(simulated: SimulatedSession, number: int) -> Row:
+        key = simulated.user.name, simulated.target.id, simulated.protocol, number
+        return _tried(team.attempts.get(key))
+
+    rows = attacked_rows(scene, records, seconds_encode, plan, tried)
+    sizes = {target.id: diagonal_px(target) for target in scene.targets}
+    more: list[Row] = []
     if probed(scene, plan.options["exhaustive"]):
-        rows += [blank | row for row in extreme_rows(encoded, scene, plan, seconds_encode)]
+        more += extreme_rows(encoded, scene, plan, seconds_encode)
     if plan.options["clicks"]:
-        rows += [blank | row for row in people_rows(encoded, scene, plan, seconds_encode)]
-    sizes = {target.id: math.hypot(*target.mask.bits.shape) for target in scene.targets}
-    return [row | {"diagonal_px": sizes[row["target"]]} for row in rows]
+        more += people_rows(encoded, scene, plan, seconds_encode)
+    blank = {"inherited": False, **_tried(None)}
+    return rows + [blank | row | {"diagonal_px": sizes[row["target"]]} for row in more]
+
+
+def attacked_rows(
+    scene: Scene,
+    records: Sequence[Trajectory],
+    seconds_encode: float,
+    plan: Plan,
+    more: Callable[[SimulatedSession, int], Row],
+) -> list[Row]:
+    """Rows of sessions; `more` are the columns of a session and round that the attack adds."""
+    return [
+        row
+        | {"inherited": happened.inherited, "diagonal_px": diagonal_px(record.simulated.target)}
+        | more(record.simulated, happened.number)
+        for record in records
+        for row, happened in zip(
+            rows_of(scene, record, seconds_encode, plan.keep_masks), record.rounds, strict=True
+        )
+    ]
+
+
+def diagonal_px(target: Target) -> float:
+    """Diagonal of the object's box."""
+    return math.hypot(*target.mask.bits.shape)
 
 
 def simulated_sessions(

@@ -11,6 +11,7 @@ import pytest
 from blobs import Blob, Blobs, position_image
 
 from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.seism.statistics import COUNTS
 from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
 from segmeter.benchmarks.zeroshot.edges.methods import (
     AutomaticEdges,
@@ -149,7 +150,8 @@ def group(protocol: ProtocolName, images: int = 6) -> EdgeTables:
     counts = (np.minimum(matched, ground_truth), ground_truth, matched, prediction)
     names = tuple(map(str, range(images)))
     keys = tuple((name, "") for name in names)
-    return EdgeTables("m", "d", "", protocol, keys, names, THRESHOLDS, counts)
+    columns = dict(zip(COUNTS, counts, strict=True))
+    return EdgeTables("m", "d", "", protocol, keys, names, columns, THRESHOLDS)
 
 
 @pytest.mark.parametrize("protocol", BOTH)

@@ -12,38 +12,32 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.seism.sections import precision_recall_chart
+from segmeter.benchmarks.seism.statistics import COUNTS, SweptTables, set_fb
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.edges import Edges
-from segmeter.core.benchmarks import Group, Results, SummaryRow
+from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.scores_by_step import load_tables
 from segmeter.core.sections import Multiples, Note, Section
 from segmeter.measures.curves import Curve, PooledCounts, summarize
-from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.statistics import Statistic, cards_by_name, percentiles, resampling
 
 RESAMPLES = 300
 MEASURES = ("ods", "ois", "ap", "r50")
-_COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 
 
 @dataclass(frozen=True)
-class EdgeTables(Group):
-    """One method on one data set in one protocol.
-
-    `counts` are four tables, images x thresholds.
-    """
+class EdgeTables(SweptTables):
+    """One method on one data set in one protocol; columns are counts, images x thresholds."""
 
     thresholds: Floats
-    counts: tuple[Floats, ...]
 
     @cached_property
     def curve(self) -> Curve:
-        return summarize(self._pooled(*self.counts), "edges")
+        return self._curve([self.columns[name] for name in COUNTS])
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -54,50 +48,20 @@ class EdgeTables(Group):
     def resampled(self) -> Floats:
         """The same of resampled sets of images, `(resamples, 4)`."""
         drawn = resampling(self, RESAMPLES)
-        sums = [drawn.means(table) for table in self.counts]
-        own = [drawn.means(table)[:, 0] for table in self._at(self._own_best)]
-        ois = harmonics(_rate(own[2], own[3]), _rate(own[0], own[1]))
-        found = []
-        for k in range(RESAMPLES):
-            # Means over images; in thousandths of a pixel they are whole numbers near enough.
-            curve = summarize(self._pooled(*(1000 * s[k : k + 1] for s in sums)), "edges")
-            found.append(self._numbers(curve, float(ois[k])))
-        return np.array(found)
+        # Means over images; in thousandths of a pixel they are whole numbers near enough.
+        means = [1000 * drawn.means(self.columns[name]) for name in COUNTS]
+        _, ois = self.values_at("fb", self.own_best("fb"), drawn)
+        curves = (self._curve([m[k : k + 1] for m in means]) for k in range(RESAMPLES))
+        return np.array([self._numbers(c, float(o)) for c, o in zip(curves, ois, strict=True)])
 
     def interval(self, place: int) -> Interval:
         """One of the four with its interval; none for a single image."""
         draws = self.resampled[:, place] if len(self.keys) > 1 else np.empty(0)
         return percentiles(self.values[place], draws)
 
-    def elsewhere(self) -> Floats:
-        """F of each image at the threshold that is best on all other images."""
-        if len(self.keys) == 1:
-            places = self._own_best
-        else:
-            others = [table.sum(axis=0) - table for table in self.counts]
-            places = np.argmax(self._f(others), axis=1)
-        found: Floats = self._f(self._at(places))[:, 0]
-        return found
-
-    @property
-    def _own_best(self) -> npt.NDArray[np.intp]:
-        return np.asarray(np.argmax(self._f(self.counts), axis=1), dtype=np.intp)
-
-    def _at(self, places: npt.NDArray[np.intp]) -> list[Floats]:
-        rows = np.arange(len(self.keys))
-        return [table[rows, places][:, None] for table in self.counts]
-
-    @staticmethod
-    def _f(counts: Sequence[Floats]) -> Floats:
-        matched_ground_truth, ground_truth, matched_prediction, prediction = np.asarray(
-            counts, dtype=np.float64
-        )
-        return harmonics(
-            _rate(matched_prediction, prediction), _rate(matched_ground_truth, ground_truth)
-        )
-
-    def _pooled(self, *counts: Floats) -> PooledCounts:
-        return PooledCounts(self.thresholds, *(np.rint(c).astype(np.int64) for c in counts))
+    def _curve(self, counts: Sequence[Floats]) -> Curve:
+        whole = (np.rint(c).astype(np.int64) for c in counts)
+        return summarize(PooledCounts(self.thresholds, *whole), "edges")
 
     def _numbers(self, curve: Curve, ois: float) -> tuple[float, ...]:
         if self.protocol == "corrected":
@@ -112,21 +76,17 @@ def groups(run: Results) -> list[EdgeTables]:
             *tables.key,
             tables.keys,
             tables.clusters,
+            {name: tables.table(name) for name in COUNTS},
             tables.table("threshold")[0],
-            tuple(tables.table(name) for name in _COUNTS),
         )
         for tables in load_tables(
             run,
-            ["threshold", *_COUNTS],
+            ["threshold", *COUNTS],
             axis="threshold",
             by=("dataset", "model", "protocol"),
             unit=("scene",),
         )
     ]
-
-
-def _rate(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 def _statistic(place: int, name: str) -> Statistic:
@@ -138,16 +98,10 @@ def _statistic(place: int, name: str) -> Statistic:
 STATISTICS = [
     *(_statistic(place, name) for place, name in enumerate(MEASURES)),
     Statistic(
-        "f",
-        "F",
-        "",
-        3,
-        "higher",
-        values=lambda g: g.elsewhere(),
-        of=EdgeTables,
-        tested="yes",
+        "f", "F", "", 3, "higher", of=EdgeTables, tested="yes",
+        values=lambda g: set_fb(g.at(COUNTS, g.best_elsewhere("fb")))[:, 0],
     ),
-]
+]  # fmt: skip
 """ODS, OIS, AP and R50; models are compared by F of each image at the threshold best elsewhere."""
 
 
@@ -171,13 +125,8 @@ _GAP = (
 def sections(run: Results) -> list[Section]:
     """All sections, a data set after the other."""
     benchmark = Edges()
-    everything = [g for g in benchmark.groups(run) if isinstance(g, EdgeTables)]
-    rows = benchmark.summary(run)
-    made = []
-    for dataset in dict.fromkeys(group.dataset for group in everything):
-        here = [group for group in everything if group.dataset == dataset]
-        mine = [row for row in rows if row.dataset == dataset]
-        made.append(_overview(dataset, here, mine))
+    found = [g for g in benchmark.groups(run) if isinstance(g, EdgeTables)]
+    made = [_overview(*part) for part in parts.by_dataset(found, benchmark.summary(run))]
     cards = cards_by_name(STATISTICS)
     return [*made, *parts.difference_section(benchmark.differences(run), cards, folded=True)]
 

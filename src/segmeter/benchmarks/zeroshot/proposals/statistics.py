@@ -152,13 +152,9 @@ _FEDERATED = (
 def sections(run: Results) -> list[Section]:
     """All sections, a data set after the other."""
     benchmark = Proposals()
-    everything = [g for g in benchmark.groups(run) if isinstance(g, Proposed)]
-    rows, cards = benchmark.summary(run), cards_by_name(benchmark.statistics(run))
-    made = []
-    for dataset in dict.fromkeys(group.dataset for group in everything):
-        here = [group for group in everything if group.dataset == dataset]
-        mine = [row for row in rows if row.dataset == dataset]
-        made.append(_overview(dataset, here, mine, cards))
+    found = [g for g in benchmark.groups(run) if isinstance(g, Proposed)]
+    cards = cards_by_name(benchmark.statistics(run))
+    made = [_overview(*part, cards) for part in parts.by_dataset(found, benchmark.summary(run))]
     return [*made, *parts.difference_section(benchmark.differences(run), cards)]
 
 
