@@ -315,6 +315,19 @@ def test_a_check_counts_images_without_masks_and_masks_that_are_all_empty_or_ful
         assert f"all masks: are {what}; check their values" in typed("check", "own")[1]
 
 
+def test_names_of_models_are_not_broken_and_statistics_that_do_not_fit_are_named(
+    typed: Typed, here: Path
+) -> None:
+    long = f"disc?radius={'9' * 20}"
+    words = ("run", "noc", "-m", "disc?radius=12345", "-m", long, "-d", "drawn", "--limit", 2)
+    code, out, err = typed(*words, "--rounds", 2, "--workers", 0, "-o", "r")
+    assert code == 0, err
+    assert "disc?radius=12345 " in out
+    assert f"{long} " in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "left out to fit the terminal: " in out
+
+
 def test_a_folder_of_runs_names_the_runs_in_it(typed: Typed, here: Path) -> None:
     for name in ("one", "two"):
         plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("drawn"),), rounds=1, limit=1)

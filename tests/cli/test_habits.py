@@ -64,6 +64,23 @@ def test_a_benchmark_that_only_score_runs_is_not_offered(typed: Typed) -> None:
     assert not re.search(r"\bmasks  ", said)
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "defaults"),
+    [
+        ("noc", ["--user", "centre-click", "--rounds", "20", "iou, boundary-iou, redrawn-path"]),
+        ("tetris", ["centre-click, worst-click, best-click", "10"]),
+        ("points", ["centre-point", "9"]),
+    ],
+)
+def test_the_help_of_a_benchmark_names_its_defaults(
+    typed: Typed, benchmark: str, defaults: list[str]
+) -> None:
+    said = " ".join(re.sub(r"[│╭╮╰╯─]", " ", typed("run", benchmark, "--help")[1]).split())
+    assert "[default: both]" in said
+    for value in defaults:
+        assert (value if value.startswith("--") else f"Default: {value}.") in said
+
+
 def test_no_word_at_all_shows_the_help(typed: Typed) -> None:
     code, said, complaint = typed()
     assert code == 2

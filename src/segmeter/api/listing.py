@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from segmeter.core import catalogue
@@ -13,6 +13,7 @@ from segmeter.core.catalogue import Entry, Registry, required
 from segmeter.core.citations import cited
 from segmeter.core.errors import NotFound, SegmeterError, suggestion
 from segmeter.core.measures import Measure
+from segmeter.core.plans import Plan
 from segmeter.runtime.remote_files import Roots
 
 __all__ = [
@@ -192,6 +193,8 @@ class BenchmarkOptions:
     methods: bool
     rounds: bool
     example: str
+    defaults: Mapping[str, Sequence[str]]
+    """Values of options that the benchmark fills in: rounds, users and measures."""
 
     @classmethod
     def of(cls, benchmark: str) -> BenchmarkOptions:
@@ -202,6 +205,9 @@ class BenchmarkOptions:
         """
         summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
         evaluates = getattr(made, "evaluates", ("model",))
+        plan = Plan(benchmark, (), (), protocols=("published", "corrected"))
+        if evaluates:
+            plan = made.plan(replace(plan, kind=evaluates[0]))
         return cls(
             summary or benchmark,
             tuple(option for option in made.options if option.help or option.refused),
@@ -209,6 +215,11 @@ class BenchmarkOptions:
             methods="method" in evaluates,
             rounds=any(column.name == "round" for column in made.schema.columns),
             example=getattr(made, "example", "--model grabcut --dataset mini"),
+            defaults={
+                "rounds": [str(plan.rounds)],
+                "user": [str(user) for user in plan.users],
+                "measure": plan.measures,
+            },
         )
 
 

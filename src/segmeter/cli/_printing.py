@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segmeter.api.progress import Bar
 
 _WIDTH = 5  # statistics that fit
-_LONG = 18  # characters of a model's name that fit next to them
+_LONG = 40  # characters of a model's name; a longer one is shortened in the middle
 
 # What an ASCII terminal sees of the few other characters that we print.
 _PLAIN = {"–": "-", "—": "-", "−": "-", "×": "x", "…": "...", "±": "+-"}
@@ -139,8 +139,10 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     shown = run.headline() if rows else []
     printed = [row for row in rows if row.measure in shown] if shown else rows
     unit = "scene" if run.plan.kind == "method" else "object"
-    _print_tables(rows, shown, cards, unit)
+    hidden = _print_tables(rows, shown, cards, unit)
     notes = [*_legend(printed, [cards[name] for name in shown]), *run.notes()] if rows else []
+    if hidden:
+        notes.append(f"left out to fit the terminal: {', '.join(hidden)}; --json has all")
     for sentence in (*notes, *_closing(run, reported)):
         print(printable(sentence))
 
@@ -164,25 +166,27 @@ def _print_tables(
     headline: Sequence[str],
     cards: Mapping[str, Any],
     unit: str,
-) -> None:
+) -> list[str]:
     """One table per data set, user and protocol; models down, headline statistics across.
 
-    Protocols whose numbers are all equal share a table.
+    Protocols whose numbers are all equal share a table. Returns statistics that do not fit.
     """
+    hidden: list[str] = []
     for (dataset, user, protocol), here in _by_protocol(rows, headline).items():
         known = [row.measure for row in here if row.measure in cards]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
         title = ", ".join(filter(None, (dataset, user, count, protocol)))
+        hidden += [name for name in shown if name not in _fitting(here, shown, cards)]
         shown = _fitting(here, shown, cards)
         lines = []
         for model in dict.fromkeys(row.model for row in here):
             values = {r.measure: r for r in here if r.model == model}
             cells = (_cell(values.get(name), cards[name]) for name in shown)
-            lines.append([_in_lines(short(model)), *cells])
-        models = {"overflow": "fold", "max_width": 24}
+            lines.append([_shortened(short(model)), *cells])
         numbers = [{"justify": "right", "no_wrap": True}] * len(shown)
-        print_rows(["model", *shown], lines, title, [models, *numbers])
+        print_rows(["model", *shown], lines, title, [{"no_wrap": True}, *numbers])
+    return list(dict.fromkeys(hidden))
 
 
 def _by_protocol(
@@ -214,13 +218,14 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any]) -> list[s
     return ["; ".join([*ranges, *seconds])] if ranges or seconds else []
 
 
-def _in_lines(model: str) -> str:
-    """A long `file.py:name` breaks behind its colon, so that no word is broken.
+def _shortened(model: str) -> str:
+    """A name on one line: a very long one loses its middle.
 
-    >>> _in_lines("mine.py:Net"), _in_lines("own_model.py:Lookalike")
-    ('mine.py:Net', 'own_model.py:\\nLookalike')
+    >>> _shortened("mobile-sam?masks=zeroshot"), len(_shortened("net.py:Net?weights=" + 40 * "w"))
+    ('mobile-sam?masks=zeroshot', 40)
     """
-    return model.replace(".py:", ".py:\n") if len(model) > _LONG else model
+    half = _LONG // 2
+    return model if len(model) <= _LONG else f"{model[: half - 1]}…{model[-half:]}"
 
 
 def _fitting(
@@ -229,7 +234,7 @@ def _fitting(
     """As many statistics as fit next to the models' names without breaking these."""
     from rich.console import Console
 
-    left = min(Console().width, 100) - min(24, max(len(short(r.model)) for r in rows)) - 2
+    left = min(Console().width, 100) - max(len(_shortened(short(r.model))) for r in rows) - 2
     fitting: list[str] = []
     for name in shown:
         cells = [_cell(r, cards[name]) for r in rows if r.measure == name]

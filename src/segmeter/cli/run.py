@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer import Option
@@ -33,6 +34,7 @@ from segmeter.cli.app import Exit, command_group
 
 _SUITE = "zero-shot"
 _RULES = "Rules of the benchmark"
+_DEFAULTS = 4  # values of an option that its help names
 _WORK = "Resuming, sharing, speed"
 
 Out = Annotated[
@@ -56,7 +58,7 @@ Sample = Annotated[
 Rounds = Annotated[
     int,
     Option("--rounds", min=0, rich_help_panel=_RULES,
-                 help="Rounds (clicks) per session; 0 for the benchmark's default."),
+                 help="Rounds (clicks) per session."),
 ]  # fmt: skip
 Measures = Annotated[
     list[str] | None,
@@ -221,7 +223,11 @@ def _command(benchmark: str) -> Callable[..., int]:
     hidden = {"benchmark", "declared", *(() if known.rounds else ("user", "rounds"))}
     hidden |= (set() if known.models else {"model"}) | (set() if known.methods else {"method"})
     shared = inspect.signature(run, eval_str=True).parameters.values()
-    kept = [p.replace(kind=p.KEYWORD_ONLY) for p in shared if p.name not in hidden]
+    kept = [
+        _with_default(p.replace(kind=p.KEYWORD_ONLY), known.defaults.get(p.name, ()))
+        for p in shared
+        if p.name not in hidden
+    ]
     kept += [_parameter(option) for option in known.options]
     call.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]  # typer reads it
     call.__annotations__ = {p.name: p.annotation for p in kept}
@@ -230,6 +236,18 @@ def _command(benchmark: str) -> Callable[..., int]:
         f"command resumes it.\n\nExample: `segmeter run {benchmark} {known.example}`"
     )
     return call
+
+
+def _with_default(parameter: inspect.Parameter, values: Sequence[str]) -> inspect.Parameter:
+    """A shared parameter whose help names the values that a benchmark fills in."""
+    if not values:
+        return parameter
+    kind, shown = get_args(parameter.annotation)
+    more = f" and {len(values) - _DEFAULTS} more" if len(values) > _DEFAULTS else ""
+    shown = copy(shown)
+    shown.help += f" Default: {', '.join(values[:_DEFAULTS])}{more}."
+    shown.show_default = False
+    return parameter.replace(annotation=Annotated[kind, shown])
 
 
 def _parameter(option: Any) -> inspect.Parameter:
