@@ -235,7 +235,7 @@ def test_tensors_of_another_architecture_are_refused_by_their_header(
     own = weights_folder(tmp_path / "weights", "mobile-sam")
     save_file({"some.tensor": np.zeros(3, np.float32)}, own / "model.safetensors")
     said = refused("-m", "mobile-sam", "-m", "disc", "--weights", tmp_path / "weights")
-    assert f"'{own}' holds no SAM: no tensor named '...mask_decoder.iou_token.weight'" in said
+    assert f"'{own}' holds no known network (SAM, SAM-HQ, " in said
 
 
 def test_a_pickle_of_another_architecture_is_refused_too(refused: Refused, tmp_path: Path) -> None:
@@ -243,7 +243,20 @@ def test_a_pickle_of_another_architecture_is_refused_too(refused: Refused, tmp_p
     own = weights_folder(tmp_path / "weights", "mobile-sam")
     torch.save({"some.tensor": torch.zeros(3)}, own / "mobile_sam.pt")
     said = refused("-m", "mobile-sam", "-m", "disc", "--weights", tmp_path / "weights")
-    assert f"'{own}' holds no SAM: no tensor named '...mask_decoder.iou_token.weight'" in said
+    assert f"'{own}' holds no known network (SAM, SAM-HQ, " in said
+
+
+@pytest.mark.parametrize("held", ["state", "module", "tensor"])
+def test_a_checkpoint_of_an_unknown_network_is_refused_before_the_first_job(
+    refused: Refused, tmp_path: Path, held: str
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra 'models'")
+    net, file = torch.nn.Conv2d(5, 1, 1), tmp_path / "net.pth"
+    torch.save({"state": net.state_dict(), "module": net, "tensor": net.weight}[held], file)
+    said = refused("-m", file, "-m", "disc")
+    assert str(file) in said
+    if held == "state":
+        assert "its tensors are 'weight', 'bias'; for a network of your own" in said
 
 
 def test_a_weights_folder_that_is_named_is_not_passed_over(

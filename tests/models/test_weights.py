@@ -93,7 +93,10 @@ def test_a_fingerprint_changes_with_one_byte(tmp_path: Path) -> None:
 
 def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
     safetensors.save_file({"conv.weight": torch.zeros(3, 3)}, tmp_path / "model.safetensors")
-    for name, said in (("mobile-sam", "holds no SAM"), ("ritm-h18", "another architecture")):
+    for name, said in (
+        ("mobile-sam", "holds no known network"),
+        ("ritm-h18", "another architecture"),
+    ):
         with pytest.raises(BadWeights, match=said):
             catalogue.models.make(name, weights=str(tmp_path))
 
@@ -102,7 +105,9 @@ def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_real_network_is_refused_by_its_headers(
     other: str, real_weights: Path
 ) -> None:
-    with pytest.raises(BadWeights, match=r"holds no SAM|holds weights of 'sam2-hiera-tiny', not"):
+    with pytest.raises(
+        BadWeights, match=r"holds no known network|holds weights of 'sam2-hiera-tiny', not"
+    ):
         catalogue.models.make("mobile-sam", weights=str(real_weights / other))
     if other != "eiseg-hrnet18-ocr64":  # which is a HRNet-18 itself
         with pytest.raises(BadWeights, match="for 'ritm-h18' are of another"):
@@ -159,7 +164,7 @@ def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        (None, "holds no SAM"),
+        (None, "holds no known network"),
         ("{", "is not a model's config"),
         ('{"model_type": "bert"}', "a 'bert', not a 'sam2'"),
         (
@@ -189,7 +194,7 @@ def test_a_config_that_does_not_fit_its_tensors_is_refused(
     shutil.copy(real_weights / "sam2-hiera-tiny" / "config.json", tmp_path)
     file = tmp_path / "model.safetensors"
     safetensors.save_file({"a": torch.zeros(1)}, file)
-    with pytest.raises(BadWeights, match="holds no SAM"):
+    with pytest.raises(BadWeights, match="holds no known network"):
         catalogue.models.make("sam2-hiera-tiny", weights=str(tmp_path))
     safetensors.save_file({"mask_decoder.iou_token.weight": torch.zeros(1, 256)}, file)
     with pytest.raises(BadWeights, match=r"'image_encoder.pos_embed' is missing"):

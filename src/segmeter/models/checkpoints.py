@@ -20,6 +20,9 @@ from segmeter.models.sam.tensor_names import Layout, is_unused, source_name
 _DECODER = re.compile(r"(?:^|(?<=\.))(?:sam_)?mask_decoder\.iou_token\.weight$")
 _ADAPTERS = re.compile(r"linear_[ab]_[qv]|w_[ab]_linear|lora_|\bAdapter\b")
 
+KNOWN = "SAM, SAM-HQ, SAM 2, MobileSAM, LiteMedSAM, SAM-Med2D, RITM, SimpleClick"
+"""Families of checkpoints that are recognised by their tensors."""
+
 _VITS = {(768, 12): "vit-b", (1024, 24): "vit-l", (1280, 32): "vit-h"}
 _HIERAS = {(96, 12): "tiny", (96, 16): "small", (112, 24): "base-plus", (144, 48): "large"}
 
@@ -93,10 +96,12 @@ def unwrap(
     """
     found = find_marker(stopped, marker)
     if not found:
+        held = [f"'{name}'" for _, tensors in _dictionaries(stopped) for name in tensors]
         raise BadWeights(
-            f"'{path}' holds no SAM: no tensor named '...mask_decoder.iou_token.weight' is in it; "
-            "for a network of your own, write a function predict(image, clicks) that loads and "
-            "calls it, and give --model FILE.py:predict (docs/bring-your-own/model.md)"
+            f"'{path}' holds no known network ({KNOWN}): its tensors are {', '.join(held[:3])}"
+            f"{', ...' if held[3:] else ''}; for a network of your own, write a function "
+            "predict(image, clicks) that loads and calls it, and give --model FILE.py:predict "
+            "(docs/bring-your-own/model.md)"
         )
     if len(found) > 1:
         places = " and ".join(f"'{c}.{n}'" if c else f"'{n}'" for c, n in found[:3])
@@ -171,7 +176,7 @@ def _first(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
     place = sizes.get(f"{encoder}.pos_embed")
     if place is None:
         raise BadWeights(
-            f"'{path}' holds no SAM that is known here: '{encoder}.pos_embed' is missing"
+            f"'{path}' has SAM's decoder but no known encoder: '{encoder}.pos_embed' is missing"
         )
     size = _VITS.get((place[-1], _count(sizes, f"{encoder}.{blocks}")))
     if size is None:

@@ -15,18 +15,23 @@ _CHECKPOINTS = (".pth", ".pt", ".ckpt", ".bin", ".torch", ".safetensors")
 
 
 def entry_of_path(name: str) -> catalogue.Entry[Any] | None:
-    """How to open a model that is given by its file or folder; None for other names."""
+    """How to open a model that is given by its file or folder; None for other names.
+
+    Checkpoints and folders count as models of ours, which are made before the first job.
+    """
     if name.startswith(("http://", "https://")):
         return catalogue.Entry(name, lambda **o: ServiceModel(name, **o), "a service", name)
     path = Path(name).expanduser()
     if path.suffix in _CHECKPOINTS:
         if not path.is_file():
             raise NotFound(f"no file '{name}' to open as a model")
-        return catalogue.Entry(name, lambda **o: open_checkpoint(path, **o), "a checkpoint", name)
+        return catalogue.Entry(
+            name, lambda **o: open_checkpoint(path, **o), "a checkpoint", __name__
+        )
     if onnx_files(path) and ("/" in name or path.suffix == ".onnx"):
         return catalogue.Entry(name, lambda **o: open_onnx(path, **o), "ONNX graphs", name)
     if "/" in name and (path / "config.json").is_file():
-        return catalogue.Entry(name, lambda **o: open_folder(path, **o), "a folder", name)
+        return catalogue.Entry(name, lambda **o: open_folder(path, **o), "a folder", __name__)
     return None
 
 
