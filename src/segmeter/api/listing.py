@@ -13,7 +13,7 @@ from segmeter.core.catalogue import Entry, Registry, required
 from segmeter.core.citations import cited
 from segmeter.core.errors import NotFound, SegmeterError, suggestion
 from segmeter.core.measures import Measure
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Kind, Plan
 from segmeter.runtime.remote_files import Roots
 
 __all__ = [
@@ -204,7 +204,7 @@ class BenchmarkOptions:
         ['--until', '--consistency', '--start']
         """
         summary, made = summaries("benchmarks").get(benchmark), catalogue.benchmarks.make(benchmark)
-        evaluates = getattr(made, "evaluates", ("model",))
+        evaluates: tuple[Kind, ...] = getattr(made, "evaluates", ("model",))
         plan = Plan(benchmark, (), (), protocols=("published", "corrected"))
         if evaluates:
             plan = made.plan(replace(plan, kind=evaluates[0]))
