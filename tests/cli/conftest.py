@@ -7,11 +7,16 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
+from typer import main
 
 from segmeter.cli.app import run_app
+
+# Commands are built once per process, as where one is typed; not all of them for each that is.
+main.get_command_from_info = cache(main.get_command_from_info)
 
 Typed = Callable[..., tuple[int, str, str]]
 Done = subprocess.CompletedProcess[str]

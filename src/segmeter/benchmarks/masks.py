@@ -50,7 +50,7 @@ _UNITS = {
 }
 """Units of measures that are not shares; `{}` is mm in volumes and pixels in images."""
 _WORST = 8
-_TARGET = ("target", "cluster", "label", "groups", "area", "outline_px", "shape")
+_TARGET = ("target", "cluster", "label", "groups", "area", "outline_px", "contour_px", "shape")
 
 MASK_ROWS = Schema(
     "masks",

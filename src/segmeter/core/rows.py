@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from segmeter.core.errors import BadInput
@@ -54,7 +55,7 @@ class Column:
     says: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schema:
     """The columns of a kind of rows, and the key that no two rows share."""
 
@@ -70,7 +71,7 @@ class Schema:
         if lost:
             raise BadInput(f"schema '{self.name}' has no column '{lost[0]}' for its key")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
@@ -135,21 +136,13 @@ SESSION_ROWS = Schema(
         Column(
             "contour_px", "integer", "the object's contour as `redrawn-path` counts it (images)"
         ),
-        Column(
-            "kinds",
-            "text",
-            "kinds of the round's prompts, such as box+click; may be empty",
-        ),
+        Column("kinds", "text", "kinds of the round's prompts, such as box+click; may be empty"),
         Column("prompt", "text", "the round's prompts as JSON; null when the mask was accepted"),
         Column("z", "number", "slice or frame of the click, if the round has exactly one"),
         Column("y", "number", "row of the click"),
         Column("x", "number", "column of the click"),
         Column("positive", "flag", "whether the click is on foreground"),
-        Column(
-            "score",
-            "number",
-            "the model's own score of the mask, such as its predicted IoU",
-        ),
+        Column("score", "number", "the model's own score of the mask, such as its predicted IoU"),
         Column("prompts_given", "integer", "clicks, strokes and boxes outside the ignore region"),
         Column("prompts_obeyed", "number", "how many the mask follows; strokes count in part"),
         Column("earlier_clicks", "integer", "clicks of earlier rounds"),

@@ -14,7 +14,15 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Image, Scene
-from segmeter.datasets.data_roots import by_stem, digest, images_in, known, lacking, set_folder
+from segmeter.datasets.data_roots import (
+    by_stem,
+    card_of,
+    digest,
+    images_in,
+    known,
+    lacking,
+    set_folder,
+)
 from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.labelmaps import read_mat
 
@@ -22,17 +30,7 @@ Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
 _IMAGES = {"train": 200, "val": 100, "test": 200}
 
-_CARD = DatasetCard(
-    name="bsds500",
-    summary="500 images, each partitioned by four to nine annotators",
-    licence="non-commercial research and education, by its owners' word",
-    citation="arbelaez2011",
-    targets=0,
-    homepage="https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html",
-    notes="The archive BSR_bsds500.tgz of the project page unpacks to BSR/BSDS500/data. "
-    "Scenes carry partitions, not targets. Labels are given as drawn: a label may lie in "
-    "several pieces (in 838 of the 1063 test partitions it does) and is not split.",
-)
+_CARD = card_of("bsds500")
 
 
 @catalogue.datasets.add("bsds500", summary=_CARD.summary)
@@ -85,11 +83,7 @@ class Bsds500:
                 " its partitions alone can be read"
             )
         return Image(
-            "bsds500",
-            scene,
-            lambda: read_rgb(image),
-            (),
-            partitions=lambda: self.partitions(scene),
+            "bsds500", scene, lambda: read_rgb(image), (), partitions=lambda: self.partitions(scene)
         )
 
     def partitions(self, scene: str | Scene) -> list[Labels]:

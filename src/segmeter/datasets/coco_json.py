@@ -25,7 +25,15 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
 from segmeter.datasets.coco_index import Index, Places, index_of
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.data_roots import digest, known, lacking, names_in, set_folder, some_at_hand
+from segmeter.datasets.data_roots import (
+    card_of,
+    digest,
+    known,
+    lacking,
+    names_in,
+    set_folder,
+    some_at_hand,
+)
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, named_errors, read_rgb
 
 Crowd = Literal["leave-out", "keep"]
@@ -335,26 +343,9 @@ def _extent(area: int) -> str:
     return "small" if area < 32**2 else "medium" if area < 96**2 else "large"
 
 
-_COCO = DatasetCard(
-    name="coco",
-    summary="objects of COCO, from its JSON of instances",
-    licence="annotations CC BY 4.0; each image under the licence its record names",
-    citation="lin2014",
-    homepage="https://cocodataset.org",
-    notes="val2017.zip and annotations_trainval2017.zip of the project page unpack to "
-    "coco/val2017 and coco/annotations. Sizes are COCO's: small below 32 x 32 pixels, large "
-    "from 96 x 96.",
-)
+_COCO = card_of("coco")
 
-_LVIS = DatasetCard(
-    name="lvis",
-    summary="objects of LVIS, over a thousand classes on COCO's images",
-    licence="annotations CC BY 4.0; each image under the licence its record names",
-    citation="gupta2019",
-    homepage="https://www.lvisdataset.org",
-    notes="lvis_v1_val.json of the project page belongs in coco/annotations, COCO's "
-    "images in coco/val2017. Not every object of an image is outlined.",
-)
+_LVIS = card_of("lvis")
 
 
 @catalogue.datasets.add("coco", summary=_COCO.summary)

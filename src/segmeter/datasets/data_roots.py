@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
@@ -16,6 +18,20 @@ from segmeter.datasets.image_files import SUFFIXES, named_errors, read_rgb
 _PIECE = 1 << 16
 _MOST_PIECES = 16
 _MOST_READ = 1 << 28
+
+
+@cache
+def _cards() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("cards.toml").read_text("utf-8"))
+
+
+def card_of(name: str) -> DatasetCard:
+    """The card of a data set of this name.
+
+    >>> card_of("sbd").citation
+    'hariharan2011'
+    """
+    return DatasetCard(name, **_cards()[name])
 
 
 class ImageSet:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -21,27 +22,13 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.core.seeds import fingerprint, generator
-from segmeter.datasets.data_roots import known
+from segmeter.datasets.data_roots import card_of, known
 from segmeter.datasets.image_files import read_bytes, read_rgb
 
 _MASKS = Path(__file__).with_name("mini.json")
 _SMALL, _LARGE = 0.01, 0.1
 
-_CARD = DatasetCard(
-    name="mini",
-    summary="34 objects on 11 images that ship with scikit-image and matplotlib",
-    licence="masks Apache-2.0, as segmeter itself; images as the two packages ship them: public "
-    "domain, CC0 or without known restrictions, but moon and motorcycle, whose terms are not "
-    "stated (the source of each is in mini.json)",
-    citation="walt2014, hunter2007",
-    targets=34,
-    homepage="https://scikit-image.org",
-    notes="Comes with segmeter; nothing to get. Most outlines began as answers of SAM 2 tiny to "
-    "chosen prompts; all were looked at enlarged and corrected by hand, and straight or thin "
-    "things were drawn by hand. Wheels and the lattice mast are outlined as wholes; what blur or "
-    "glare hides is not judged. Scores of SAM 2 tiny here are a little flattered: use mini to "
-    "see how things work, and a benchmark to claim something.",
-)
+_CARD = card_of("mini")
 
 
 @catalogue.datasets.add("mini", summary=_CARD.summary)
@@ -142,14 +129,8 @@ class Drawn:
     @cached_property
     def card(self) -> DatasetCard:
         few = len(self._scenes) <= _COUNTED
-        return DatasetCard(
-            name="drawn",
-            summary="drawn ellipses, rings, thin and scattered objects, for tests",
-            licence="Apache-2.0, as segmeter itself",
-            citation="nothing to cite",
-            targets=sum(len(self.load(s).targets) for s in self._scenes) if few else None,
-            notes="Made on the spot; nothing to get.",
-        )
+        count = sum(len(self.load(s).targets) for s in self._scenes) if few else None
+        return replace(card_of("drawn"), targets=count)
 
     def scenes(self) -> Sequence[str]:
         return list(self._scenes)

@@ -19,23 +19,14 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Target
-from segmeter.datasets.data_roots import images_below, set_folder
+from segmeter.core.scenes import Target
+from segmeter.datasets.data_roots import card_of, images_below, set_folder
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import read_values
 from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
 
 _TABLE = "test-annotations-object-segmentation.csv"
-_CARD = DatasetCard(
-    name="open-images",
-    summary="objects of Open Images, for MIAP's groups of people",
-    licence="annotations CC BY 4.0; images CC BY 2.0 by their owners' word",
-    citation="benenson2019",
-    homepage="https://storage.googleapis.com/openimages/web/index.html",
-    notes=f"The test images belong in open-images/images, the masks in open-images/masks and "
-    f"the table {_TABLE} next to them. Masks are enlarged to their image's size. Scenes and "
-    "targets are named as 'segmeter fairness people' names them.",
-)
+_CARD = card_of("open-images")
 
 
 @catalogue.datasets.add("open-images", summary=_CARD.summary)
@@ -130,9 +121,7 @@ def read_boxes(path: Path, prefix: str = "") -> list[RelativeBox]:
 
 
 def person_groups(
-    people: Sequence[RelativeBox],
-    masks: Sequence[RelativeBox],
-    labels: Collection[str] = PERSONS,
+    people: Sequence[RelativeBox], masks: Sequence[RelativeBox], labels: Collection[str] = PERSONS
 ) -> dict[str, dict[str, str]]:
     """Groups of person masks whose box agrees with a person's within 1 % of its sides.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +19,19 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
-from segmeter.datasets.data_roots import ImageSet, by_stem, digest, images_in, lacking, set_folder
+from segmeter.datasets.data_roots import (
+    ImageSet,
+    by_stem,
+    card_of,
+    digest,
+    images_in,
+    lacking,
+    set_folder,
+)
 from segmeter.datasets.image_files import read_colours
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
-
-_RITM = "Part of the evaluation data of the RITM project"
-_RITM_PAGE = "https://github.com/SamsungLabs/ritm_interactive_segmentation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Layout:
 class Paired(ImageSet):
     """A folder of images and a folder of masks, one object an image."""
 
-    def __init__(self, layout: Layout, data: str | Path | None) -> None:
+    def __init__(self, layout: Layout, data: str | Path | None = None) -> None:
         self._layout, self.name = layout, layout.card.name
         parts = (layout.images, layout.masks)
         self._folder = set_folder(layout.card, data, (layout.folder,), parts)
@@ -137,86 +142,11 @@ def _class_and_number(stem: str) -> tuple[str, Mapping[str, str]]:
     return (match[1], {"image": match[2]}) if match else ("", {"image": stem})
 
 
-_GRABCUT = Layout(
-    DatasetCard(
-        name="grabcut",
-        summary="50 images with one object each and an ignored band",
-        licence="published for research by Microsoft Research Cambridge; no licence text",
-        citation="rother2004",
-        targets=50,
-        homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder GrabCut: data_GT, boundary_GT). 17 of its images are "
-        "also in Berkeley, with other masks: the two sets are not independent.",
-    ),
-    "GrabCut",
-    "data_GT",
-    "boundary_GT",
-    trimap,
-    _nothing,
+_LAYOUTS = (
+    Layout(card_of("grabcut"), "GrabCut", "data_GT", "boundary_GT", trimap, _nothing),
+    Layout(card_of("berkeley"), "Berkeley", "images", "masks", trimap, _lettered),
+    Layout(card_of("davis"), "DAVIS", "img", "gt", union, _nothing),
+    Layout(card_of("coco-mval"), "COCO_MVal", "img", "gt", union, _class_and_number),
 )
-
-_BERKELEY = Layout(
-    DatasetCard(
-        name="berkeley",
-        summary="96 images, 100 objects",
-        licence="non-commercial research and education, by the images' owners' word",
-        citation="mcguinness2010",
-        targets=100,
-        homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder Berkeley: images, masks). Images 189011 and 239007 have "
-        "three objects each, as three scenes of one group 'image'. 17 images are "
-        "also in GrabCut.",
-    ),
-    "Berkeley",
-    "images",
-    "masks",
-    trimap,
-    _lettered,
-)
-
-_DAVIS = Layout(
-    DatasetCard(
-        name="davis",
-        summary="345 video frames, one object each: the union of all labels",
-        licence="BSD, as the owners' repository says",
-        citation="perazzi2016, jang2019",
-        targets=345,
-        homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder DAVIS: img, gt). The frames come from 50 videos, so they are "
-        "not independent. A part of the set gives other figures than the papers print.",
-    ),
-    "DAVIS",
-    "img",
-    "gt",
-    union,
-    _nothing,
-)
-
-_COCO_MVAL = Layout(
-    DatasetCard(
-        name="coco-mval",
-        summary="800 objects of COCO val2017, ten of each class, in 722 images",
-        licence="annotations CC BY 4.0; images under their authors' Flickr licences",
-        citation="lin2014, sofiiuk2020",
-        targets=800,
-        homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder COCO_MVal: img, gt). Scenes of one image share the group "
-        "'image'. A part of the set gives other figures than the papers print.",
-    ),
-    "COCO_MVal",
-    "img",
-    "gt",
-    union,
-    _class_and_number,
-)
-
-
-def _maker(layout: Layout) -> Callable[..., Paired]:
-    def make(data: str | Path | None = None) -> Paired:
-        return Paired(layout, data)
-
-    return make
-
-
-for _layout in (_GRABCUT, _BERKELEY, _DAVIS, _COCO_MVAL):
-    catalogue.datasets.add(_layout.card.name, summary=_layout.card.summary)(_maker(_layout))
+for _layout in _LAYOUTS:
+    catalogue.datasets.add(_layout.card.name, _layout.card.summary)(partial(Paired, _layout))

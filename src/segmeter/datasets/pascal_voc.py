@@ -17,6 +17,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.data_roots import (
     ImageSet,
+    card_of,
     digest,
     lacking,
     names_in,
@@ -29,17 +30,7 @@ from segmeter.datasets.labelmaps import read_mat
 
 _IGNORED = 220  # the grey value of the outlines' colour
 
-_CARD = DatasetCard(
-    name="pascal-voc",
-    summary="3417 objects on 1449 images of PASCAL VOC 2012 (validation part)",
-    licence="images under Flickr's terms; annotations free for research",
-    citation="everingham2010",
-    targets=3417,
-    homepage="https://github.com/SamsungLabs/ritm_interactive_segmentation",
-    notes="VOC2012 (JPEGImages, SegmentationObject) with the list "
-    "ImageSets/Segmentation/test.pickle of the RITM project. Objects go by the grey value of "
-    "their colour; the outlines between objects are not judged.",
-)
+_CARD = card_of("pascal-voc")
 
 
 class _ListedImages(ImageSet):
@@ -143,16 +134,7 @@ _CLASS_NAMES = (
 )
 CLASSES = tuple(_CLASS_NAMES.split())
 
-_SBD_CARD = DatasetCard(
-    name="sbd",
-    summary="6671 objects on 2857 images of PASCAL VOC (validation part)",
-    licence="images under Flickr's terms, as PASCAL VOC; no licence text for the masks",
-    citation="hariharan2011",
-    targets=6671,
-    homepage="http://home.bharathh.info/pubs/codes/SBD/download.html",
-    notes="The archive benchmark.tgz of the project page unpacks to benchmark_RELEASE/dataset "
-    "(img, inst, val.txt). A scene is an image; its objects are its targets, by number.",
-)
+_SBD_CARD = card_of("sbd")
 
 
 @catalogue.datasets.add("sbd", summary=_SBD_CARD.summary)

@@ -18,20 +18,12 @@ from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.coco_outlines import outline, read_json
-from segmeter.datasets.data_roots import digest, known, lacking, set_folder, some_at_hand
+from segmeter.datasets.data_roots import card_of, digest, known, lacking, set_folder, some_at_hand
 from segmeter.datasets.image_files import image_size, named_errors, read_rgb
 
 Entry = Mapping[str, Any]
 
-_CARD = DatasetCard(
-    name="saco",
-    summary="phrases with all their objects, several annotators (SA-Co's layout)",
-    licence="that of the files",
-    citation="carion2025",
-    homepage="https://github.com/facebookresearch/sam3",
-    notes="saco holds one JSON file per annotator and the folder images. Targets are the objects "
-    "of the first annotator.",
-)
+_CARD = card_of("saco")
 
 
 @capable(HasPhrases)

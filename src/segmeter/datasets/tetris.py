@@ -16,6 +16,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.data_roots import (
     ImageSet,
+    card_of,
     digest,
     images_in,
     lacking,
@@ -27,18 +28,7 @@ from segmeter.datasets.image_files import read_colours
 
 _IMAGES = 2000
 
-_CARD = DatasetCard(
-    name="tetris",
-    summary="2531 objects on 2000 large images",
-    licence="half the images under the Unsplash licence, half given by their authors with "
-    "consent; ask the authors of the set",
-    citation="moskalenko2024",
-    targets=2531,
-    homepage="https://github.com/emb-ai/rclicks",
-    notes="Folders images and masks under TETRIS. Images are shown with a long side of 2048 "
-    "pixels at most, as in all published runs. File names tell sex, age and origin of the "
-    "people shown: never show them to participants of a study.",
-)
+_CARD = card_of("tetris")
 
 
 @catalogue.datasets.add("tetris", summary=_CARD.summary)

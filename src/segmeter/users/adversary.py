@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from functools import partial
+from typing import ClassVar, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -238,25 +239,14 @@ class SearchClick:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-@catalogue.users.add("best-click", summary="best clicks for the model, found by gradient")
-def best_click(steps: int = STEPS) -> GradientClick:
-    """Follows the model's gradient from the centre click; searches where there is none."""
-    return GradientClick("best", steps)
+def _searching(
+    direction: Direction, lattice: int = 100, places: int = 4, finest: int = 1
+) -> SearchClick:
+    return SearchClick(direction, SearchGrid(lattice, places, finest))
 
 
-@catalogue.users.add("best-click-search", summary="best clicks for the model, found by search")
-def best_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
-    """Tries clicks from coarse to fine; works for any model."""
-    return SearchClick("best", SearchGrid(lattice, places, finest))
-
-
-@catalogue.users.add("worst-click", summary="worst clicks for the model, found by gradient")
-def worst_click(steps: int = STEPS) -> GradientClick:
-    """Follows the model's gradient from the centre click; searches where there is none."""
-    return GradientClick("worst", steps)
-
-
-@catalogue.users.add("worst-click-search", summary="worst clicks for the model, found by search")
-def worst_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
-    """Tries clicks from coarse to fine; works for any model."""
-    return SearchClick("worst", SearchGrid(lattice, places, finest))
+for _direction in get_args(Direction):
+    _found = f"{_direction} clicks for the model, found by"
+    _gradient, _search = (partial(make, _direction) for make in (GradientClick, _searching))
+    catalogue.users.add(f"{_direction}-click", summary=f"{_found} gradient")(_gradient)
+    catalogue.users.add(f"{_direction}-click-search", summary=f"{_found} search")(_search)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -273,13 +274,6 @@ class AdversarialBox:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-@catalogue.users.add("worst-box", summary="worst box within human-like jitter, then clicks")
-def worst_box(levels: int = LEVELS) -> AdversarialBox:
-    """Tries boxes coarse to fine; works for any model that takes boxes."""
-    return AdversarialBox("worst", levels)
-
-
-@catalogue.users.add("best-box", summary="best box within human-like jitter, then clicks")
-def best_box(levels: int = LEVELS) -> AdversarialBox:
-    """Tries boxes coarse to fine; works for any model that takes boxes."""
-    return AdversarialBox("best", levels)
+for _direction in get_args(Direction):
+    _summary = f"{_direction} box within human-like jitter, then clicks"
+    catalogue.users.add(f"{_direction}-box", _summary)(partial(AdversarialBox, _direction))

@@ -25,7 +25,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Pixels, SceneHeader, Target, size_in_words
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
-from segmeter.datasets.data_roots import digest, images_in, known
+from segmeter.datasets.data_roots import card_of, digest, images_in, known
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, read_values
 
 _FRAMES = ("JPEGImages", "JPEGImages_24fps", "frames", "Frames")
@@ -103,12 +103,7 @@ class MiniVideo(VideoFolder):
 
     def __init__(self) -> None:
         super().__init__(str(Path(__file__).with_name("mini_video")))
-        self.card = DatasetCard(
-            "mini-video", "12 frames of a swan from DAVIS 2016, at half size",
-            "BSD-3-Clause; frames CC BY 4.0", "perazzi2016", targets=1,
-            homepage="https://davischallenge.org",
-            notes="Comes with segmeter; nothing to get. One easy object: see how things work.",
-        )  # fmt: skip
+        self.card = card_of("mini-video")
 
 
 def holds_videos(folder: Path) -> bool:
