@@ -22,9 +22,9 @@ DATASETS = ("grabcut", "berkeley", "davis", "coco-mval")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the data sets")
+    parser.add_argument("--data", type=Path, help="folder of the datasets")
     parser.add_argument("--dataset", action="append", help=f"by default {', '.join(DATASETS)}")
-    parser.add_argument("--images", type=int, default=10, help="of each data set")
+    parser.add_argument("--images", type=int, default=10, help="of each dataset")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--whole", action="store_true", help="all rounds, in both protocols")
     options = parser.parse_args()

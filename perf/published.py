@@ -2,7 +2,7 @@
 
     python perf/published.py [--data DATA] [--weights WEIGHTS] [--out runs/published]
 
-Runs the click benchmark for every model and data set available, in both protocols, resuming
+Runs the click benchmark for every model and dataset available, in both protocols, resuming
 what was done before, and prints NoC@90, NoF@90, AuC and IoU@1 next to the figures of the
 RClicks paper (Tables 9 to 12) for the whole sets.
 """
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=shared / "weights")
     parser.add_argument("--out", type=Path, default=Path("runs/published"))
     parser.add_argument("--model", action="append", help="only these models")
-    parser.add_argument("--dataset", action="append", help="only these data sets")
+    parser.add_argument("--dataset", action="append", help="only these datasets")
     parser.add_argument("--workers", type=int)
     chosen = parser.parse_args()
     roots = Roots(chosen.data, chosen.weights)

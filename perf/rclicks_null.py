@@ -82,7 +82,7 @@ def own_columns(cells: Sequence[Cell]) -> None:
             ]
         )
     table(
-        ["data set", "models", "printed ΔSB", "Sample / Base - 1", "rows with Sample < Base"], rows
+        ["dataset", "models", "printed ΔSB", "Sample / Base - 1", "rows with Sample < Base"], rows
     )
 
 

@@ -27,7 +27,7 @@ _SIMILARITY = ("l1", "ks2d", "wasserstien", "nss", "pde")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One model on one data set in Table 9: clicks and percent, as printed."""
+    """One model on one dataset in Table 9: clicks and percent, as printed."""
 
     model: str
     dataset: str

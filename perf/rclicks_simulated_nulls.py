@@ -67,7 +67,7 @@ def under_the_null(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A row of a paper's table: one model on one data set: targets, mean clicks with
+    """A row of a paper's table: one model on one dataset: targets, mean clicks with
     people, their spread, and how many targets always fail."""
 
     targets: int

@@ -26,7 +26,7 @@ A_TARGET = 3 * 48  # first, false negatives, false positives
 
 
 def things(count: int) -> Iterator[Thing]:
-    """Ellipses of many sizes, spread over five data sets."""
+    """Ellipses of many sizes, spread over five datasets."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
     names = ("GrabCut", "Berkeley", "DAVIS", "COCO", "TETRIS")

@@ -2,7 +2,7 @@
 
     python perf/traces.py RUN [RUN...] [--traces ../shared/golden/traces]
 
-For every model, data set and reading of the runs: how many of the first three clicks fall on
+For every model, dataset and reading of the runs: how many of the first three clicks fall on
 the same pixel as the authors' own loop put them, and how far IoU lies apart, over all rounds
 and over those up to which every click was the same.
 """
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def rows_of(run: Path) -> dict[tuple[str, str, str], dict[tuple[str, int], dict[str, float]]]:
-    """Rows by model, data set and reading, then by scene and round."""
+    """Rows by model, dataset and reading, then by scene and round."""
     table = Run.open(run).sql(
         "select model, dataset, protocol, scene, round, y, x, positive, iou from rows "
         "where \"user\" = 'centre-click'"

@@ -144,7 +144,7 @@ def fit(
 
 
 def table(counts: dict[tuple[str, str, str], Counts], trained: Sequence[str]) -> None:
-    """NoC@90 by training annotator (rows) and by data set and test annotator (columns)."""
+    """NoC@90 by training annotator (rows) and by dataset and test annotator (columns)."""
     columns = list(dict.fromkeys((dataset, user) for _, dataset, user in counts))
     changes: dict[tuple[str, tuple[str, str]], NocChange] = {
         (name, column): noc_change(*column, counts[NOTHING, *column], counts[name, *column])

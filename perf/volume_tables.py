@@ -3,7 +3,7 @@
     python perf/volume_tables.py --data MEDICAL --weights WEIGHTS --out OUT    # runs, then prints
     python perf/volume_tables.py --out OUT                                     # prints only
 
-MEDICAL has one folder per data set. Two runs are made in OUT, and made again from where they
+MEDICAL has one folder per dataset. Two runs are made in OUT, and made again from where they
 stopped: `upright` with all users, and `rotated` with those that draw nothing at random, on copies
 of the volumes whose headers are rotated by 180 degrees around the body axis, so that networks see
 the back at the top. Prints Markdown: Dice of all users with 95 % intervals, and what the
@@ -64,7 +64,7 @@ def rotate_headers(data: Path, out: Path) -> None:
 def evaluate(
     data: Path, weights: Path, run: Path, users: Sequence[str], models: Sequence[str]
 ) -> None:
-    """Run the benchmark on all data sets; the same call resumes it."""
+    """Run the benchmark on all datasets; the same call resumes it."""
     command = [sys.executable, "-m", "segmeter", "run", "volumes", "--protocol", "corrected"]
     command += ["--weights", str(weights), "--out", str(run)]
     command += [part for model in models for part in ("--model", model)]
@@ -74,7 +74,7 @@ def evaluate(
 
 
 def read(run: Path) -> Found:
-    """Dice and interactions of a run by data set, user, model and measure.
+    """Dice and interactions of a run by dataset, user, model and measure.
 
     Reports of other machines are read as well: `upright-2.json` next to `upright`.
     """

@@ -6,10 +6,10 @@
     python perf/zeroshot.py tables runs/points runs/boxes
     python perf/zeroshot.py together runs/points-a runs/points-b   several runs of points as one
 
-`--limit N` runs N images of each data set, `--device cuda` and `--model NAME` choose.
-`together` is the table of `docs/benchmarks/points.md`: models and data sets that were run as
-runs of their own, and the unweighted mean over data sets with the interval of the report, images
-resampled inside every data set. `points` and `boxes` need torch, transformers and pyarrow,
+`--limit N` runs N images of each dataset, `--device cuda` and `--model NAME` choose.
+`together` is the table of `docs/benchmarks/points.md`: models and datasets that were run as
+runs of their own, and the unweighted mean over datasets with the interval of the report, images
+resampled inside every dataset. `points` and `boxes` need torch, transformers and pyarrow,
 `detect` needs onnxruntime, `tables` and `together` need duckdb: runs may be made on
 one machine and told on another.
 """
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def opened(name: str) -> Any:
-    """A data set of the reference folder; `coco80` and `coco` are two parts of COCO."""
+    """A dataset of the reference folder; `coco80` and `coco` are two parts of COCO."""
     if name == "coco80":
         return catalogue.datasets.make("coco", data=SHARED / "data" / "coco80")
     return catalogue.datasets.make(name, data=SHARED / "data")

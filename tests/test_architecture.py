@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "evaluation.py": {"api", "core", "runtime", "engine"},
     "metrics.py": {"core"},
     "model_parity.py": {"api", "core", "measures", "report", "stats"},
-    # Images that are sent are read with the checks of data sets.
+    # Images that are sent are read with the checks of datasets.
     "serving.py": {"api", "core", "datasets"},
     "__main__.py": {"cli"},
 }

@@ -27,7 +27,7 @@ USERS = {
     "study/interactions.py",
     "training/decoder_training.py",
 }
-# A data set and a rule of the SEISM programs that share their name with a benchmark.
+# A dataset and a rule of the SEISM programs that share their name with a benchmark.
 SAME_WORD = {
     "datasets/tetris.py",
     "measures/curves.py",

@@ -57,7 +57,7 @@ class Execution(TypedDict, total=False):
     rerun_changed
         Re-run jobs in `out` whose model has changed since; otherwise a changed model is an error.
     add, trust
-        Add these models, data sets or users to the run in `out`; let that run name Python files.
+        Add these models, datasets or users to the run in `out`; let that run name Python files.
     progress
         Show progress on stderr: a bar on a terminal, elsewhere a line every half minute (True: a
         line per job; False: nothing). Or an object that shows it.
@@ -105,7 +105,7 @@ def evaluate(
     Parameters
     ----------
     models, datasets, users, measures
-        A name, an object, or a list of either; a data set may be a folder, a model also a
+        A name, an object, or a list of either; a dataset may be a folder, a model also a
         function `predict(image, clicks)` or a predictor with `set_image`. Objects of your own
         run in this process.
     out
@@ -116,7 +116,7 @@ def evaluate(
         `"corrected"`, `"published"`, `"both"` or a list of them; both by default, or with `add`
         those of the run.
     limit, sample
-        Only the first scenes of each data set, or a random sample of so many.
+        Only the first scenes of each dataset, or a random sample of so many.
     until, options
         A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark.
     **execution
@@ -139,7 +139,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """Time and space that a run takes: `cost` of all, and a row per model and data set."""
+    """Time and space that a run takes: `cost` of all, and a row per model and dataset."""
 
     cost: Cost
     rows: Sequence[Estimate]
@@ -177,7 +177,7 @@ def estimate_run(
     progress: bool | Progress | None = None,
     **request: Any,
 ) -> RunEstimate:
-    """Run two scenes of each model and data set, keep nothing, and estimate what all would take.
+    """Run two scenes of each model and dataset, keep nothing, and estimate what all would take.
 
     Takes what `evaluate` takes. A worker of a cluster counts as fast as this machine; without a
     number of workers the estimate for a cluster is that of one.

@@ -251,7 +251,7 @@ def parity(
 def _scenes(
     run: Run | None, dataset: Any, data: str | Path | None, limit: int | None
 ) -> Iterator[tuple[tuple[str, str], Scene]]:
-    """Images of a data set, or of a run (with the checks of a received one), with their names."""
+    """Images of a dataset, or of a run (with the checks of a received one), with their names."""
     if run is None:
         made = as_dataset(dataset, data)
         found = ((("", name), made.load(name)) for name in list(made.scenes())[:limit])

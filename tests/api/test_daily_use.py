@@ -134,7 +134,7 @@ def test_a_table_has_the_columns_order_and_names_of_its_author(
     assert [line.split("|")[1].strip(" *") for line in (first, second)] == ["Ours", "disc"]
     run = segmeter.open_run(out)
     assert run.table().split("|")[2].startswith(" mini")  # the run's order
-    with pytest.raises(NotFound, match=r"no data set 'davis'; .*it has mini, drawn"):
+    with pytest.raises(NotFound, match=r"no dataset 'davis'; .*it has mini, drawn"):
         run.table(datasets=["davis"])
     with pytest.raises(NotFound, match="no statistic 'noc@9'"):
         run.table(columns=["noc@9"])

@@ -58,7 +58,7 @@ def test_a_data_set_is_a_sequence_of_scenes() -> None:
     assert len(list(mini)) == len(mini) == 11
     assert mini["coffee"].id == mini[mini.names.index("coffee")].id
     assert [scene.id for scene in mini[:2]] == mini.names[:2]
-    assert repr(mini) == "<data set mini: 11 scenes>"
+    assert repr(mini) == "<dataset mini: 11 scenes>"
     with pytest.raises(NotFound, match="did you mean 'coffee'"):
         mini["cofee"]
 

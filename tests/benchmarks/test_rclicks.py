@@ -580,7 +580,7 @@ DAMAGE: dict[str, Callable[[list[str]], list[str]]] = {
         rows[0].replace("device", "devise"),
         *rows[1:],
     ],
-    "row 3: image 'elsewhere' is not in the data set 'drawn'": lambda rows: [
+    "row 3: image 'elsewhere' is not in the dataset 'drawn'": lambda rows: [
         *rows[:2],
         rows[2].replace(",000", ",elsewhere"),
         *rows[3:],
@@ -595,7 +595,7 @@ DAMAGE: dict[str, Callable[[list[str]], list[str]]] = {
         ",".join([*rows[1].split(",")[:-4], "NaN", "1", "2", "3"]),
         *rows[2:],
     ],
-    "holds no first click on the data set 'drawn'": lambda rows: [
+    "holds no first click on the dataset 'drawn'": lambda rows: [
         rows[0],
         *(row.replace("drawn,", "GrabCut,", 1) for row in rows[1:]),
     ],

@@ -181,7 +181,7 @@ def test_commands_on_what_is_not_a_run_say_so(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["-m", "disc", "-m", "disc"], "two models are called 'disc'"),
-        (["-m", "disc", "-d", "drawn"], "two data sets are called 'drawn'"),
+        (["-m", "disc", "-d", "drawn"], "two datasets are called 'drawn'"),
         (["-m", "disc", "-u", "scribble", "-u", "scribble"], "two users are called 'scribble'"),
     ],
 )

@@ -374,7 +374,7 @@ def test_users_who_play_together_are_not_added_one_by_one(typed: Typed, here: Pa
     assert typed(*common, "--workers", 0, "--out", "r")[0] == 0
     code, _, err = typed(*common, "-u", "random-click", "--out", "r", "--add")
     assert code == 2
-    assert "only models and data sets can be added to a run of 'tetris'" in err
+    assert "only models and datasets can be added to a run of 'tetris'" in err
 
 
 def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> None:

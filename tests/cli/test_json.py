@@ -152,7 +152,7 @@ CASES: dict[str, Case] = {
     ),
     "score": scored,
 }  # fmt: skip
-# `measures meta` needs a data set that people cut into regions: test_measures.py compares it.
+# `measures meta` needs a dataset that people cut into regions: test_measures.py compares it.
 ELSEWHERE = {"measures meta"}
 
 

@@ -303,6 +303,6 @@ def test_an_empty_folder_of_results_is_refused_before_anything_is_written(
         "--out", tmp_path / "run",
     )  # fmt: skip
     assert done.returncode == 2
-    # What the data set lacks may be said before.
+    # What the dataset lacks may be said before.
     assert "holds no results" in done.stderr.strip().splitlines()[-1]
     assert not (tmp_path / "run").exists()

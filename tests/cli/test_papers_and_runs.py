@@ -69,7 +69,7 @@ def test_a_table_refuses_names_of_nothing_and_prints_no_machine_time(
 ) -> None:
     code, _, err = typed("table", runs[0], "--name", "synthetic-oracl=Ours")
     assert code == 2
-    assert "no model or data set 'synthetic-oracl'; did you mean 'synthetic-oracle'?" in err
+    assert "no model or dataset 'synthetic-oracl'; did you mean 'synthetic-oracle'?" in err
     code, out, _ = typed("table", runs[0], "--name", "synthetic-oracle=Ours", "--name", "drawn=D")
     assert code == 0
     assert "Ours &" in out

@@ -266,7 +266,7 @@ def test_lessons_of_later_rounds_show_the_mistake_of_the_mask_before(tmp_path: P
     object, seen = target.mask.dense(), before > 0
     assert np.array_equal(false_negatives[2] > 0, object & ~seen)
     assert np.array_equal(false_positives[2] > 0, ~object & seen)
-    with pytest.raises(BadInput, match="nothing of the data sets"):
+    with pytest.raises(BadInput, match="nothing of the datasets"):
         samples_of(_clicks(keys), {"mini": data})
 
 

@@ -1,4 +1,4 @@
-"""Small made-up files in the layouts of the data sets."""
+"""Small made-up files in the layouts of the datasets."""
 
 from __future__ import annotations
 

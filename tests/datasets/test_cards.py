@@ -1,4 +1,4 @@
-"""Every registered data set has a card that tells what a user must know."""
+"""Every registered dataset has a card that tells what a user must know."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_a_run_that_is_being_written_is_refused(tmp_path: Path) -> None:
         ({"measures": ("iuo",)}, NotFound, "did you mean 'iou'"),
         ({"benchmark": "nocs"}, NotFound, "did you mean 'noc'"),
         ({"segmenters": ()}, BadInput, "at least one model"),
-        ({"datasets": ()}, BadInput, "at least one data set"),
+        ({"datasets": ()}, BadInput, "at least one dataset"),
         ({"rounds": -1}, BadInput, "at least 1"),
     ],
 )
@@ -386,7 +386,7 @@ def test_one_call_a_round_serves_all_players(tmp_path: Path) -> None:
 
 @dataclass
 class Bare:
-    """A data set whose scenes have what is given."""
+    """A dataset whose scenes have what is given."""
 
     targets: dict[str, Sequence[Any]]
     partitions: Any = None
@@ -443,7 +443,7 @@ def test_measures_of_images_are_left_out_for_volumes_and_refused_when_asked_for(
     plan = Plan("noc", (Spec("synthetic-oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)
     assert "boundary_iou" not in Run.open(tmp_path / "run").sql("select * from rows").column_names
-    with pytest.raises(BadInput, match="'boundary-iou' is not defined for what data set"):
+    with pytest.raises(BadInput, match="'boundary-iou' is not defined for what dataset"):
         run_plan(replace(plan, measures=("boundary-iou",)), tmp_path / "other", workers=0)
     assert not (tmp_path / "other").exists()
 

@@ -97,7 +97,7 @@ def test_compaction_changes_no_row_and_no_provenance(folder: RunFolder) -> None:
     before, table = rows(folder), Run(folder).sql("from rows order by all")
     summary = Run(folder).summary()
     compact(folder, loose=1)
-    assert len(names(folder)) == 2  # one for each model and data set
+    assert len(names(folder)) == 2  # one for each model and dataset
     fresh = RunFolder(folder.place)
     assert rows(fresh) == before
     run = Run.open(folder.place)

@@ -1,4 +1,4 @@
-"""Checking a model or a data set before it is measured, or the files of a run."""
+"""Checking a model or a dataset before it is measured, or the files of a run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Check:
     Attributes
     ----------
     name
-        The model or data set.
+        The model or dataset.
     kind
         `"model"`, `"dataset"` or `"run"`.
     faults
         One sentence for each thing that is wrong.
     findings
-        Of a data set: scenes, targets, classes, and what was recognised in a folder.
+        Of a dataset: scenes, targets, classes, and what was recognised in a folder.
     damaged, jobs
         Of a run: what is wrong with a file, by its name, and how many jobs are finished.
     about
@@ -65,18 +65,18 @@ def check(
     page: str | Path | None = None,
     tell: Tell = silent,
 ) -> Check:
-    """Check a model, a data set or a run; returns one sentence per problem.
+    """Check a model, a dataset or a run; returns one sentence per problem.
 
     Parameters
     ----------
     thing
-        A model or a data set, by name or as an object, a folder of images and masks, or a run.
+        A model or a dataset, by name or as an object, a folder of images and masks, or a run.
     data, weights
-        Folders of data sets and of weights.
+        Folders of datasets and of weights.
     limit
-        Only the first scenes of a data set.
+        Only the first scenes of a dataset.
     page
-        Write a page of a data set's images with the outlines of their masks.
+        Write a page of a dataset's images with the outlines of their masks.
     tell
         Receives progress of a model's check, which may take minutes.
 
@@ -175,7 +175,7 @@ def _model(thing: Any, weights: str | Path | None) -> Any:
 
 
 def _is_data(thing: Any) -> bool:
-    """A data set, a folder, or the name of a data set and of no model."""
+    """A dataset, a folder, or the name of a dataset and of no model."""
     if not isinstance(thing, str | Path):
         return hasattr(thing, "scenes")
     plain = str(thing).partition("?")[0]

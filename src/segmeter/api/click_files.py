@@ -67,12 +67,12 @@ def make_click_file(
     things = (thing for one in made for thing in _things(one, limit))
     first = next(things, None)
     if first is None:
-        raise BadInput("the data set has no targets; there is nothing to click on")
+        raise BadInput("the dataset has no targets; there is nothing to click on")
     return write_simulated(Path(out), chain([first], things), seed, people, not first_only, folder)
 
 
 def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
-    """The objects of a data set, under the names that the published file gives them."""
+    """The objects of a dataset, under the names that the published file gives them."""
     from segmeter.clickability.click_files import Thing
     from segmeter.users.replay import NAMES
 
@@ -156,7 +156,7 @@ def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]
                 shapes.append([astuple(scribble_shape(p, thing.mask)) for p in pair])
                 images.append(scene)
     if not shapes:
-        raise BadInput(f"'{path}' holds no positive first stroke on these data sets")
+        raise BadInput(f"'{path}' holds no positive first stroke on these datasets")
     table = np.array(shapes)  # (objects, recorded or simulated, measure)
     kinds = {"recorded": table[:, 0], "simulated": table[:, 1],
              "recorded - simulated": table[:, 0] - table[:, 1]}  # fmt: skip
@@ -206,7 +206,7 @@ def _map_rows(
 
 def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], Sides]:
     """Sides of the object of a key, in the pixels of the image that people saw."""
-    # Display modes stand where data sets do, all on the images of one.
+    # Display modes stand where datasets do, all on the images of one.
     only = next(iter(datasets.values())) if modes else None
 
     @cache
@@ -225,7 +225,7 @@ def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], S
 
 
 def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> dict[str, Dataset]:
-    """Data sets by the names that click files have for them."""
+    """Datasets by the names that click files have for them."""
     from segmeter.users.replay import NAMES
 
     place = roots_of(data).options().get("data")

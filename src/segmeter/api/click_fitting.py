@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cost_lines"]
 
-# Name of the table, data set, and the file that has masks of all targets without images.
+# Name of the table, dataset, and the file that has masks of all targets without images.
 _SETS = (
     ("GrabCut", "grabcut", None),
     ("Berkeley", "berkeley", None),
@@ -47,7 +47,7 @@ def fit_published_clicks(
     kept: str | Path | None = None,
     tell: Tell = silent,
 ) -> str:
-    """Fit the click prior to the tables of RClicks, hold out each data set in turn.
+    """Fit the click prior to the tables of RClicks, hold out each dataset in turn.
 
     Writes tables, figures and `prior.json`; returns the tables as Markdown.
 
@@ -56,7 +56,7 @@ def fit_published_clicks(
     tables
         Folder with the tables `*_per_image.csv`.
     models, scenes
-        Models whose error regions later rounds are fitted on, and images per data set for that.
+        Models whose error regions later rounds are fitted on, and images per dataset for that.
     prior, page, kept
         Files for the numbers, for the tables (between marks), and for the error regions.
     """
@@ -104,7 +104,7 @@ def fit_clicks(
 ) -> str:
     """Fit the click prior to the first clicks of a file, such as a study's.
 
-    Nothing is held out, since one study is one data set. Writes `prior.json`; returns a table as
+    Nothing is held out, since one study is one dataset. Writes `prior.json`; returns a table as
     Markdown.
     """
     from segmeter.clickability.fitting.first_clicks import cases_of, fit

@@ -1,4 +1,4 @@
-"""Checks of data: the contents of a data set, and problems that would affect a benchmark."""
+"""Checks of data: the contents of a dataset, and problems that would affect a benchmark."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class VideoFacts:
 
 @dataclass
 class Findings:
-    """Findings in a data set: counts, faults one sentence each, scenes to show."""
+    """Findings in a dataset: counts, faults one sentence each, scenes to show."""
 
     name: str
     recognised: str

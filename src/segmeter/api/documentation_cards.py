@@ -1,6 +1,6 @@
-"""Documentation cards: data set, model and annotation cards, filled from data and runs.
+"""Documentation cards: dataset, model and annotation cards, filled from data and runs.
 
-The questions are those of Segment Anything's supplement G (datasheets for data sets,
+The questions are those of Segment Anything's supplement G (datasheets for datasets,
 CrowdWorkSheets, model cards). segmeter fills what it can measure; the rest is marked for a person
 to answer, and answers are kept when a card is made again.
 """
@@ -35,7 +35,7 @@ QUESTIONS: Mapping[str, Mapping[str, Sequence[str]]] = json.loads(
 )
 """Sections and questions of each card; a question's number is its place, from 1 on."""
 
-_TITLES = {"dataset": "Data set card", "model": "Model card", "annotation": "Annotation card"}
+_TITLES = {"dataset": "Dataset card", "model": "Model card", "annotation": "Annotation card"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +114,18 @@ def make_card(
     watts: float | None = None,
     earlier: str | Path | None = None,
 ) -> Card:
-    """Make a data set, model or annotation card.
+    """Make a dataset, model or annotation card.
 
     Parameters
     ----------
     kind
         `"dataset"`, `"model"` or `"annotation"`.
     subject
-        The name of the data set (or a folder) or of the model.
+        The name of the dataset (or a folder) or of the model.
     runs
         Run folders whose results and hardware the card reports.
     data, weights
-        Folders of data sets and of weights.
+        Folders of datasets and of weights.
     study
         Folder that `segmeter study export` wrote, for an annotation card.
     by
@@ -379,7 +379,7 @@ def _named(subject: str, models: Sequence[str]) -> str:
 
 
 def _results(run: Any, subject: str) -> list[dict[str, Any]]:
-    """The headline of a run as results of a model-index, one per data set, user and protocol."""
+    """The headline of a run as results of a model-index, one per dataset, user and protocol."""
     benchmark = run.benchmark
     cards = {card.name: card for card in benchmark.statistics(run)}
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""Embeddings of a data set's masks: similar, unusual and duplicate objects, and what is next."""
+"""Embeddings of a dataset's masks: similar, unusual and duplicate objects, and what is next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEIGHBOURS = 5
 
 @dataclass(frozen=True, slots=True)
 class MaskEmbeddings:
-    """One vector of length 1 per object of a data set.
+    """One vector of length 1 per object of a dataset.
 
     `vectors` is `(objects, channels)`; `scenes`, `targets` and `labels` name the objects.
     """
@@ -114,14 +114,14 @@ def embed_masks(
     limit: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[MaskEmbeddings, list[npt.NDArray[np.uint8]]]:
-    """Embed every object of a data set with a SAM's image encoder; also a thumbnail of each.
+    """Embed every object of a dataset with a SAM's image encoder; also a thumbnail of each.
 
     Parameters
     ----------
     model, dataset
         A name or an object; `"colours"` as model gives colour histograms, a baseline.
     data, weights
-        Folders of data sets and of weights.
+        Folders of datasets and of weights.
     limit
         Only the first so many images.
     progress
@@ -158,7 +158,7 @@ def embed_masks(
         thumbnails += [_thumbnail(scene, mask) for mask in masks]
         progress(done, len(names))
     if not vectors:
-        raise BadInput(f"data set '{source.card.name}' has no object to embed")
+        raise BadInput(f"dataset '{source.card.name}' has no object to embed")
     scenes, targets, labels = (list(column) for column in zip(*rows, strict=True))
     made = MaskEmbeddings(str(model), source.card.name, np.array(vectors), scenes, targets, labels)
     return made, thumbnails

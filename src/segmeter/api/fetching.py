@@ -94,7 +94,7 @@ def _offers() -> dict[str, Offer]:
 
 
 def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
-    """Refuse a name that cannot be fetched: a data set, a model without a source, or a typo."""
+    """Refuse a name that cannot be fetched: a dataset, a model without a source, or a typo."""
     datasets, models = catalogue.datasets, catalogue.models
     if name in datasets.names():
         try:
@@ -103,7 +103,7 @@ def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
         except NotFound as error:
             told = f"segmeter fetches weights, not data: {error}"
             raise NotFound(f"{told}; give the folder to 'segmeter run' with --data") from None
-        raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
+        raise BadInput(f"dataset '{name}' is here already: there is nothing to fetch")
     if name in models.names():
         entry = models.entry(name)
         if "weights" in inspect.signature(entry.make).parameters:

@@ -23,7 +23,7 @@ _CONDITION = re.compile(r"(\S+) (worse|possibly worse)(?: by ([0-9.]+))?")
 
 @dataclass(frozen=True, slots=True)
 class GateLine:
-    """One condition on one data set: `value` is new minus old, with its 95 % interval.
+    """One condition on one dataset: `value` is new minus old, with its 95 % interval.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Gate:
         failed = sum(line.failed for line in self.lines)
         heading = "passed" if self else f"failed ({failed} of {len(self.lines)} conditions)"
         table = [
-            "| data set | statistic | old | new | new − old (95 %) | p | n | |",
+            "| dataset | statistic | old | new | new − old (95 %) | p | n | |",
             "|---|---|---|---|---:|---:|---:|---|",
         ]
         for line in self.lines:
@@ -154,7 +154,7 @@ def _parsed(text: str, cards: Any) -> tuple[str, bool, float]:
 
 def differences_markdown(found: Sequence[Difference]) -> str:
     """Differences as a Markdown table."""
-    lines = ["| data set | statistic | first | second | difference (95 %) | p (Holm) | n |",
+    lines = ["| dataset | statistic | first | second | difference (95 %) | p (Holm) | n |",
              "|---|---|---|---|---:|---:|---:|"]  # fmt: skip
     for d in found:
         span = _span(d.value, d.low, d.high)

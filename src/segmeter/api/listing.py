@@ -1,4 +1,4 @@
-"""Listing what exists: models, data sets, users, measures, benchmarks and methods, by name."""
+"""Listing what exists: models, datasets, users, measures, benchmarks and methods, by name."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def list_detectors() -> list[str]:
 
 
 def list_datasets() -> list[str]:
-    """Names of all data sets that `load_dataset` and `evaluate` take.
+    """Names of all datasets that `load_dataset` and `evaluate` take.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def list_benchmarks() -> list[str]:
 
 
 def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> dict[str, Any]:
-    """Everything known about one model, data set, user, measure, method or benchmark.
+    """Everything known about one model, dataset, user, measure, method or benchmark.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def describe(kind: str, name: str, *, data: Any = None, weights: Any = None) -> 
     name
         One of the names of that kind.
     data, weights
-        Folders of data sets and weights, for what has to be opened to be described.
+        Folders of datasets and weights, for what has to be opened to be described.
 
     Returns
     -------

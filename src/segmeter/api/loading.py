@@ -1,4 +1,4 @@
-"""Loading models and data sets by name, and making data sets of arrays."""
+"""Loading models and datasets by name, and making datasets of arrays."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def load_model(name: str, weights: str | Path | None = None, **options: Any) -> 
 
 
 def load_dataset(name: str | Path, data: str | Path | None = None, **options: Any) -> Dataset:
-    """Load a data set by name, or a folder of your own images and masks.
+    """Load a dataset by name, or a folder of your own images and masks.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def load_dataset(name: str | Path, data: str | Path | None = None, **options: An
         A name of `list_datasets()`, or a folder or address with images and masks (or volumes and
         label maps); the layout is recognised.
     data
-        The folder that holds the published data sets; `SEGMETER_DATA` by default.
+        The folder that holds the published datasets; `SEGMETER_DATA` by default.
     **options
-        Options of the data set, such as `split="train"`.
+        Options of the dataset, such as `split="train"`.
 
     Returns
     -------
@@ -97,17 +97,17 @@ def load_dataset(name: str | Path, data: str | Path | None = None, **options: An
 
 
 class Dataset:
-    """A data set: a sequence of scenes, each an image or a volume with its targets.
+    """A dataset: a sequence of scenes, each an image or a volume with its targets.
 
     `len(dataset)`, `dataset[0]`, `dataset["scene name"]` and `for scene in dataset` work as for a
-    list. A scene has `pixels`, `targets` (each with a `mask`), `shape` and `id`. Pass a data set
+    list. A scene has `pixels`, `targets` (each with a `mask`), `shape` and `id`. Pass a dataset
     to `evaluate` to run a benchmark on it.
 
     Examples
     --------
     >>> import segmeter
     >>> segmeter.load_dataset("mini")
-    <data set mini: 11 scenes>
+    <dataset mini: 11 scenes>
     """
 
     def __init__(self, source: Source) -> None:
@@ -124,7 +124,7 @@ class Dataset:
         names: Sequence[str] | None = None,
         spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0),
     ) -> Dataset:
-        """Make a data set of arrays in memory.
+        """Make a dataset of arrays in memory.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Dataset:
             One entry per image, of the same size: a boolean mask; a label map with one target
             per non-zero value; or a list of masks, one per target.
         name
-            Name of the data set in results.
+            Name of the dataset in results.
         names
             Names of the scenes; `000`, `001`, ... by default.
         spacing_mm
@@ -148,7 +148,7 @@ class Dataset:
         >>> mask[8:20, 10:30] = True
         >>> own = segmeter.Dataset.from_arrays([image], [mask])
         >>> own, own[0].targets[0].mask.area
-        (<data set arrays: 1 scene>, 240)
+        (<dataset arrays: 1 scene>, 240)
         """
         if len(images) != len(masks):
             raise BadInput(f"{len(images)} images have {len(masks)} masks; give one per image")
@@ -198,11 +198,11 @@ class Dataset:
         if key not in self._names:
             first = "".join(f" the first is '{name}'" for name in self._names[:1])
             hint = suggestion(key, self._names) or first
-            raise NotFound(f"data set '{self.card.name}' has no scene '{key}';{hint}")
+            raise NotFound(f"dataset '{self.card.name}' has no scene '{key}';{hint}")
         return self.load(key)
 
     def __repr__(self) -> str:
-        return f"<data set {self.card.name}: {counted(len(self), 'scene')}>"
+        return f"<dataset {self.card.name}: {counted(len(self), 'scene')}>"
 
 
 class _Arrays:
@@ -262,7 +262,7 @@ def as_model(model: Any, weights: str | Path | None = None) -> Any:
 
 
 def as_dataset(dataset: Any, data: str | Path | None = None) -> Any:
-    """A data set by name or folder, or an object as it is."""
+    """A dataset by name or folder, or an object as it is."""
     return load_dataset(dataset, data) if isinstance(dataset, str | Path) else dataset
 
 
@@ -328,7 +328,7 @@ def _folder_of(path: str) -> str:
 
 
 def dataset_spec(text: str) -> Spec:
-    """The spec of a data set by name, or of a folder of your own by its path or address."""
+    """The spec of a dataset by name, or of a folder of your own by its path or address."""
     spec = Spec.parse(text)
     if is_address(spec.name) or is_own_data(spec.name):
         return Spec("folder", {"path": _folder_of(spec.name), **spec.options})

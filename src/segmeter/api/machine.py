@@ -1,4 +1,4 @@
-"""The machine: which libraries, models and data sets can be used here."""
+"""The machine: which libraries, models and datasets can be used here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIBRARIES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A model or a data set, whether it can be used, and where it is or what is missing."""
+    """A model or a dataset, whether it can be used, and where it is or what is missing."""
 
     name: str
     state: State
@@ -70,7 +70,7 @@ class Machine:
 
 
 def doctor(data: str | Path | None = None, weights: str | Path | None = None) -> Machine:
-    """Check which libraries, models and data sets can be used on this machine.
+    """Check which libraries, models and datasets can be used on this machine.
 
     Examples
     --------

@@ -58,13 +58,13 @@ def meta_measures(
     Parameters
     ----------
     dataset
-        A data set that people cut into regions.
+        A dataset that people cut into regions.
     measures
         Measures to judge; all but those of boundaries by default.
     methods, baselines
         Segmenters or folders of results, and what they should beat (a quadtree by default).
     train
-        Data set on which the corrected settings are chosen.
+        Dataset on which the corrected settings are chosen.
     figure, page
         Draw the densities here; write the table and the curves as a page here.
 
@@ -110,7 +110,7 @@ class _Sweeps:
     places: Roots
 
     def of(self, names: Sequence[str], dataset: Any) -> list[MethodSweeps]:
-        """Every method on every image of a data set, at all its settings."""
+        """Every method on every image of a dataset, at all its settings."""
         from segmeter.benchmarks.seism import segmenter_spec
         from segmeter.benchmarks.seism.discrimination import sweep_method
 
@@ -120,7 +120,7 @@ class _Sweeps:
 
 
 def _annotated(dataset: str, places: Roots) -> Any:
-    """A data set with people's partitions."""
+    """A dataset with people's partitions."""
     given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
     if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
         raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")

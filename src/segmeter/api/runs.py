@@ -59,7 +59,7 @@ def open_run(
     path
         A run folder, an address such as `s3://bucket/run`, or a list of either.
     data
-        The folder of the data sets, for reports and exports that show images; by default the one
+        The folder of the datasets, for reports and exports that show images; by default the one
         that the run's last command named.
     cost
         A cost model (TOML): seconds of a click, a box, a failure.
@@ -168,7 +168,7 @@ class Run(StoredRun):
         return " ".join([f"there is nothing to compare: {why}.", *self.unfinished()])
 
     def unfinished(self) -> list[str]:
-        """A sentence for each model and data set that lacks scenes; none for a complete run."""
+        """A sentence for each model and dataset that lacks scenes; none for a complete run."""
         from segmeter.report.provenance import unfinished
 
         return unfinished(self)
@@ -226,7 +226,7 @@ class Run(StoredRun):
         models, datasets
             Which of them, in this order; all in the order of the run by default.
         names
-            Display names of models and data sets, such as `{"net.py:predict": "Ours"}`.
+            Display names of models and datasets, such as `{"net.py:predict": "Ours"}`.
         """
         from segmeter.report.paper_tables import TableChoice, table_text
 
@@ -337,7 +337,7 @@ class Run(StoredRun):
         Returns
         -------
         list of dict
-            Per data set and way: hours of a person, hours of waiting for the machine, both
+            Per dataset and way: hours of a person, hours of waiting for the machine, both
             together, and of these money at `hourly_rate` and percent saved; each with `value`,
             `low` and `high` (95 %). With `by` or `groups` (as in `compare`) also clicks, hours
             and money of each group.
@@ -469,7 +469,7 @@ class Run(StoredRun):
         return BrowseServer(Sessions(self), port)
 
     def missing_images(self) -> dict[str, str]:
-        """Data sets whose images are not found here, and why: the report lacks their images."""
+        """Datasets whose images are not found here, and why: the report lacks their images."""
         found = {}
         for name, shown in display_names(self.plan.datasets).items():
             try:
@@ -479,7 +479,7 @@ class Run(StoredRun):
         return found
 
     def cite(self) -> str:
-        """BibTeX of every model, data set, measure and benchmark that the run used."""
+        """BibTeX of every model, dataset, measure and benchmark that the run used."""
         from segmeter.report.provenance import bibtex, citations_of
 
         return bibtex(citations_of(self))

@@ -13,7 +13,7 @@ from segmeter.datasets.zeroshot.suite import SUITE
 if TYPE_CHECKING:
     from segmeter.api.runs import Run
 
-# Benchmarks and the data sets that the paper reports (Kirillov et al., 2023).
+# Benchmarks and the datasets that the paper reports (Kirillov et al., 2023).
 ZERO_SHOT: dict[str, tuple[str, ...]] = {
     "points": tuple(kind.name for kind in SUITE),
     "boxes": ("coco", "lvis"),
@@ -33,10 +33,10 @@ def zero_shot(
     tell: Tell = silent,
     **execution: Any,
 ) -> dict[str, Run]:
-    """Run points, boxes, edges and proposals on all of their data sets that are in `data`.
+    """Run points, boxes, edges and proposals on all of their datasets that are in `data`.
 
     Each benchmark is a run of its own in a folder of its name below `out`; the same call resumes.
-    `tell` receives which data sets are missing. `execution` is as in `evaluate`.
+    `tell` receives which datasets are missing. `execution` is as in `evaluate`.
     """
     from segmeter.evaluation import evaluate
 
@@ -57,5 +57,5 @@ def zero_shot(
                 weights=weights, limit=limit, sample=sample, **execution,
             )  # fmt: skip
     if not runs:
-        raise NotFound("none of the data sets of the zero-shot suite is here; see --data")
+        raise NotFound("none of the datasets of the zero-shot suite is here; see --data")
     return runs

@@ -23,7 +23,7 @@ __all__ = ["DecoderTraining", "train_decoder"]
 class DecoderTraining:
     """A trained decoder: its weights, NoC on the validation images by step, and test results.
 
-    `changes` has NoC before and after training on the test images and on the other data sets,
+    `changes` has NoC before and after training on the test images and on the other datasets,
     for every test user, with the interval of the paired difference.
     """
 
@@ -56,7 +56,7 @@ def train_decoder(
     Parameters
     ----------
     model, dataset, user
-        A name or an object each; the data set may be a folder of images and masks.
+        A name or an object each; the dataset may be a folder of images and masks.
     out
         Folder for the weights (`model.safetensors`), embeddings and the state to resume from.
     validation, test
@@ -65,7 +65,7 @@ def train_decoder(
     test_users
         Further annotators to test with; the one in training is always tested.
     also
-        Further data sets to test on, which shows what the training costs elsewhere.
+        Further datasets to test on, which shows what the training costs elsewhere.
     progress
         Called after every step.
     **settings
@@ -146,5 +146,5 @@ def _scenes(dataset: Any, data: str | Path | None) -> list[Scene]:
     scenes = [found.load(name) for name in found.scenes()]
     flat = [scene for scene in scenes if scene.header.kind == "image" and scene.targets]
     if not flat:
-        raise BadInput(f"data set '{found.card.name}' has no image with an object to train on")
+        raise BadInput(f"dataset '{found.card.name}' has no image with an object to train on")
     return flat

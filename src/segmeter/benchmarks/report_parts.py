@@ -107,7 +107,7 @@ def difference_table(
 ) -> Table:
     """A row per difference: where, between whom, how large and how sure.
 
-    Data sets, users and protocols are named only where there are several. `pairs` are what is
+    Datasets, users and protocols are named only where there are several. `pairs` are what is
     compared, and what heads the column of users.
     """
     columns: dict[Column, Callable[[Difference], Cell]] = {
@@ -118,7 +118,7 @@ def difference_table(
     }
     protocols = len({d.protocol for d in found}) > 1
     if len({d.dataset for d in found}) > 1:
-        columns[Column("data set")] = lambda d: d.dataset
+        columns[Column("dataset")] = lambda d: d.dataset
     if len({d.user for d in found}) > 1:
         columns[Column(pairs[1])] = lambda d: users(d.user)
     digits = max((cards[d.measure].digits for d in found), default=2)
@@ -213,7 +213,7 @@ def summary_table(
 def by_dataset(
     groups: Sequence[G], rows: Sequence[SummaryRow]
 ) -> Iterator[tuple[str, list[G], list[SummaryRow]]]:
-    """Each data set with its groups and its rows of the summary."""
+    """Each dataset with its groups and its rows of the summary."""
     for dataset in dict.fromkeys(group.dataset for group in groups):
         mine = [row for row in rows if row.dataset == dataset]
         yield dataset, [group for group in groups if group.dataset == dataset], mine
@@ -336,9 +336,9 @@ def cost_of(run: Results) -> CostModel:
 
 
 def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
-    """The run on the objects that all groups of a data set have; itself if none is missing.
+    """The run on the objects that all groups of a dataset have; itself if none is missing.
 
-    Groups of a data set that share no object keep their own.
+    Groups of a dataset that share no object keep their own.
     """
     keys: dict[str, list[set[Key]]] = {}
     for group in groups:
@@ -512,13 +512,13 @@ def case_at_hand(run: Results, dataset: str, key: Key) -> Case:
         raise BadInput("they are volumes; 'segmeter run volumes' has a page to scroll through")
     target = next((t for t in scene.targets if t.id == key[1]), None)
     if target is None:
-        raise NotFound("the data set no longer holds the targets that were scored")
+        raise NotFound("the dataset no longer holds the targets that were scored")
     scene.pixels  # noqa: B018  # read now: a missing image raises here
     return Case(dataset, key, scene, target)
 
 
 def available_cases(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[list[Case], str]:
-    """Cases by data set and key, or the reason why they cannot be shown."""
+    """Cases by dataset and key, or the reason why they cannot be shown."""
     try:
         return [case_at_hand(run, dataset, key) for dataset, key in places], ""
     except SegmeterError as error:

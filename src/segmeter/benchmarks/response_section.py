@@ -127,7 +127,7 @@ def _without_limits(block: Block) -> Block:
 
 
 def followed_notes(run: Results, benchmark: Declared) -> list[Block]:
-    """A sentence on every data set where models differ significantly in clicks obeyed."""
+    """A sentence on every dataset where models differ significantly in clicks obeyed."""
     found: dict[tuple[str, str, str], list[Difference]] = {}
     numbers = benchmark.numbers(run)
     for d in benchmark.differences(run, ["obeyed"]) if len(run.plan.segmenters) > 1 else ():
@@ -316,7 +316,7 @@ def _seconds(found: Stopping, cost: CostModel | None) -> Floats:
 
 
 def _classes(run: Results) -> dict[tuple[str, str, str], str]:
-    """Class names of objects, by data set, scene and target."""
+    """Class names of objects, by dataset, scene and target."""
     if "label" not in run.sql("select * from rows limit 0").column_names:
         return {}
     found = run.sql("""

@@ -167,7 +167,7 @@ def _print_tables(
     cards: Mapping[str, Any],
     unit: str,
 ) -> list[str]:
-    """One table per data set, user and protocol; models down, headline statistics across.
+    """One table per dataset, user and protocol; models down, headline statistics across.
 
     Protocols whose numbers are all equal share a table. Returns statistics that do not fit.
     """
@@ -192,7 +192,7 @@ def _print_tables(
 def _by_protocol(
     rows: Sequence[segmeter.SummaryRow], headline: Sequence[str]
 ) -> dict[tuple[str, str, str], list[segmeter.SummaryRow]]:
-    """Rows by data set, user and protocol; one group where the headline does not differ."""
+    """Rows by dataset, user and protocol; one group where the headline does not differ."""
     found: dict[tuple[str, str, str], list[segmeter.SummaryRow]] = {}
     for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]

@@ -1,4 +1,4 @@
-"""`segmeter card`: data set, model and annotation cards."""
+"""`segmeter card`: dataset, model and annotation cards."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _conclusion(found: Sequence[segmeter.Difference]) -> str:
 
 
 def _print(found: Sequence[segmeter.Difference]) -> None:
-    """One table per data set, user and protocol, the significant differences first."""
+    """One table per dataset, user and protocol, the significant differences first."""
     narrow = get_terminal_size().columns < _NARROW
     for place in dict.fromkeys((d.dataset, d.user, d.protocol) for d in found):
         here = [d for d in found if (d.dataset, d.user, d.protocol) == place]

@@ -101,7 +101,7 @@ def _write_page(opened: segmeter.Run, out: Path | None, options: dict[str, Any],
 
 
 def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
-    """Hours and money of each way, one table per data set; models and folders by short names."""
+    """Hours and money of each way, one table per dataset; models and folders by short names."""
 
     def shown(text: str) -> str:
         for name in sorted(names, key=len, reverse=True):
@@ -110,7 +110,7 @@ def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:
 
     for title in dict.fromkeys(row["table"] for row in costs):
         here = [row for row in costs if row["table"] == title]
-        same = [k for k in ("data set", "user") if len({row.get(k) for row in here}) == 1]
+        same = [k for k in ("dataset", "user") if len({row.get(k) for row in here}) == 1]
         title = "; ".join([title, *(str(here[0][k]) for k in same if k in here[0])])
         print(printable(shown(title)))
         heads = [name for name in here[0] if name not in ("table", *same)]

@@ -32,7 +32,7 @@ _MODELS = ("ritm", "sam", "simple", "mivos")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object to click on: which image of which data set, and its mask."""
+    """An object to click on: which image of which dataset, and its mask."""
 
     dataset: str
     image: str
@@ -173,7 +173,7 @@ def left_out(clicks: Clicks, *reasons: Why) -> str:
 
 
 def unasked(names: Collection[str]) -> Why:
-    """Clicks on data sets that are not among those named."""
+    """Clicks on datasets that are not among those named."""
     return lambda key, _: (
         "" if key.dataset in names else f"on '{key.dataset[:60]}', which no --dataset names"
     )
@@ -212,7 +212,7 @@ def without_partner(clicks: Clicks, reference: str) -> Why:
 
 
 def outside_run(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
-    """Clicks that a benchmark does not use: other data sets and images, and later rounds."""
+    """Clicks that a benchmark does not use: other datasets and images, and later rounds."""
 
     def later(key: Key, _: Ints) -> str:
         return "" if key.kind == "first" else "of later rounds, made on other models' masks"
@@ -228,7 +228,7 @@ def astray(
 ) -> str:
     """A warning if most first clicks on an object miss it; empty otherwise.
 
-    A sample of the objects of `scenes`, by data set, is checked. Unreadable scenes are skipped
+    A sample of the objects of `scenes`, by dataset, is checked. Unreadable scenes are skipped
     here; running or training on them reports the error.
     """
     wanted = [

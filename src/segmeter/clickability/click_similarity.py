@@ -50,7 +50,7 @@ class Row:
 
 
 def devices(clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected") -> list[Row]:
-    """Computers against phones, for every data set of the file."""
+    """Computers against phones, for every dataset of the file."""
     found: dict[str, list[tuple[str, SampleScores]]] = {}
     for key, places in clicks.groups():
         mobile = clicks.mobile[places]
@@ -93,7 +93,7 @@ def display_modes(
 
 
 def ceilings(clicks: Clicks, sides: SidesOf) -> list[Row]:
-    """People against people: halves of each key's clicks, for every data set."""
+    """People against people: halves of each key's clicks, for every dataset."""
     found: dict[str, list[tuple[str, SampleScores]]] = {}
     for key, places in clicks.groups():
         group = [(key, clicks.points[places].astype(np.float64))]

@@ -63,7 +63,7 @@ class SummaryRow:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The group it summarises: model, data set, user and protocol."""
+        """The group it summarises: model, dataset, user and protocol."""
         return self.model, self.dataset, self.user, self.protocol
 
 
@@ -119,7 +119,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Results of one model on one data set, with one user and protocol, object by object.
+    """Results of one model on one dataset, with one user and protocol, object by object.
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
@@ -148,7 +148,7 @@ class Group:
 
     @property
     def comparison(self) -> tuple[str, str, ProtocolName]:
-        """Data set, user and protocol: models are compared within one of these."""
+        """Dataset, user and protocol: models are compared within one of these."""
         return self.dataset, self.user, self.protocol
 
     @property
@@ -318,7 +318,7 @@ class Results(Protocol):
         ...
 
     def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
-        """The same run on some targets only: data set, scene and target of each."""
+        """The same run on some targets only: dataset, scene and target of each."""
         ...
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:

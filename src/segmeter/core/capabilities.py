@@ -263,7 +263,7 @@ class ChecksData(Protocol):
 
 @capability
 class HasVocabulary(Protocol):
-    """A scene whose data set lists its classes, so that some are known to be absent."""
+    """A scene whose dataset lists its classes, so that some are known to be absent."""
 
     @property
     def absent_classes(self) -> Sequence[str]:
@@ -272,7 +272,7 @@ class HasVocabulary(Protocol):
 
     @property
     def classes_by_scene(self) -> Mapping[str, frozenset[str]]:
-        """The classes of every scene of the data set."""
+        """The classes of every scene of the dataset."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The catalogue: registries of models, data sets, users and everything else with a name.
+"""The catalogue: registries of models, datasets, users and everything else with a name.
 
 A name is a built-in (`sam2-hiera-tiny`), an installed plug-in (an entry point), or an
 object in your own file (`my_models.py:Mine`); options follow a question mark,
@@ -219,7 +219,7 @@ class Registry(Generic[T]):
 
 
 def _folders() -> list[str]:
-    """Names of the folders here, one of which may have been meant as a data set."""
+    """Names of the folders here, one of which may have been meant as a dataset."""
     return [path.name for path in Path().iterdir() if path.is_dir()]
 
 

@@ -1,6 +1,6 @@
 """Detection ground truth: annotations of an image beyond its targets.
 
-A detector is scored against more than targets: classes as the data set numbers them, areas
+A detector is scored against more than targets: classes as the dataset numbers them, areas
 and boxes as it states them, crowd regions, and, with LVIS, which classes an image was
 searched for at all.
 """

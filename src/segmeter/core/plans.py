@@ -32,7 +32,7 @@ class Plan:
     segmenters, kind
         The models or methods under test, and which of the two they are.
     limit, sample
-        Only the first so many scenes of each data set, or a random sample; None takes all.
+        Only the first so many scenes of each dataset, or a random sample; None takes all.
     threads
         Threads a worker may use, fixed here because sums depend on it in the last digit.
     keep_masks
@@ -40,7 +40,7 @@ class Plan:
     options
         Further settings of the benchmark.
     fingerprints
-        Digest of each data set when the plan was made.
+        Digest of each dataset when the plan was made.
     """
 
     benchmark: str
@@ -90,7 +90,7 @@ class Plan:
         return cls(**{**data, **specs, **lists})
 
     def scenes_of(self, dataset: str, scenes: Sequence[str]) -> list[str]:
-        """The scenes of a data set that the plan takes, in the order of the data set.
+        """The scenes of a dataset that the plan takes, in the order of the dataset.
 
         >>> Plan("noc", (), (), sample=2).scenes_of("mini", ["a", "b", "c", "d"])
         ['a', 'b']
@@ -196,7 +196,7 @@ class Job:
         return self._id
 
     def identity(self) -> dict[str, str]:
-        """Model, data set and scene: the key of this job's rows."""
+        """Model, dataset and scene: the key of this job's rows."""
         return {"model": str(self.segmenter), "dataset": str(self.dataset), "scene": self.scene}
 
     def __str__(self) -> str:
@@ -204,7 +204,7 @@ class Job:
 
 
 def display_names(specs: Sequence[Spec]) -> dict[str, str]:
-    """Display name of each data set, by its full spec.
+    """Display name of each dataset, by its full spec.
 
     A folder goes by the last part of its path, by more parts where two would share a name, and
     by its full spec where even that does not part them. All others keep their names.
@@ -222,7 +222,7 @@ def display_names(specs: Sequence[Spec]) -> dict[str, str]:
 
 
 def with_titles(part: Any, titles: Mapping[str, str]) -> Any:
-    """A part of a report with data sets under their titles in all of its texts.
+    """A part of a report with datasets under their titles in all of its texts.
 
     >>> with_titles(sections.Note("On folder?path=x: 3"), {"folder?path=x": "x"}).text
     'On x: 3'
@@ -241,7 +241,7 @@ def with_titles(part: Any, titles: Mapping[str, str]) -> Any:
 
 
 def _parts(spec: Spec) -> tuple[str, ...]:
-    """The parts of a folder's path that name something; none for other data sets."""
+    """The parts of a folder's path that name something; none for other datasets."""
     if spec.name != "folder":
         return ()
     path = PurePath(str(spec.options.get("path", "")))

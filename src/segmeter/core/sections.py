@@ -85,7 +85,7 @@ class Column:
     shade
         Tint each cell by its value, for matrices.
     group
-        A heading over neighbouring columns, such as a data set.
+        A heading over neighbouring columns, such as a dataset.
     """
 
     title: str

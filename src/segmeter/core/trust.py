@@ -1,6 +1,6 @@
 """Trust in received runs: which names in them may be executed, read or contacted.
 
-A run may come from a stranger, and its plan names models, data sets, users, measures and a
+A run may come from a stranger, and its plan names models, datasets, users, measures and a
 benchmark. Built-in and installed names are always looked up. A Python file is executed, and a URL
 is contacted, only if the person named it in this command or trusts the run. A folder is read only
 if its content has the fingerprint that the plan notes.
@@ -120,7 +120,7 @@ def check_names(plan: Plan, chosen: Plan | None = None) -> None:
     >>> with received():
     ...     check_names(plan)
     Traceback (most recent call last):
-    segmeter.core.errors.NotFound: the run names the address 'http://host/images' (data set), ...
+    segmeter.core.errors.NotFound: the run names the address 'http://host/images' (dataset), ...
     """
     known = set() if chosen is None else {text for _, text in _named_by(chosen)}
     for kind, text in _named_by(plan):
@@ -139,7 +139,7 @@ def _named_by(plan: Plan) -> Iterator[tuple[str, str]]:
     """All texts of a plan that name something, with what they name."""
     yield "benchmark", plan.benchmark
     yield from (("measure", name) for name in plan.measures)
-    kinds = ((plan.kind, plan.segmenters), ("data set", plan.datasets), ("user", plan.users))
+    kinds = ((plan.kind, plan.segmenters), ("dataset", plan.datasets), ("user", plan.users))
     for kind, specs in kinds:
         for spec in specs:
             yield kind, spec.name

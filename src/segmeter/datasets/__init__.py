@@ -1,1 +1,1 @@
-"""Data sets: one reader per layout."""
+"""Datasets: one reader per layout."""

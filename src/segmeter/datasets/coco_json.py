@@ -381,10 +381,10 @@ def _open(
         folder = set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
         named = [path for path in sorted(folder.iterdir()) if re.fullmatch(pattern, path.name)]
         if not named:
-            raise NotFound(f"data set '{card.name}': no file like '{pattern}' in '{folder}'")
+            raise NotFound(f"dataset '{card.name}': no file like '{pattern}' in '{folder}'")
         file = named[0]
     if not file.is_file():
-        raise NotFound(f"data set '{card.name}': no file '{file}'")
+        raise NotFound(f"dataset '{card.name}': no file '{file}'")
     return CocoJson(card, file, Path(images) if images else images_beside(file), crowd)
 
 

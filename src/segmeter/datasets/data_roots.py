@@ -35,7 +35,7 @@ def card_of(name: str) -> DatasetCard:
 
 
 class ImageSet:
-    """A data set whose scenes are image files; a reader adds its card and targets."""
+    """A dataset whose scenes are image files; a reader adds its card and targets."""
 
     name: str
 
@@ -77,14 +77,14 @@ def set_folder(
     advice = f"{card.notes.split('. ')[0].rstrip('.')}; {card.homepage}".rstrip("; ")
     if root is None:
         raise NotFound(
-            f"data set '{card.name}' needs the folder that holds '{names[0]}':"
+            f"dataset '{card.name}' needs the folder that holds '{names[0]}':"
             f" give it with --data or SEGMETER_DATA ({advice})"
         )
     for folder in _candidates(Path(root), names):
         if all((folder / part).exists() for part in parts):
             return folder
     raise NotFound(
-        f"data set '{card.name}' is not in '{root}': no folder '{names[0]}' there holds"
+        f"dataset '{card.name}' is not in '{root}': no folder '{names[0]}' there holds"
         f" {_list(parts)} ({advice})"
     )
 
@@ -198,7 +198,7 @@ def by_stem(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def known(dataset: str, scene: str, scenes: Mapping[str, object]) -> None:
-    """Refuse a scene that the data set does not have."""
+    """Refuse a scene that the dataset does not have."""
     if scene not in scenes:
         raise NotFound(f"{dataset}: no scene '{scene}';{suggestion(scene, scenes)}".rstrip(";"))
 

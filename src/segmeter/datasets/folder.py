@@ -62,7 +62,7 @@ _ADVICE = (
 class Folder:
     """Images with binary masks, label maps, one file per object, or run lengths in JSON.
 
-    A folder of volumes (NIfTI, NRRD, DICOM) is handed to the data set `volumes`, with the
+    A folder of volumes (NIfTI, NRRD, DICOM) is handed to the dataset `volumes`, with the
     options behind the first three.
 
     Parameters

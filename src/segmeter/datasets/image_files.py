@@ -2,7 +2,7 @@
 
 Decoders often return half an image from a file that breaks off before its end, and half an image
 gives numbers that look real: such files are refused. `named_errors` wraps the errors of all
-libraries that read data sets in one sentence with the name of the file.
+libraries that read datasets in one sentence with the name of the file.
 """
 
 from __future__ import annotations

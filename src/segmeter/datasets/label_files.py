@@ -46,7 +46,7 @@ _CARD = DatasetCard("coco", "a COCO file of your own", "your own", "your own")
 def labels_at(path: str | Path) -> LabelFolder | CocoLabels | str:
     """Ground truth of label maps, or of a COCO file or a folder that holds one.
 
-    A COCO file whose images are all available is returned as the name of a data set, which later
+    A COCO file whose images are all available is returned as the name of a dataset, which later
     commands open again to show them.
     """
     place = Path(path)

@@ -43,7 +43,7 @@ def open_images(
     folder = set_folder(_CARD, data, ("open-images", "openimages"), ("images", "masks", table))
     items = _items(folder, table)
     if not items:
-        raise NotFound(f"data set 'open-images': none of its images is in '{folder / 'images'}'")
+        raise NotFound(f"dataset 'open-images': none of its images is in '{folder / 'images'}'")
     return Listed(_CARD, items, Selection(sample, least_area, most_side, split, category))
 
 

@@ -36,7 +36,7 @@ Decoded = tuple[Mask, Mask | None]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Layout of one of these data sets.
+    """Layout of one of these datasets.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Paired(ImageSet):
         found = by_stem(images_in(self._folder / self._layout.images))
         if not found:
             raise NotFound(
-                f"data set '{self.name}': no image in '{self._folder / self._layout.images}'"
+                f"dataset '{self.name}': no image in '{self._folder / self._layout.images}'"
             )
         return found
 

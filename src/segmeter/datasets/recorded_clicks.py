@@ -32,7 +32,7 @@ COLUMNS = (
 TEXTS, NUMBERS = COLUMNS[:7], COLUMNS[7:]
 Ints = npt.NDArray[np.int64]
 Images = Mapping[str, Collection[str]] | Collection[str] | None
-"""Stems of images that may occur, of all data sets or by data set; None allows any."""
+"""Stems of images that may occur, of all datasets or by dataset; None allows any."""
 
 _LOOKS = (
     f"a clicks file is text in UTF-8 that begins with the row '{','.join(COLUMNS)}' "
@@ -45,7 +45,7 @@ _MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
 
 
 class UnknownImage(BadInput):
-    """A click on an image that the data set does not have."""
+    """A click on an image that the dataset does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Clicks:
         yield from zip(self.keys, np.split(order, ends[:-1]), strict=True)
 
     def first_rounds(self) -> dict[tuple[str, str, str], Ints]:
-        """Positions of the first-round clicks on each target: (data set, image, object)."""
+        """Positions of the first-round clicks on each target: (dataset, image, object)."""
         return {
             (key.dataset, key.image, key.object): places
             for key, places in self.groups()
@@ -100,10 +100,10 @@ class Clicks:
 
 
 def read_clicks(path: Path, images: Images = None) -> Clicks:
-    """Read a clicks file (`clicks.csv`, or `previews.csv` with display modes as data sets).
+    """Read a clicks file (`clicks.csv`, or `previews.csv` with display modes as datasets).
 
-    `images` are the stems that may occur, of all data sets or by data set; others are
-    refused. A data set that is not among them may have any.
+    `images` are the stems that may occur, of all datasets or by dataset; others are
+    refused. A dataset that is not among them may have any.
     """
     table = _table(path)
     words = {name: table[name].combine_chunks() for name in TEXTS}
@@ -174,7 +174,7 @@ def _keys(
         known = images.get(made.dataset) if isinstance(images, Mapping) else images
         if known is not None and made.image not in known:
             raise UnknownImage(
-                f"{where}: image '{made.image[:60]}' is not in the data set '{made.dataset[:60]}'"
+                f"{where}: image '{made.image[:60]}' is not in the dataset '{made.dataset[:60]}'"
             )
         numbers[i] = keys.setdefault(made, len(keys))
     return tuple(keys), numbers[inverse.reshape(-1)]
@@ -209,7 +209,7 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
 
 
 Session = tuple[str, str, str, str]
-"""Data set, scene, target, annotator; empty where the table does not name one."""
+"""Dataset, scene, target, annotator; empty where the table does not name one."""
 RecordedPrompts = Mapping[Session, Mapping[int, tuple[Prompt, ...]]]
 _KEY = ("dataset", "scene", "target", "annotator")
 

@@ -52,7 +52,7 @@ class Saco:
         self._folder = set_folder(_CARD, data, ("saco",), ("images",))
         self._files = sorted(self._folder.glob("*.json"))
         if not self._files:
-            raise NotFound(f"data set 'saco': no JSON file in '{self._folder}'")
+            raise NotFound(f"dataset 'saco': no JSON file in '{self._folder}'")
 
     @cached_property
     def card(self) -> DatasetCard:

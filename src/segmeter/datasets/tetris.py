@@ -104,7 +104,7 @@ class Tetris(ImageSet):
         if self._wanted is not None:
             found = {name: path for name, path in found.items() if name in self._wanted}
         if not found:
-            raise NotFound(f"data set 'tetris': no image in '{self._folder / 'images'}'")
+            raise NotFound(f"dataset 'tetris': no image in '{self._folder / 'images'}'")
         return found
 
     @cached_property

@@ -28,7 +28,7 @@ __all__ = ["Cost", "Estimate", "cost_of", "free_folder", "run_some"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One model on one data set, measured on scenes whose rows are discarded.
+    """One model on one dataset, measured on scenes whose rows are discarded.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def run_some(
     scenes: int = 2,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> list[Estimate]:
-    """Run some scenes of every model and data set, from its first to its last; keep nothing."""
+    """Run some scenes of every model and dataset, from its first to its last; keep nothing."""
     built = Built(roots, objects)
     filled, datasets = complete(plan, built)
     benchmark = catalogue.benchmarks.make(filled.benchmark)

@@ -34,7 +34,7 @@ Objects = dict[str, Any]  # things of the caller's own, by the name the plan use
 
 
 class Built:
-    """Models, methods and data sets by their specs, each made once in this process.
+    """Models, methods and datasets by their specs, each made once in this process.
 
     Objects of the caller's own are taken as they are.
     """

@@ -82,7 +82,7 @@ def run_plan(
     workers
         Processes; 0 works in this one. Has no influence on the results.
     objects
-        Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
+        Models, methods or datasets of your own by the name the plan uses; implies 0 workers.
     again
         Re-run jobs whose model has other weights or other code now.
     add, trust
@@ -146,7 +146,7 @@ def _claimed(
     add: bool,
     trust: bool,
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
-    """The folder to write to, its complete plan and data sets; locked until the jobs are done."""
+    """The folder to write to, its complete plan and datasets; locked until the jobs are done."""
     names = {spec.name for spec in plan.segmenters}
     own = [thing for name, thing in built.own.items() if name in names]
     if not add:

@@ -34,7 +34,7 @@ def score_run(
     """Add a measure to every finished job of a run; jobs scored before are left alone.
 
     Measures in millimetres take the spacing from each scene's header. Returns how many jobs
-    were scored. Only with `trust` may the run name a benchmark or a data set in a Python file,
+    were scored. Only with `trust` may the run name a benchmark or a dataset in a Python file,
     which is then run.
     """
     folder = RunFolder.existing(address)

@@ -27,7 +27,7 @@ from segmeter.runtime.redaction import refuse_credentials
 
 
 def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, dict[str, Dataset]]:
-    """A request with the benchmark's own settings filled in, and its data sets.
+    """A request with the benchmark's own settings filled in, and its datasets.
 
     Makes everything that can be wrong go wrong now, before anything is written. What is
     tested has to be available only where it is `to_run`.
@@ -41,7 +41,7 @@ def complete(plan: Plan, built: Built, *, to_run: bool = True) -> tuple[Plan, di
     if to_run:
         _check_segmenters(plan, built, users, benchmark)
     _refuse_twins(plan.kind, map(str, plan.segmenters))
-    _refuse_twins("data set", map(str, plan.datasets))
+    _refuse_twins("dataset", map(str, plan.datasets))
     _refuse_twins("user", (user.name for user in users))
     for name in plan.measures:
         catalogue.measures.entry(name)
@@ -114,7 +114,7 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User], benchmark:
 
 
 def _first_scene(dataset: Dataset) -> Scene | None:
-    """The first scene of a data set, which shows what the others are like, if it can be read."""
+    """The first scene of a dataset, which shows what the others are like, if it can be read."""
     try:
         scene = dataset.load(dataset.scenes()[0])
         _ = scene.targets, scene.partitions  # read now
@@ -129,12 +129,12 @@ def _check_ground_truths(plan: Plan, firsts: Mapping[str, Scene]) -> None:
         targets, partitions = bool(scene.targets), bool(scene.partitions)
         if plan.kind == "model" and partitions and not targets:
             raise BadInput(
-                f"data set '{name}' has partitions and no targets; run a benchmark of "
+                f"dataset '{name}' has partitions and no targets; run a benchmark of "
                 "methods on it (--method)"
             )
         if plan.kind == "method" and targets and not partitions:
             raise BadInput(
-                f"data set '{name}' has no partitions drawn by people; take one that has, "
+                f"dataset '{name}' has no partitions drawn by people; take one that has, "
                 "such as bsds500"
             )
 
@@ -154,7 +154,7 @@ def _measures_that_fit(
             kept.append(measure)
         elif measure in asked:
             raise BadInput(
-                f"measure '{measure}' is not defined for what data set '{misfit}' holds; "
+                f"measure '{measure}' is not defined for what dataset '{misfit}' holds; "
                 "leave one of them out"
             )
     return tuple(kept)
@@ -171,7 +171,7 @@ def _refuse_nothing(plan: Plan) -> None:
     if not plan.segmenters:
         raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
     if not plan.datasets:
-        raise BadInput("no data: name at least one data set with --dataset")
+        raise BadInput("no data: name at least one dataset with --dataset")
 
 
 def _refuse_twins(kind: str, names: Iterable[str]) -> None:
@@ -196,7 +196,7 @@ def check_received(held: Plan, asked: Plan) -> None:
     for spec in held.datasets:
         if spec.options and str(spec) not in {*held.fingerprints, *known}:
             raise RunConflict(
-                f"the run notes no fingerprint of its data set '{spec}'; name the data set in "
+                f"the run notes no fingerprint of its dataset '{spec}'; name the dataset in "
                 "this command, or use --trust if you know who made the run"
             )
 
@@ -204,9 +204,9 @@ def check_received(held: Plan, asked: Plan) -> None:
 def wider_plan(
     held: Plan, asked: Plan, built: Built, address: str
 ) -> tuple[Plan, dict[str, Dataset]]:
-    """The plan of a run widened by the models, data sets and users of another; its data sets.
+    """The plan of a run widened by the models, datasets and users of another; its datasets.
 
-    Whatever the request leaves out (data sets, users, rounds, measures, protocols, options) is
+    Whatever the request leaves out (datasets, users, rounds, measures, protocols, options) is
     taken from the run. Existing rows stay as they are; added users run on the scenes of the run.
     Benchmarks whose users depend on each other, such as attacks, take no further users.
     """
@@ -227,7 +227,7 @@ def wider_plan(
     may_differ = _MAY_DIFFER | ({"users"} if apart else set())
     differ = [f for f in held.differs_in(filled) if f not in may_differ]
     if differ:
-        what = "models, data sets and users" if apart else "models and data sets"
+        what = "models, datasets and users" if apart else "models and datasets"
         changes = [
             f"{f} {_shown(getattr(held, f))}, not {_shown(getattr(filled, f))}" for f in differ
         ]
@@ -246,7 +246,7 @@ def wider_plan(
     whole, datasets = complete(wider, built, to_run=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
-        raise RunConflict(f"data set '{changed[0]}' has changed since '{address}' was run")
+        raise RunConflict(f"dataset '{changed[0]}' has changed since '{address}' was run")
     return whole, datasets
 
 

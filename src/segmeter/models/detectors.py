@@ -28,7 +28,7 @@ COCO_CATEGORIES: tuple[int, ...] = tuple(n for n in range(1, 91) if n not in _NE
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A box in the image's pixels, its class as the data set numbers it, and a score.
+    """A box in the image's pixels, its class as the dataset numbers it, and a score.
 
     The box's corners are as the detector gives them; they may lie a little outside.
     """

@@ -48,7 +48,7 @@ def draw_charts(charts: Sequence[Chart], path: Path, columns: int = 0) -> None:
 
 
 def draw_measure(run: Results, measure: str, protocol: str, path: Path) -> None:
-    """A measure after each round, with 95 % bands; a panel for each data set and user."""
+    """A measure after each round, with 95 % bands; a panel for each dataset and user."""
     _check_measure(run, measure)
     found = [t for t in load_tables(run, [measure_column(measure)]) if t.protocol == protocol]
     if not found:

@@ -61,7 +61,7 @@ def _tables(
     cards: Mapping[str, StatisticCard],
     titles: Mapping[str, str],
 ) -> list[Block]:
-    """One table per data set and user, ordered by its first statistic."""
+    """One table per dataset and user, ordered by its first statistic."""
     blocks: list[Block] = []
     best = standing_out(rows, found, cards)
     for dataset, user in dict.fromkeys((r.dataset, r.user) for r in rows):

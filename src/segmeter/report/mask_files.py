@@ -135,7 +135,7 @@ class _FileNames:
         self._taken: set[tuple[str, str]] = set()
 
     def of(self, role: str, name: str) -> str:
-        """The file name for one of the names in a role, such as the scenes of a data set."""
+        """The file name for one of the names in a role, such as the scenes of a dataset."""
         if (role, name) not in self._given:
             plain = _allowed(name)
             file, k = plain, 2
@@ -156,7 +156,7 @@ def _allowed(name: str) -> str:
 def _lists(
     run: Run, folder: Path, kind: str, rounds: Rounds, images: bool, names: _FileNames
 ) -> Iterator[MaskFile]:
-    """One list for each data set, model, user and reading."""
+    """One list for each dataset, model, user and reading."""
     if rounds == "all":
         raise BadInput(f"'{kind}' lists have one mask per object; take --round last, best or K")
     shown = display_names(run.plan.datasets)  # a folder by its last part
@@ -256,7 +256,7 @@ def _cases(
 
 
 def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
-    """The rows whose masks are wanted, ordered by data set and scene."""
+    """The rows whose masks are wanted, ordered by dataset and scene."""
     known = run.sql("select * from rows limit 0").column_names
     if not {"mask", "round"} <= set(known):
         raise BadInput(f"runs of '{run.plan.benchmark}' hold no masks; there is nothing to export")
@@ -320,7 +320,7 @@ Values = npt.NDArray[np.uint16]
 
 
 def _label_values(run: Run, rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Values by data set and target, the same in all cases: the data's own, or else free ones."""
+    """Values by dataset and target, the same in all cases: the data's own, or else free ones."""
     found: dict[str, dict[str, int]] = {}
     for (dataset, name), own in _by_scene(rows):
         scene = _scene(run, dataset, name)

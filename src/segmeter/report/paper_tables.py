@@ -1,4 +1,4 @@
-"""Paper tables: models down, data sets across, as the papers of a benchmark print them.
+"""Paper tables: models down, datasets across, as the papers of a benchmark print them.
 
 The columns are those that the benchmark declares. A number is bold only where its model is
 significantly better than every other one on that dataset (paired permutation
@@ -34,7 +34,7 @@ class TableChoice:
     models, datasets
         Which of them, in their order.
     names
-        Display names of models and data sets.
+        Display names of models and datasets.
     """
 
     columns: Sequence[str] = ()
@@ -54,13 +54,13 @@ def table_text(
 
 
 def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | None = None) -> Table:
-    """A run's table as its papers print it: the benchmark's own columns for every data set."""
+    """A run's table as its papers print it: the benchmark's own columns for every dataset."""
     check_choice("protocol", protocol, ("published", "corrected"))
     choice, labels = choice or TableChoice(), display_names(run.plan.datasets)
     rows = _chosen(run, protocol, choice, labels)
     models = {m: (m, short(m)) for m in map(str, run.plan.segmenters)}
     _places(
-        "model or data set",
+        "model or dataset",
         list(choice.names),
         {**models, **{d: (d, n) for d, n in labels.items()}},
     )
@@ -111,7 +111,7 @@ def _chosen(
         raise BadInput(f"the run has no protocol '{protocol}'")
     models = [str(spec) for spec in run.plan.segmenters]
     of_models = _places("model", choice.models, {m: (m, short(m)) for m in models})
-    of_data = _places("data set", choice.datasets, {d: (d, n) for d, n in labels.items()})
+    of_data = _places("dataset", choice.datasets, {d: (d, n) for d, n in labels.items()})
     kept = [row for row in rows if row.model in of_models and row.dataset in of_data]
     return sorted(kept, key=lambda row: (of_models[row.model], of_data[row.dataset]))
 
@@ -162,7 +162,7 @@ def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
 
 
 def _counts(rows: Sequence[SummaryRow], place: tuple[str, str]) -> set[int]:
-    """How many objects the models of a data set and user were scored on."""
+    """How many objects the models of a dataset and user were scored on."""
     most: dict[str, int] = {}
     for row in rows:
         if (row.dataset, row.user) == place:

@@ -82,7 +82,7 @@ def rounds_text(run: Results) -> str:
 
 
 def unfinished(run: Run) -> list[str]:
-    """A sentence for each model and data set that lacks scenes; none for a complete run.
+    """A sentence for each model and dataset that lacks scenes; none for a complete run.
 
     Of several runs each is held against its own plan; scenes that another has count as done.
     """
@@ -118,7 +118,7 @@ def provenance(run: Results) -> Section:
 
 
 def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str, str], list[str]]:
-    """Scenes without rows or error, by model and data set."""
+    """Scenes without rows or error, by model and dataset."""
     done = failed | _with_rows(run)
     lacking: dict[tuple[str, str], list[str]] = {}
     for dataset in map(str, run.plan.datasets):
@@ -131,7 +131,7 @@ def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str,
 
 
 def _with_rows(run: Results) -> set[tuple[str, str, str]]:
-    """Model, data set and scene of every job that has rows."""
+    """Model, dataset and scene of every job that has rows."""
     jobs = f"select distinct model, dataset, scene from {run.objects} order by all"
     return {(r["model"], r["dataset"], r["scene"]) for r in run.sql(jobs).to_pylist()}
 
@@ -196,7 +196,7 @@ def _segmenter_table(run: Results) -> Table:
 
 
 def _data_table(run: Results) -> Table:
-    """Scenes of each data set, and targets where rows are of targets."""
+    """Scenes of each dataset, and targets where rows are of targets."""
     known = run.sql(f"select * from {run.objects} limit 0").column_names
     counts = {"scenes": "scene", "targets": "(scene, target)"}
     if "target" not in known:
@@ -210,7 +210,7 @@ def _data_table(run: Results) -> Table:
         for r in counted
     ]
     numbers = [Column(name, digits=0) for name in counts]
-    return Table("data", [Column("data set"), *numbers, Column("fingerprint")], rows, "Data")
+    return Table("data", [Column("dataset"), *numbers, Column("fingerprint")], rows, "Data")
 
 
 def _command_table(run: Results) -> Table:
@@ -239,9 +239,9 @@ def _versions(entry: Mapping[str, Any]) -> str:
 
 
 def _scenes(plan: Plan) -> str:
-    """Which scenes of each data set were used."""
-    drawn = "" if plan.sample is None else f"a random sample of {plan.sample} of each data set"
-    first = "" if plan.limit is None else f"the first {plan.limit} of each data set"
+    """Which scenes of each dataset were used."""
+    drawn = "" if plan.sample is None else f"a random sample of {plan.sample} of each dataset"
+    first = "" if plan.limit is None else f"the first {plan.limit} of each dataset"
     return ", then ".join(filter(None, (drawn, first))) or "all"
 
 
@@ -257,7 +257,7 @@ def _citations(run: Results) -> dict[str, str]:
     for name, facts in run.provenance["segmenters"].items():
         found[f"{plan.kind} {name}"] = str(facts.get("citation", ""))
     for spec in plan.datasets:
-        found[f"data set {spec.name}"] = _of_data(str(spec))
+        found[f"dataset {spec.name}"] = _of_data(str(spec))
     for name in plan.measures:
         card = catalogue.measures.make(name) if name in catalogue.measures.names() else None
         found[f"measure {name}"] = card.cite if isinstance(card, Measure) else ""

@@ -53,7 +53,7 @@ def write_sections(
 
 
 def answer_of(sections: Sequence[Section]) -> str:
-    """The first section's answers in plain words, a line per data set; empty without any.
+    """The first section's answers in plain words, a line per dataset; empty without any.
 
     >>> from segmeter.core.sections import Answer
     >>> answer_of([Section("Which", blocks=[Answer("**a** is ahead.")])])

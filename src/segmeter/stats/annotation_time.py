@@ -58,7 +58,7 @@ class CostModel:
         Set `by_hand = 0` as well for a price by length alone.
     touch_up
         To correct a contour by hand, relative to drawing it: 1, so that a contour pixel to be
-        drawn again costs (`by_hand` - `locate`) / mean contour of the data set. No published
+        drawn again costs (`by_hand` - `locate`) / mean contour of the dataset. No published
         seconds per corrected pixel or vertex are known: our assumption. `inf` for never.
     """
 

@@ -213,7 +213,7 @@ def pairwise_tables(
 ) -> list[Difference]:
     """All pairs in several measures, the columns of the samples' values, measure by measure.
 
-    `where` is their data set, user and protocol. p values are not corrected.
+    `where` is their dataset, user and protocol. p values are not corrected.
 
     >>> one = PairedValues('a', 'xyz', 'xyz', np.array([[3.0], [5.0], [9.0]]))
     >>> other = PairedValues('b', 'zx', 'zx', np.array([[8.0], [1.0]]))

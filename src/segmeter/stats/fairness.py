@@ -54,7 +54,7 @@ class GroupDifference:
 
 @dataclass(frozen=True, slots=True)
 class GroupShare:
-    """How much of a data set comes from one group of images, such as a region."""
+    """How much of a dataset comes from one group of images, such as a region."""
 
     group: str
     countries: int
@@ -210,7 +210,7 @@ def group_shares(
         raise BadInput(f"country '{lost[0]}' is in no group; add a line for it to the table")
     unknown = sorted(p for p in countries if p not in masks)
     if unknown:
-        raise BadInput(f"image '{unknown[0]}' has a country but is not in the data set")
+        raise BadInput(f"image '{unknown[0]}' has a country but is not in the dataset")
     located = {image: table[countries[image]] for image in masks if image in countries}
     made = []
     for group in sorted(set(located.values())):

@@ -27,7 +27,7 @@ G = TypeVar("G", bound=Group)
 
 
 def resampling(group: Group, resamples: int = 2000) -> Resampling:
-    """Resamples of a group's images or patients; the same for all models on a data set.
+    """Resamples of a group's images or patients; the same for all models on a dataset.
 
     >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
     >>> resampling(group).clusters
@@ -253,7 +253,7 @@ def comparisons(groups: Iterable[G]) -> list[list[G]]:
 def differences_of(
     groups: Iterable[Group], statistics: Sequence[Statistic], names: Sequence[str] | None = None
 ) -> list[Difference]:
-    """Every pair of models on the objects that both have, by data set, user and protocol.
+    """Every pair of models on the objects that both have, by dataset, user and protocol.
 
     `names` are the statistics that `compare` tests unless given; one in which some model of a
     comparison has an object without a value is left out. The pairs of a statistic are corrected
@@ -279,7 +279,7 @@ def differences_of(
 def corrected_together(found: Sequence[Difference]) -> list[Difference]:
     """Differences with p values that hold for all pairs of a statistic together (Holm).
 
-    Pairs on all data sets and with all users count; each protocol is a family of its own.
+    Pairs on all datasets and with all users count; each protocol is a family of its own.
 
     >>> corrected_together([])
     []

@@ -1,6 +1,6 @@
-"""Compacted files: the rows of many jobs of one model and data set in one parquet file.
+"""Compacted files: the rows of many jobs of one model and dataset in one parquet file.
 
-The name of a compacted file contains a digest of its model and data set and one of its content,
+The name of a compacted file contains a digest of its model and dataset and one of its content,
 which shows whether it is damaged. The footer has an index: the jobs in the order of their rows,
 each with the time at which it was written and its provenance. No job spans two row groups, so
 damage to a row group affects the jobs of that group only.
@@ -25,7 +25,7 @@ from segmeter.core.seeds import fingerprint
 from segmeter.store.job_files import BAD_FILE, WRITTEN, first_line, provenance_of, written_at
 
 COMPACTED_NAME = re.compile(r"compacted-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
-"""Model and data set, then content, each as a fingerprint."""
+"""Model and dataset, then content, each as a fingerprint."""
 
 _INDEX = b"segmeter.index"
 _JOB = re.compile(r"[0-9a-f]{20}")
@@ -79,7 +79,7 @@ def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
 
 
 def compacted_name(model: str, dataset: str, content: bytes) -> str:
-    """The name of a compacted file: digests of model and data set, and of its content."""
+    """The name of a compacted file: digests of model and dataset, and of its content."""
     return f"compacted-{fingerprint(model, dataset, size=6)}-{fingerprint(content)}.parquet"
 
 
@@ -166,7 +166,7 @@ def group_rows(
 
 
 def job_of(table: Any) -> tuple[str, str, str] | None:
-    """Model, data set and scene of rows that belong to one job; none if they belong to several."""
+    """Model, dataset and scene of rows that belong to one job; none if they belong to several."""
     if not table.num_rows or not set(JOB_KEY) <= set(table.column_names):
         return None
     found = [table[name].unique() for name in JOB_KEY]

@@ -130,7 +130,7 @@ def put_jobs(
 
 
 def _join(folder: RunFolder, where: str, names: Iterable[str]) -> None:
-    """Put jobs of one model, data set and set of columns into files as large as they may be."""
+    """Put jobs of one model, dataset and set of columns into files as large as they may be."""
     waiting: defaultdict[tuple[str, str], dict[str, Iterable[JobRows]]] = defaultdict(dict)
     size = count = 0
     for name in names:
@@ -177,7 +177,7 @@ def _intact(name: str, content: bytes) -> tuple[tuple[str, str], int, Iterable[J
 
 
 def _kind(file: CompactedFile) -> tuple[str, str]:
-    """Model and data set, as in the name of a compacted file, and columns."""
+    """Model and dataset, as in the name of a compacted file, and columns."""
     return file.name.rpartition("-")[0], str(file.schema.remove_metadata())
 
 

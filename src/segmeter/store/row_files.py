@@ -93,7 +93,7 @@ class RowFiles:
         return pa.RecordBatchReader.from_batches(told, self._batches(types, number))
 
     def dataset(self, columns: Mapping[str, Any]) -> Any:
-        """The rows as an Arrow data set, which can be read many times.
+        """The rows as an Arrow dataset, which can be read many times.
 
         Files that are read whole are scanned where they lie; of others the rows are in memory.
         """

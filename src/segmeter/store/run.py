@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ViewName = Literal["sessions", "rows"]
 Target = tuple[str, str, str]
-"""Data set, scene and target."""
+"""Dataset, scene and target."""
 
 _ROWS = re.compile(r"\brows\b")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -98,7 +98,7 @@ class Run:
 
         `roots` say where its images lie, to show them; `settings` go to the benchmark's
         statistics, such as the path of a cost model. Only with `trust` may the run name a
-        benchmark or a data set in a Python file, which is then executed.
+        benchmark or a dataset in a Python file, which is then executed.
         """
         several = isinstance(address, Sequence) and not isinstance(address, str)
         addresses = list(cast(Sequence[Address], address)) if several else [address]
@@ -271,7 +271,7 @@ class Run:
         return rows
 
     def errors(self) -> list[dict[str, str]]:
-        """The jobs that failed: model, data set, scene and error."""
+        """The jobs that failed: model, dataset, scene and error."""
         rows: list[dict[str, str]] = self.sql(
             "select model, dataset, scene, error from errors order by all"
         ).to_pylist()
@@ -367,7 +367,7 @@ class Run:
             found = ((s, d) for s in self._sources for d in s.plan.datasets if str(d) == name)
             source, spec = next(found, (None, None))
             if source is None or spec is None:
-                raise NotFound(f"'{self.address}' was not run on a data set '{name}'")
+                raise NotFound(f"'{self.address}' was not run on a dataset '{name}'")
             made: Dataset = catalogue.datasets.make(spec, **self.roots.options())
             if spec.options or self.roots.noted:  # a folder that the run names, not the person
                 check_data(source.plan, name, made, source.folder.address)

@@ -25,7 +25,7 @@ def preview_page(plan: Plan, stimuli: Stimuli) -> str:
     wanted = sum(count for _, _, count in cells_of(plan, tasks))
     facts = [
         f"kind {plan.kind}",
-        f"data set {plan.data.dataset}",
+        f"dataset {plan.data.dataset}",
         f"{len({(task.scene, task.target) for task in tasks})} targets",
         f"{wanted} answers wanted",
         f"plan {plan.hash}",

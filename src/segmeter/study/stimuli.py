@@ -122,7 +122,7 @@ class Stimuli:
         for scene in self.plan.data.scenes:
             if scene not in known:
                 hint = near(scene, known)
-                raise BadInput(f"[data] scenes: the data set has no scene '{scene}'{hint}")
+                raise BadInput(f"[data] scenes: the dataset has no scene '{scene}'{hint}")
         found: dict[tuple[str, str], bool] = {}  # and whether its description is missing
         names: set[str] = set()
         for scene in self.plan.data.scenes or known:
@@ -254,7 +254,7 @@ class Stimuli:
         return target.mask.area * shrink**2 >= least
 
     def _check_named(self, known: set[str]) -> None:
-        """Refuse names of targets that the data set lacks."""
+        """Refuse names of targets that the dataset lacks."""
         named = {"[data] targets": self.plan.data.targets, "[descriptions]": self.plan.descriptions}
         for where, names in named.items():
             for name in names:
@@ -263,7 +263,7 @@ class Stimuli:
                     raise BadInput(f"{where}: no scene that is shown has a target '{name}'{hint}")
 
     def _check_known(self, known: Sequence[str]) -> None:
-        """Refuse practice and check trials whose target the data set lacks."""
+        """Refuse practice and check trials whose target the dataset lacks."""
         named = [
             (f"[[rating.{where}]]", each.scene, each.target)
             for where in ("training", "gold")
@@ -276,7 +276,7 @@ class Stimuli:
         for where, scene, target in named:
             targets = self.dataset.load(scene).targets if scene in known else ()
             if target not in [each.id for each in targets]:
-                raise BadInput(f"{where}: the data set has no target '{scene}/{target}'")
+                raise BadInput(f"{where}: the dataset has no target '{scene}/{target}'")
 
     def _check_described(self, bare: Sequence[tuple[str, str]]) -> None:
         """Refuse a mode that shows descriptions where targets have none."""
@@ -303,7 +303,7 @@ def _shown_volume(volume: Volume) -> Shown:
 
 
 def dataset_spec(plan: Plan) -> Spec:
-    """The plan's data set as `segmeter run` names it; a folder next to the plan by its path."""
+    """The plan's dataset as `segmeter run` names it; a folder next to the plan by its path."""
     spec = Spec.parse(plan.data.dataset)
     folder = plan.folder / spec.name
     if folder.is_dir():

@@ -19,7 +19,7 @@ from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks,
 
 Ints = npt.NDArray[np.int64]
 
-# The file's own names of data sets.
+# The file's own names of datasets.
 NAMES = {
     "grabcut": "GrabCut",
     "berkeley": "Berkeley",
@@ -74,7 +74,7 @@ class RecordedUser:
     """Gives the prompts of a table, round by round, then accepts the mask.
 
     `file` is a table as `datasets.recorded_clicks` documents; `annotator` chooses one of several
-    people. A line without a data set, target or annotator is for all.
+    people. A line without a dataset, target or annotator is for all.
     """
 
     file: str
@@ -113,9 +113,9 @@ class RecordedUser:
 
 
 def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
-    """Refuse a clicks file with a wrong row, or with no click on a data set of the run.
+    """Refuse a clicks file with a wrong row, or with no click on a dataset of the run.
 
-    Rows of data sets outside the run are checked too, but for their images.
+    Rows of datasets outside the run are checked too, but for their images.
     """
     known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
     try:
@@ -125,7 +125,7 @@ def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str)
     told = {key.dataset for key in clicks.keys if key.kind == "first"}
     for name in known:
         if name not in told:
-            raise BadInput(f"{path.name} holds no first click on the data set '{name}'")
+            raise BadInput(f"{path.name} holds no first click on the dataset '{name}'")
 
 
 @lru_cache(maxsize=4)

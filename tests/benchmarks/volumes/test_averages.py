@@ -1,4 +1,4 @@
-"""Instance Dice and averages over data sets against the original's, in both protocols."""
+"""Instance Dice and averages over datasets against the original's, in both protocols."""
 
 from __future__ import annotations
 

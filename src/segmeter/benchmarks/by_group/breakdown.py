@@ -43,7 +43,7 @@ _METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One statistic of one model, data set, user and reading, group by group."""
+    """One statistic of one model, dataset, user and reading, group by group."""
 
     model: str
     dataset: str
@@ -123,7 +123,7 @@ def _means(found: Sequence[Split], by: str) -> Table:
         for mean in split.means
     ]  # fmt: skip
     columns = [
-        Column("model"), Column("data set"), Column("user"), Column("statistic"), Column(by),
+        Column("model"), Column("dataset"), Column("user"), Column("statistic"), Column(by),
         Column("mean", "95 % interval", 2, plot=True), Column("objects", digits=0),
         Column("images", digits=0),
     ]  # fmt: skip
@@ -158,7 +158,7 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
         for mean in s.means
     ]  # fmt: skip
     columns = [
-        Column("model"), Column("data set"), Column("user"), Column(by),
+        Column("model"), Column("dataset"), Column("user"), Column(by),
         Column("clicks", "per object", 2), Column("time", "hours", 1),
         *(Column("money", f"at {each:g} per hour", 0) for each in paid),
         Column("objects", "measured", 0),
@@ -191,7 +191,7 @@ def _differences(found: Sequence[Split], by: str) -> Table:
         for d in split.differences
     ]  # fmt: skip
     columns = [
-        Column("model"), Column("data set"), Column("user"), Column("statistic"), Column("first"),
+        Column("model"), Column("dataset"), Column("user"), Column("statistic"), Column("first"),
         Column("second"), Column("difference", "first − second", 2), P_VALUE,
         Column("significant"),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Groups of objects under a heading: from rows, the data set, a file, or an object's shape."""
+"""Groups of objects under a heading: from rows, the dataset, a file, or an object's shape."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _group(value: float, bounds: tuple[tuple[float, str], ...], beyond: str) -> 
 
 
 Key = tuple[str, str, str]
-"""Data set, scene and target; the target is empty where whole images are judged."""
+"""Dataset, scene and target; the target is empty where whole images are judged."""
 
 Said = Mapping[Key, Mapping[str, str]]
 

@@ -68,7 +68,7 @@ class Concepts(Declared):
         listed = read_phrases(str(plan.options["phrases"]), str(plan.options["digest"]))
         known = {scene for dataset in datasets.values() for scene in dataset.scenes()}
         if not listed.keys() & known:
-            raise BadInput(f"'{plan.options['phrases']}' names no image of the data sets")
+            raise BadInput(f"'{plan.options['phrases']}' names no image of the datasets")
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         prompt = str(plan.options["prompt"])

@@ -165,7 +165,7 @@ def _negatives(scene: Scene, present: Mapping[str, Any], count: int, seed: int) 
         return []
     if not isinstance(scene, HasVocabulary):
         raise BadInput(
-            f"{scene.name}: its data set does not list its classes, so none is known to be absent; "
+            f"{scene.name}: its dataset does not list its classes, so none is known to be absent; "
             "give --phrases FILE.csv, or --negatives 0"
         )
     known = {name: names for name, names in scene.classes_by_scene.items() if name != scene.id}

@@ -88,7 +88,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class ConceptPairs(Group):
-    """All scored pairs of a model on a data set in one protocol."""
+    """All scored pairs of a model on a dataset in one protocol."""
 
     answers: tuple[Answered, ...]
     scored: tuple[Callable[[int], PairScore], ...]
@@ -191,7 +191,7 @@ class _Numbers:
 
 
 def groups(run: Results) -> list[Group]:
-    """The scored pairs of every model and data set, in every protocol."""
+    """The scored pairs of every model and dataset, in every protocol."""
     made: list[Group] = []
     for tables in load_tables(
         run,

@@ -92,9 +92,9 @@ class Comparison:
 
 
 def comparisons(run: Results) -> list[Comparison]:
-    """The run's models set against each other, by data set and user, in its leading protocol.
+    """The run's models set against each other, by dataset and user, in its leading protocol.
 
-    Data sets come in the plan's order, the cheapest model first.
+    Datasets come in the plan's order, the cheapest model first.
     """
     lead = run.plan.leading_protocol
     found = [

@@ -318,7 +318,7 @@ def _cost_note(cost: CostModel) -> str:
 
 
 def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[page.Section]:
-    """Hardest objects and replays, of each data set."""
+    """Hardest objects and replays, of each dataset."""
     galleries: list[page.Block] = []
     sessions: list[page.Block] = []
     for comparison in comparisons:

@@ -61,7 +61,7 @@ class Rclicks(Declared):
         ),
         RunOption("clicks", Path, "", "Recorded human clicks."),
         RunOption(
-            "absent", str, "refuse", "Recorded clicks on images that the data set lacks.",
+            "absent", str, "refuse", "Recorded clicks on images that the dataset lacks.",
             choices=("refuse", "skip"),
         ),
         RunOption("digest", str, ""),

@@ -13,7 +13,7 @@ from segmeter.core.wording import p_value, signed
 from segmeter.stats.comparisons import holm
 
 _SIGNIFICANT = 0.05
-FEWEST_IMAGES = 6  # fewer say something of themselves, not of a data set
+FEWEST_IMAGES = 6  # fewer say something of themselves, not of a dataset
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
 _WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
@@ -21,7 +21,7 @@ _HOW_SURE = "95 % interval "
 
 
 def conclusions(found: Sequence[Findings]) -> list[page.Answer]:
-    """One answer per model and data set; p values hold for all questions of a data set together."""
+    """One answer per model and dataset; p values hold for all questions of a dataset together."""
     answers = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
         members = [f for f in found if f.trial.dataset == dataset]
@@ -130,7 +130,7 @@ def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
 def pairwise_result(
     lead: Sequence[Findings], differences: Sequence[Difference]
 ) -> page.Section | None:
-    """One answer per data set and the table of pairs; None for a single model."""
+    """One answer per dataset and the table of pairs; None for a single model."""
     answers: list[page.Block] = []
     compared: list[Difference] = []
     for dataset in dict.fromkeys(f.trial.dataset for f in lead):

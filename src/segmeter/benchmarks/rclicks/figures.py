@@ -27,7 +27,7 @@ from segmeter.users.clicking_group import ClickingGroup
 
 
 def curves(found: Sequence[Findings]) -> page.Multiples:
-    """Mean IoU after each round with G1, G10 and Base, a chart per model and data set."""
+    """Mean IoU after each round with G1, G10 and Base, a chart per model and dataset."""
     return page.Multiples(
         [_curve_chart(f) for f in found],
         "Base: the centre click. G1: the least likely tenth of people's clicks; G10: the most "
@@ -74,7 +74,7 @@ class FirstClickNoise:
 
 
 def hardness(found: Sequence[Findings]) -> dict[str, list[FirstClickNoise]]:
-    """Every target's noise by data set.
+    """Every target's noise by dataset.
 
     Real people's clicks where there are any, else as many drawn from the map.
     """
@@ -94,7 +94,7 @@ def hardness(found: Sequence[Findings]) -> dict[str, list[FirstClickNoise]]:
 
 
 def ranked_by_noise(found: Sequence[Findings]) -> list[FirstClickNoise]:
-    """Targets of all data sets, the noisiest first."""
+    """Targets of all datasets, the noisiest first."""
     every = [noise for targets in hardness(found).values() for noise in targets]
     return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
 
@@ -144,16 +144,16 @@ _NAMED = 5  # dots with names
 def correlations(found: Sequence[Findings]) -> page.Table:
     """Which statistics say the same (as Fig. 14).
 
-    Over models where there are three or more: per data set, averaged, then taken without
+    Over models where there are three or more: per dataset, averaged, then taken without
     sign, as the paper does. Else over targets, each model by itself, averaged.
     """
     models = {f.trial.model for f in found}
     if len(models) < _FEWEST:
-        few = "over objects, mean over models and data sets (over models it takes three or more)"
+        few = "over objects, mean over models and datasets (over models it takes three or more)"
         return _matrix([_of_targets(f) for f in found], few, unsigned=False)
     datasets = dict.fromkeys(f.trial.dataset for f in found)
     tables = [_of_models([f for f in found if f.trial.dataset == d]) for d in datasets]
-    many = f"over {len(models)} models, mean over data sets, without sign"
+    many = f"over {len(models)} models, mean over datasets, without sign"
     return _matrix(tables, many, unsigned=True)
 
 
@@ -275,7 +275,7 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[page.Block]:
 def _noisy_cases(
     run: Results, found: Sequence[Findings], hard: int, easy: int
 ) -> tuple[list[tuple[parts.Case, float]], str]:
-    """The noisiest and the quietest targets of all data sets with their NSR, or why none."""
+    """The noisiest and the quietest targets of all datasets with their NSR, or why none."""
     ranked = ranked_by_noise(found)
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
     chosen = [*ranked[:hard], *quiet]

@@ -34,7 +34,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class GroupCurves(Group):
-    """One model, data set and reading, all users on the same targets.
+    """One model, dataset and reading, all users on the same targets.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class GroupCurves(Group):
 
 
 def group_curves(run: Results) -> list[GroupCurves]:
-    """Every model on every data set in every protocol; incomplete ones are left out."""
+    """Every model on every dataset in every protocol; incomplete ones are left out."""
     places = {BASE: (0, 0)}
     for options in (spec.options for spec in run.plan.users if "group" in spec.options):
         user = ClickingGroup(int(options["group"]), int(options.get("draw", 1)))
@@ -184,7 +184,7 @@ def first_clickers(run: Results) -> dict[Who, list[str]]:
 
 
 def first_clicks(run: Results) -> list[FirstClicks]:
-    """The first clicks of a run by model, data set and protocol; empty if there are none."""
+    """The first clicks of a run by model, dataset and protocol; empty if there are none."""
     return [
         FirstClicks(
             tables.model, tables.dataset, who, tables.protocol, tables.keys, tables.clusters,
@@ -204,7 +204,7 @@ def _spread(scores: Floats, ddof: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that is known about one model on one data set in one protocol, in printed units."""
+    """All that is known about one model on one dataset in one protocol, in printed units."""
 
     trial: GroupCurves
     rows: Mapping[str, SummaryRow]
@@ -225,7 +225,7 @@ class Findings:
 
 
 def findings(run: Results) -> list[Findings]:
-    """One for every model, data set and reading."""
+    """One for every model, dataset and reading."""
     groups, rows = Rclicks().groups(run), Rclicks().summary(run)
     return once_per_run(run, "findings", lambda: findings_of(groups, rows))
 

@@ -54,7 +54,7 @@ def _table(
 
 
 def paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> list[Block]:
-    """Tables 9 to 12 of every data set; in Table 12 the centre click on the same objects."""
+    """Tables 9 to 12 of every dataset; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
     same: parts.By = {
         Column("clicks of"): lambda row: row.user,
@@ -74,7 +74,7 @@ def paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> list[
 
 
 def short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table:
-    """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and data set."""
+    """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and dataset."""
     return _table(
         "table-4",
         rows,
@@ -90,7 +90,7 @@ def short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table:
 def null_tables(
     found: Sequence[Findings], rows: Sequence[SummaryRow], everything: bool = False
 ) -> list[Block]:
-    """Effects against the null of every model, data set and protocol."""
+    """Effects against the null of every model, dataset and protocol."""
     names = [e.name for e in EFFECTS.values() if everything or _is_main(e)]
     return [
         parts.null_table(

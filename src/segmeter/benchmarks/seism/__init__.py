@@ -80,7 +80,7 @@ class Seism(Declared):
     citations: ClassVar[Mapping[str, str]] = {"benchmark seism": "ponttuset2016"}
     layout: ClassVar[PaperLayout | None] = PaperLayout(
         {"fb-ods": "Fb", "fop-ods": "Fop"},
-        "Boundaries (Fb) and objects and parts (Fop), best setting for the whole data set (ODS)",
+        "Boundaries (Fb) and objects and parts (Fop), best setting for the whole dataset (ODS)",
     )
 
     def plan(self, plan: Plan) -> Plan:

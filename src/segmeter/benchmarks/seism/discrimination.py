@@ -1,4 +1,4 @@
-"""The meta-measures of a set of measures: people, methods and baselines of a data set."""
+"""The meta-measures of a set of measures: people, methods and baselines of a dataset."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Columns = dict[str, Floats]
 
 
 class Pictured(Annotated, Dataset, Protocol):
-    """A data set with images to segment and people's partitions of them."""
+    """A dataset with images to segment and people's partitions of them."""
 
 
 @dataclass(frozen=True, slots=True)

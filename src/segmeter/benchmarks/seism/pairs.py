@@ -28,7 +28,7 @@ BOUNDARY: dict[str, Grid] = {"fb": "pixel", "fb-contour": "contour"}
 
 
 class Annotated(Protocol):
-    """A data set where people cut images into regions."""
+    """A dataset where people cut images into regions."""
 
     def annotated(self) -> Sequence[str]: ...
 

@@ -33,7 +33,7 @@ _PROTOCOLS = (
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order, a data set after the other."""
+    """All sections, in reading order, a dataset after the other."""
     benchmark, people = Seism(), human_points(run)
     corrected = [
         g

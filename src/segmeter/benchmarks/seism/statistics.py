@@ -63,7 +63,7 @@ _SIGN = {"voi": -1.0}
 
 @dataclass(frozen=True)
 class SweptTables(Group):
-    """One method on one data set in one protocol; columns are images x settings."""
+    """One method on one dataset in one protocol; columns are images x settings."""
 
     columns: Columns
 
@@ -128,7 +128,7 @@ def groups(run: Results) -> list[MethodTables]:
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
-    """By data set: where people stand on `fb` (counts pooled) and `fop` (means), as methods.
+    """By dataset: where people stand on `fb` (counts pooled) and `fop` (means), as methods.
 
     F_op averages an image's annotators first, then images.
     """

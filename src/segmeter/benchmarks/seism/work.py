@@ -68,7 +68,7 @@ def rows_of(method: Method, scene: Scene, threads: int = 1) -> list[Row]:
     """All rows of an image: one a setting, finest first where that is known."""
     if not scene.partitions:
         raise BadInput(
-            f"{scene.name} has no partitions drawn by people; take a data set that has, "
+            f"{scene.name} has no partitions drawn by people; take a dataset that has, "
             "such as bsds500"
         )
     ground_truths = GroundTruths.of(scene.partitions)

@@ -34,7 +34,7 @@ WITHIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class AttackedSessions(Group):
-    """One model on one data set in one protocol; the users are the roles.
+    """One model on one dataset in one protocol; the users are the roles.
 
     `curves` are `(objects, rounds)` by measure (`iou`, `biou`) and role (`base`, `min`,
     `max`); `values` are one number per object by the name of its statistic, in percent, NaN
@@ -130,7 +130,7 @@ def from_curves(group: AttackedSessions) -> dict[str, Floats]:
 
 
 def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any]]]:
-    """Rows of the first round by model and data set, then by user, protocol and target."""
+    """Rows of the first round by model and dataset, then by user, protocol and target."""
     columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
     people = "people" if "people" in columns else "null as people"
     table = run.sql(f"""

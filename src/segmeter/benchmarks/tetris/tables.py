@@ -39,7 +39,7 @@ DATASETS = {
     "coco-mval": "COCO-MVal",
     "tetris": "TETRIS",
 }
-# What the paper's numbers were taken on: targets of each data set, clicks of a session.
+# What the paper's numbers were taken on: targets of each dataset, clicks of a session.
 TARGETS = {"grabcut": 50, "berkeley": 100, "davis": 345, "coco-mval": 800, "tetris": 2531}
 PAPER_ROUNDS = 10
 
@@ -73,7 +73,7 @@ class Summary:
 
     @property
     def several(self) -> bool:
-        """Whether a table has to name the data set."""
+        """Whether a table has to name the dataset."""
         return len(self.datasets) > 1
 
     @property
@@ -141,13 +141,13 @@ def area_tables(summary: Summary, prompt: str = "click") -> list[Table | None]:
 
 
 def as_in_the_paper(group: AttackedSessions) -> bool:
-    """Whether a group has the targets of the paper's data set, all of them, and ten clicks."""
+    """Whether a group has the targets of the paper's dataset, all of them, and ten clicks."""
     targets, rounds = group.role("base").shape
     return (targets, rounds) == (TARGETS.get(group.dataset), PAPER_ROUNDS)
 
 
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
-    """The paper's min, max and d for a model on a data set."""
+    """The paper's min, max and d for a model on a dataset."""
     wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
     for row in parts.published_rows("tetris", "paper.csv"):
         key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
@@ -229,7 +229,7 @@ def first_click_tables(summary: Summary, lead: str) -> list[Table | None]:
 
 
 def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None:
-    """Rank correlations between the metrics over the models of one data set (Fig. 9)."""
+    """Rank correlations between the metrics over the models of one dataset (Fig. 9)."""
     members = summary.of(protocol, dataset)
     if len(members) < 3:
         return None
@@ -243,7 +243,7 @@ def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None
 
 
 def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | None:
-    """Rank correlations between data sets of one metric, over models that have all (Fig. 10)."""
+    """Rank correlations between datasets of one metric, over models that have all (Fig. 10)."""
     held = {(g.model, g.dataset): g for g in summary.of(protocol)}
     models = [m for m in summary.models if all((m, d) in held for d in summary.datasets)]
     if len(models) < 3 or len(summary.datasets) < 2:
@@ -256,5 +256,5 @@ def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | Non
         f"spearman-datasets-{measure}",
         summary.datasets,
         spearman(table),
-        f"{said}: rank correlation of data sets over {len(models)} models",
+        f"{said}: rank correlation of datasets over {len(models)} models",
     )

@@ -191,7 +191,7 @@ def _by_quality(groups: Sequence[Tables]) -> list[tuple[float, Tables, parts.Key
 
 
 def _sessions(run: Results, leading: Sequence[Tables]) -> Section:
-    """The worst and the best video of each data set, with the users who correct."""
+    """The worst and the best video of each dataset, with the users who correct."""
     blocks: list[page.Block] = []
     for dataset in dict.fromkeys(g.dataset for g in leading):
         members = [g for g in leading if g.dataset == dataset]

@@ -22,7 +22,7 @@ _LISTED, _SHOWN = 15, 3
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
-    """The objects that come out worst over all models and users of a data set."""
+    """The objects that come out worst over all models and users of a dataset."""
     table = run.sql(
         "select distinct scene, target, area from rows where dataset = ? order by all",
         [groups[0].dataset],
@@ -71,7 +71,7 @@ def lost_prompts(run: Results) -> list[Block]:
 
 
 def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[Block]:
-    """The worst, a middling and the best object of a data set, in slices, step by step."""
+    """The worst, a middling and the best object of a dataset, in slices, step by step."""
     order = _by_quality(groups)
     blocks: list[Block] = []
     for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:

@@ -70,7 +70,7 @@ from segmeter.stats.annotation_time import waiting_to
 from segmeter.stats.statistics import Statistic, cards_by_name, corrected_together, differences_of
 
 Sets = Mapping[str, Sequence[VolumeSessions]]
-"""Groups of the leading protocol by data set."""
+"""Groups of the leading protocol by dataset."""
 
 
 def sections(run: Results) -> list[Section]:
@@ -108,10 +108,10 @@ def sections(run: Results) -> list[Section]:
     return [section for section in made if section.blocks]
 
 
-_PAPER = "Percent Dice. The paper's data sets are named D1 to D8."
+_PAPER = "Percent Dice. The paper's datasets are named D1 to D8."
 _HARDEST = "The objects that come out worst over all models and prompters."
 _SCROLLED = (
-    "The worst object of each data set, a typical one and the best, with the session of the "
+    "The worst object of each dataset, a typical one and the best, with the session of the "
     "highest Dice. Scroll with the wheel or the arrow keys."
 )
 

@@ -52,7 +52,7 @@ TABLES = {
 
 @cache
 def paper_rows(table: int) -> tuple[dict[str, str], ...]:
-    """The rows of a table as text by column, in print order; percent by data set, if printed.
+    """The rows of a table as text by column, in print order; percent by dataset, if printed.
 
     >>> paper_rows(3)[0]["average"]
     '4.83'
@@ -70,16 +70,16 @@ def table_of(user: Prompter | Refiner) -> int:
     return 2 if "PS" in user.label or "Center P" in user.label else 3
 
 
-# Two folders of one data set: the liver, and the lesions in it.
+# Two folders of one dataset: the liver, and the lesions in it.
 _ONE_IN_THE_PAPER = {"D11": "D8", "D12": "D8"}
 
 
 def averaged(
     given: Sequence[tuple[str, float]], datasets: Sequence[str], protocol: str
 ) -> tuple[dict[str, float], float]:
-    """Percent of each data set (the plain mean over its classes, NaN for none), and their mean.
+    """Percent of each dataset (the plain mean over its classes, NaN for none), and their mean.
 
-    `given` are data sets with the mean Dice of a class. `published` averages the data sets that
+    `given` are datasets with the mean Dice of a class. `published` averages the datasets that
     are there and rounds last, to two digits; `corrected` only where every one has a value, so
     that rows compare like with like.
     """
@@ -141,7 +141,7 @@ def leaderboard(
     name: str,
     goal: float,
 ) -> Table:
-    """Every model and user of one data set, the largest area first."""
+    """Every model and user of one dataset, the largest area first."""
     found = sorted(groups, key=lambda g: (-numbers[g.key, "area"].value, g.key))
     measures = [name for name in found[0].others if not name.endswith("-path")]
     wanted = (
@@ -217,7 +217,7 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], prot
         f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
         "Prompters have the paper's names here, which the first section translates. An average "
-        "needs every data set of the table. A star marks a refinement that gets earlier prompts "
+        "needs every dataset of the table. A star marks a refinement that gets earlier prompts "
         "again.",
     )
 

@@ -11,7 +11,7 @@ from segmeter.core.errors import NotFound
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "
-    "of large data sets that were used, the skin tones, the text model and ViTDet's boxes "
+    "of large datasets that were used, the skin tones, the text model and ViTDet's boxes "
     "are not public, and the weights that made SA-1B's masks were never released."
 )
 

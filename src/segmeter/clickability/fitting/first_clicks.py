@@ -3,7 +3,7 @@
 The tables of RClicks hold, for each target, statistics measured at about 48 real clicks.
 Each is a mean of known functions of the clicks, so the fit compares what a prior predicts
 with what was seen, weighing every target by the sampling noise that the prior itself implies
-plus a variance between targets. Whole data sets are held out in turn.
+plus a variance between targets. Whole datasets are held out in turn.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Fit:
 
 
 def read_tables(path: Path) -> list[Seen]:
-    """One data set's `*_per_image.csv`: the uniform and distance rows of every key."""
+    """One dataset's `*_per_image.csv`: the uniform and distance rows of every key."""
     if not path.is_file():
         raise NotFound(f"no table '{path}'")
     try:
@@ -179,7 +179,7 @@ def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
 
 
 def hold_out(sets: Mapping[str, Sequence[Case]], whole: Fit) -> Iterator[tuple[str, Fit]]:
-    """For each data set, the fit on all others, begun at the fit on all."""
+    """For each dataset, the fit on all others, begun at the fit on all."""
     start = [*(getattr(whole.numbers, n) for n in _NAMES), whole.between_gain, whole.between_pl1]
     for name in sets:
         others = [case for other, cases in sets.items() if other != name for case in cases]

@@ -1,4 +1,4 @@
-"""Held-out data sets: the prior where it was not fitted, predicted against seen."""
+"""Held-out datasets: the prior where it was not fitted, predicted against seen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LATER = {
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A data set, the fit on the others, and per target what was seen and predicted.
+    """A dataset, the fit on the others, and per target what was seen and predicted.
 
     `baselines` hold the mean absolute errors of simpler distributions; `covered` is the share of
     targets whose PDE is within the 95 % range that the fit gives for it.
@@ -69,7 +69,7 @@ class HeldOut:
 
 
 def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
-    """Test a fit on a data set's targets."""
+    """Test a fit on a dataset's targets."""
     predicted = [expect(case.shape, fit.numbers) for case in cases]
     seen = _columns(cases, _SEEN)
     baselines = {}
@@ -95,7 +95,7 @@ def prior_json(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None)
     """The shipped file: each number with its interval.
 
     The first round's interval is that of the fit on all targets, widened to hold what each
-    of the fits without one data set gave.
+    of the fits without one dataset gave.
     """
     first = {}
     for name in _NAMES:
@@ -126,7 +126,7 @@ def _columns(things: Sequence[Any], names: Mapping[str, str]) -> dict[str, Value
 
 def fitted_table(held: Sequence[HeldOut], whole: Fit) -> str:
     lines = [
-        "Numbers of the first round, fitted without one data set, and on all:",
+        "Numbers of the first round, fitted without one dataset, and on all:",
         "",
         "| left out | targets fitted | depth | spread | sloppy | jitter |",
         "|---|---|---|---|---|---|",
@@ -147,10 +147,10 @@ def _number(fit: Fit, name: str, with_interval: bool) -> str:
 
 def _tested(held: Sequence[HeldOut]) -> str:
     lines = [
-        "Tested on the data set left out: mean seen at real clicks, mean predicted, correlation",
+        "Tested on the dataset left out: mean seen at real clicks, mean predicted, correlation",
         "over targets, and mean absolute error of the prior and of three simpler distributions:",
         "",
-        "| statistic | data set | seen | predicted | r | error | "
+        "| statistic | dataset | seen | predicted | r | error | "
         + " | ".join(f"{r}" for r in BASELINES)
         + " |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -194,7 +194,7 @@ _BLUE, _ORANGE = "#0072b2", "#d55e00"
 
 
 def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
-    """NSS and PDE of every target, predicted by the fit on the other data sets."""
+    """NSS and PDE of every target, predicted by the fit on the other datasets."""
     return [
         _scatter(held, _nss, "NSS", folder / "calibration-nss.png"),
         _scatter(held, published_pde, "PDE", folder / "calibration-pde.png"),

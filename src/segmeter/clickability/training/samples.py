@@ -103,9 +103,9 @@ class TrainingSample:
 def samples_of(
     clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None = None
 ) -> list[TrainingSample]:
-    """The training samples of a clicks file, for data sets by the names that the file has for them.
+    """The training samples of a clicks file, for datasets by the names that the file has for them.
 
-    Keys of other data sets are left out; keys of later rounds are left out without
+    Keys of other datasets are left out; keys of later rounds are left out without
     `previous`, the folder of the masks that people saw.
     """
     known = {name: frozenset(data.scenes()) for name, data in datasets.items()}
@@ -122,7 +122,7 @@ def samples_of(
         image = f"{key.dataset}/{key.image}"
         found.append(TrainingSample(name, image, clicks.points[places], clicks.sizes[places], show))
     if not found:
-        raise BadInput("the clicks file holds nothing of the data sets that were named")
+        raise BadInput("the clicks file holds nothing of the datasets that were named")
     return found
 
 

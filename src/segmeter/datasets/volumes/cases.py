@@ -61,7 +61,7 @@ def modality_of(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Names from a data set's own description: labels by value, regions, channels.
+    """Names from a dataset's own description: labels by value, regions, channels.
 
     `prefix` stands before classes without a name, where folders of a collection differ.
     """
@@ -336,7 +336,7 @@ def _apart(mine: Grid, other: Grid, path: Path) -> str:
         return f"'{path}': a label map of {there} voxels does not fit the {here} of"
     return (
         f"'{path}': its voxels lie up to {mine.distance_mm(other):.2f} mm from those of the image;"
-        " if only its header is wrong, add ?grid=shape behind the data set's name. The image is"
+        " if only its header is wrong, add ?grid=shape behind the dataset's name. The image is"
     )
 
 

@@ -140,7 +140,7 @@ def _sentence(layout: Layout) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One data set: the number of its nnU-Net folder, and how its labels were prepared."""
+    """One dataset: the number of its nnU-Net folder, and how its labels were prepared."""
 
     number: int
     labelling: Labelling
@@ -167,7 +167,7 @@ def _published(name: str, table: Mapping[str, Any]) -> Published:
 
 _TABLES = tomllib.loads((files("segmeter.datasets.volumes") / "intrabench.toml").read_text("utf-8"))
 SETS = tuple(_published(name, table) for name, table in _TABLES.items())
-"""The data sets of the paper and its successor; those of one paper number share it."""
+"""The datasets of the paper and its successor; those of one paper number share it."""
 
 
 def _dataset_folder(published: Published, data: str | Path | None) -> Path:
@@ -176,14 +176,14 @@ def _dataset_folder(published: Published, data: str | Path | None) -> Path:
     advice = f"{published.card.homepage}; prepared as 'segmeter list datasets' says"
     if root is None:
         raise NotFound(
-            f"data set '{published.card.name}' needs the folder that holds '{pattern}':"
+            f"dataset '{published.card.name}' needs the folder that holds '{pattern}':"
             f" give it with --data or SEGMETER_DATA ({advice})"
         )
     place = Path(root)
     own = [place] if place.match(pattern) else sorted(place.glob(pattern))
     if not own:
         raise NotFound(
-            f"data set '{published.card.name}' is not in '{root}': no folder '{pattern}' ({advice})"
+            f"dataset '{published.card.name}' is not in '{root}': no folder '{pattern}' ({advice})"
         )
     return own[0]
 

@@ -1,1 +1,1 @@
-"""The 23 data sets of Segment Anything's point evaluation: readers, sampling, cards."""
+"""The 23 datasets of Segment Anything's point evaluation: readers, sampling, cards."""

@@ -1,8 +1,8 @@
-"""Listed data sets: a list of images, each with a way to its masks.
+"""Listed datasets: a list of images, each with a way to its masks.
 
-Sampling: which images of a large data set are used.
+Sampling: which images of a large dataset are used.
 
-Segment Anything samples data sets of more than 15 000 masks in part: random images until
+Segment Anything samples datasets of more than 15 000 masks in part: random images until
 there are about 10 000 masks. Its own parts were not published.
 """
 
@@ -77,7 +77,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a data set that is used.
+    """The part of a dataset that is used.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Selection:
 
 
 class Listed(ImageSet):
-    """A data set made of items, in the order of their names. Empty masks are passed over."""
+    """A dataset made of items, in the order of their names. Empty masks are passed over."""
 
     def __init__(
         self, card: DatasetCard, items: Mapping[str, Item], selection: Selection | None = None
@@ -116,7 +116,7 @@ class Listed(ImageSet):
         self._selection = selection or Selection()
         self._items = _in_split(card.name, items, self._selection.split)
         if not self._items:
-            raise NotFound(f"data set '{card.name}': no image with masks in its folder")
+            raise NotFound(f"dataset '{card.name}': no image with masks in its folder")
 
     @cached_property
     def card(self) -> DatasetCard:

@@ -1,4 +1,4 @@
-"""The suite of 23 data sets by name: a card each, the folder it is looked for in, its reader.
+"""The suite of 23 datasets by name: a card each, the folder it is looked for in, its reader.
 
 The notes of each set describe its files; some layouts are known only from memory
 (`known`, `recalled`, `weak`), so `images` and `annotations` may be given by hand. Counts are
@@ -45,7 +45,7 @@ Certainty = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One data set of the suite.
+    """One dataset of the suite.
 
     `images` and `annotations` are places under its folder; `image_count` and `masks` how many the
     authors used; `options` go to the reader.
@@ -93,7 +93,7 @@ def _hypersim_image(file: Path) -> Path:
     return file.parent.parent / f"{camera}_final_preview" / f"{frame}.tonemap.jpg"
 
 
-# From the places of images and masks, and the options of the data set.
+# From the places of images and masks, and the options of the dataset.
 READERS: dict[str, Callable[..., dict[str, Item]]] = {
     "coco_json": lambda images, masks: coco_json(masks, images),
     "label_png": label_png,
@@ -111,7 +111,7 @@ READERS: dict[str, Callable[..., dict[str, Item]]] = {
 
 
 def _read_suite() -> tuple[Kind, ...]:
-    """Every data set of `suite.toml`, in the file's order."""
+    """Every dataset of `suite.toml`, in the file's order."""
     text = (files("segmeter.datasets.zeroshot") / "suite.toml").read_text("utf-8")
     return tuple(
         Kind(name=name, **table | {"options": {k: _option(v) for k, v in options.items()}})
@@ -144,7 +144,7 @@ def _open(
     items = READERS[kind.reader](folder / images, folder / masks, **kind.options)
     if not items:
         raise NotFound(
-            f"data set '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"
+            f"dataset '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"
         )
     return Listed(kind.card, items, selection)
 

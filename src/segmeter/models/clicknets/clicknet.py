@@ -4,7 +4,7 @@ RITM: iterative training with mask guidance, HRNet and OCR.
 
 K. Sofiiuk, I. Petrov, A. Konushin, "Reviving Iterative Training with Mask Guidance for
 Interactive Segmentation", ICIP 2022. Zoom, mirroring and threshold are those of its
-evaluation; data sets for which it used others get those.
+evaluation; datasets for which it used others get those.
 
 SimpleClick: interactive segmentation with plain vision transformers.
 
@@ -43,7 +43,7 @@ class ClickNet:
     Parameters
     ----------
     settings
-        Zoom, mirroring and threshold for a data set's name.
+        Zoom, mirroring and threshold for a dataset's name.
     weights
         A `.pth` or `.safetensors` file, or a folder that holds the model's own.
     """
@@ -101,7 +101,7 @@ _WITH_MASK = _CLICKS | {"mask"}  # the channel of the previous mask takes one to
 def evaluation_settings(
     shape: Shape, zoom: int | None, skip_clicks: int | None, flip: bool, threshold: float
 ) -> Callable[[str], Settings]:
-    """The authors' evaluation settings by data set; what is given holds for all of them.
+    """The authors' evaluation settings by dataset; what is given holds for all of them.
 
     RITM: the long side is 400 (600 on DAVIS) after the first click (from the first on for TETRIS);
     a zoom of 0 never zooms.

@@ -33,7 +33,7 @@ def study_page(
     facts = [
         f"{now['people']} participants",
         f"{now['valid']} of {now['wanted']} answers",
-        f"data set {plan.data.dataset}",
+        f"dataset {plan.data.dataset}",
         f"plan {plan.hash}",
         f"seed {plan.seed}",
     ]

@@ -182,7 +182,7 @@ def test_the_papers_table_is_the_reference_folders(golden: Path) -> None:
 
 
 class TwoImages:
-    """A data set of two drawn images."""
+    """A dataset of two drawn images."""
 
     card = DatasetCard("drawn-edges", "two images with ellipses", "none", "none")
 

@@ -139,7 +139,7 @@ def test_the_first_sam_resizes_as_metas_predictor() -> None:
 
 
 class Two:
-    """A data set of two drawn images."""
+    """A dataset of two drawn images."""
 
     card = DatasetCard("drawn-proposals", "two images with ellipses", "none", "none")
 

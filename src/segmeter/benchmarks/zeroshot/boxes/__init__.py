@@ -35,7 +35,7 @@ BOX_ROWS = replace(
         [
             Column("holds", "text", "'ground truth' of the image, or the 'mask' of a box"),
             Column("box_source", "text", "where the boxes come from"),
-            Column("category", "integer", "the class as the data set numbers it"),
+            Column("category", "integer", "the class as the dataset numbers it"),
             Column("box", "text", "left, top, width, height as JSON"),
             Column("model_score", "number", "the model's own score of the mask"),
             Column("refined", "flag", "whether logits were fed back in a second step"),

@@ -49,7 +49,7 @@ _KINDS: dict[str, Kind] = {"": "segm", "boundary-": "boundary", "box-": "bbox"}
 
 @dataclass(frozen=True)
 class Detections:
-    """All boxes and masks of one model and source of boxes on one data set."""
+    """All boxes and masks of one model and source of boxes on one dataset."""
 
     dataset: str
     ground_truths: tuple[DetectionGroundTruth, ...]

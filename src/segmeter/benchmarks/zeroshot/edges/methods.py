@@ -212,7 +212,7 @@ def rows_of(
     """All rows of an image: one per reading and threshold."""
     if not scene.partitions:
         raise BadInput(
-            f"{scene.name} has no partitions drawn by people; take a data set that has, "
+            f"{scene.name} has no partitions drawn by people; take a dataset that has, "
             "such as bsds500"
         )
     ground_truths = outlines(scene.partitions)

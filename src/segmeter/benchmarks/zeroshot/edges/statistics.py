@@ -31,7 +31,7 @@ MEASURES = ("ods", "ois", "ap", "r50")
 
 @dataclass(frozen=True)
 class EdgeTables(SweptTables):
-    """One method on one data set in one protocol; columns are counts, images x thresholds."""
+    """One method on one dataset in one protocol; columns are counts, images x thresholds."""
 
     thresholds: Floats
 
@@ -70,7 +70,7 @@ class EdgeTables(SweptTables):
 
 
 def groups(run: Results) -> list[EdgeTables]:
-    """All methods of a run, by data set and reading."""
+    """All methods of a run, by dataset and reading."""
     return [
         EdgeTables(
             *tables.key,
@@ -123,7 +123,7 @@ _GAP = (
 
 
 def sections(run: Results) -> list[Section]:
-    """All sections, a data set after the other."""
+    """All sections, a dataset after the other."""
     benchmark = Edges()
     found = [g for g in benchmark.groups(run) if isinstance(g, EdgeTables)]
     made = [_overview(*part) for part in parts.by_dataset(found, benchmark.summary(run))]

@@ -1,8 +1,8 @@
 """Statistics of points (mIoU after N points, the oracle) and the sections that show them.
 
-mIoU of a data set is the mean over all its masks, not over images or classes; the top line
-is the unweighted mean over data sets, so a set of 546 masks counts as much as one of 11 953.
-Intervals resample images inside every data set, 2000 times, and take percentiles.
+mIoU of a dataset is the mean over all its masks, not over images or classes; the top line
+is the unweighted mean over datasets, so a set of 546 masks counts as much as one of 11 953.
+Intervals resample images inside every dataset, 2000 times, and take percentiles.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from segmeter.stats.statistics import (
 )
 
 POINTS = (1, 2, 3, 5, 9)
-ALL = "all data sets, unweighted"
+ALL = "all datasets, unweighted"
 _TESTED = ("iou@1", "oracle@1", "iou@3", "iou@9")
 
 
@@ -43,7 +43,7 @@ class PointSessions(Group):
 
 @dataclass(frozen=True, slots=True)
 class OverDatasets(Group):
-    """A model's groups on several data sets."""
+    """A model's groups on several datasets."""
 
     members: tuple[PointSessions, ...]
 
@@ -52,7 +52,7 @@ class OverDatasets(Group):
         return sum(member.size for member in self.members)
 
     def mean(self, name: str) -> Interval | None:
-        """The unweighted mean over data sets; images are resampled inside each of them."""
+        """The unweighted mean over datasets; images are resampled inside each of them."""
         if not all(name in m.values for m in self.members):
             return None
         means = [float(m.values[name].mean()) for m in self.members]
@@ -72,7 +72,7 @@ def point_sessions(run: Results) -> list[PointSessions]:
 
 
 def with_means(groups: Sequence[PointSessions]) -> list[Group]:
-    """The groups, and the mean over data sets of every model that has several."""
+    """The groups, and the mean over datasets of every model that has several."""
     together: dict[tuple[str, str, str], list[PointSessions]] = {}
     for group in groups:
         together.setdefault((group.model, group.user, group.protocol), []).append(group)
@@ -82,7 +82,7 @@ def with_means(groups: Sequence[PointSessions]) -> list[Group]:
 
 
 def _statistics(name: str, title: str) -> list[Statistic]:
-    """A mean IoU of one data set, and the same over data sets."""
+    """A mean IoU of one dataset, and the same over datasets."""
 
     def of_objects(n: str) -> Callable[[PointSessions], Floats]:
         return lambda g: g.values.get(n, np.full(g.size, np.nan))
@@ -106,7 +106,7 @@ STATISTICS = [
     for name in (*(f"iou@{n}" for n in POINTS), "oracle@1")
     for statistic in _statistics(name, name.replace("iou", "mIoU"))
 ]
-"""mIoU@1 to 9 and the oracle's, each of a data set and over data sets."""
+"""mIoU@1 to 9 and the oracle's, each of a dataset and over datasets."""
 
 
 _MOST_DOTS = 8
@@ -179,7 +179,7 @@ def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> page.Table:
 def _side_by_side(
     groups: Sequence[PointSessions], found: Sequence[Difference], lead: str, baseline: str
 ) -> list[page.Section]:
-    """Each model minus the baseline on every data set, sorted; dots for its oracle."""
+    """Each model minus the baseline on every dataset, sorted; dots for its oracle."""
     turned = (side for d in found for side in (d, d.turned) if d.protocol == lead)
     asked = [d for d in turned if (d.measure, d.second) == ("iou@1", baseline)]
     gaps = sorted(asked, key=lambda d: -d.value)
@@ -205,13 +205,13 @@ def _side_by_side(
         page.Column("oracle minus baseline", "% points", 1): oracle,
     }
     who = "Models" if len(by_model) > 1 else gaps[0].first
-    caption = f"{who} minus {baseline}, data set by data set"
+    caption = f"{who} minus {baseline}, dataset by dataset"
     blocks: list[page.Block] = [page.Table.of("points-baseline", gaps, columns, caption)]
     if max(map(len, by_model.values())) <= _MOST_DOTS:  # dots with many labels cannot be read
         charts = [_dots(title, own, oracle) for title, own in by_model.items()]
         blocks.insert(0, page.Multiples(charts))
     text = (
-        f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
+        f"Difference to **{baseline}** at one point, dataset by dataset, the greatest first; "
         "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
         "masks that the model offers."
     )
@@ -227,7 +227,7 @@ def _dots(
     names = [d.dataset for d in gaps]
     return page.Chart(
         title,
-        page.Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
+        page.Axis("dataset, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
         page.Axis("mIoU, % points"),
         [
             page.Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
@@ -265,5 +265,5 @@ def _by_dataset(rows: Sequence[SummaryRow]) -> page.Section:
         mine = [r for r in rows if r.dataset == dataset]
         caption = f"{dataset}: {max(r.targets for r in mine)} masks"
         blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
-    text = "The numbers of the first table for each data set by itself."
-    return page.Section("Data set by data set", text, blocks)
+    text = "The numbers of the first table for each dataset by itself."
+    return page.Section("Dataset by dataset", text, blocks)

@@ -28,7 +28,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Proposed(Group):
-    """One model on one data set in one protocol.
+    """One model on one dataset in one protocol.
 
     `numbers` are the numbers of proposals that count; `objects` is one number per image and
     `matched` is `(images, numbers, thresholds)`, both by size or frequency class; `proposals` is
@@ -78,7 +78,7 @@ class Proposed(Group):
 
 
 def groups(run: Results) -> list[Proposed]:
-    """All models of a run, by data set and protocol."""
+    """All models of a run, by dataset and protocol."""
     found: dict[tuple[str, ...], dict[str, Tables]] = {}
     for tables in load_tables(
         run,
@@ -150,7 +150,7 @@ _FEDERATED = (
 
 
 def sections(run: Results) -> list[Section]:
-    """All sections, a data set after the other."""
+    """All sections, a dataset after the other."""
     benchmark = Proposals()
     found = [g for g in benchmark.groups(run) if isinstance(g, Proposed)]
     cards = cards_by_name(benchmark.statistics(run))
