@@ -153,17 +153,22 @@ class RunEstimate:
 
     def lines(self) -> list[str]:
         """The estimate in sentences."""
-        said = []
+        sentences = []
         for e in self.rows:
             seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
             what = f"{short(e.segmenter)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
             size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
-            said.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
+            sentences.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
         cost = self.cost
-        said.append(f"{cost.jobs} jobs, {cost.encodings} encodings, {cost.predictions} predictions")
+        sentences.append(
+            f"{cost.jobs} jobs, {cost.encodings} encodings, {cost.predictions} predictions"
+        )
         time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
         size = f"{size_text(cost.bytes)} on the disk"
-        return [*said, f"about {time} with {hands} like this machine, {size}; nothing was written"]
+        return [
+            *sentences,
+            f"about {time} with {hands} like this machine, {size}; nothing was written",
+        ]
 
 
 def estimate_run(
@@ -288,9 +293,9 @@ def _check(plan: Plan, roots: Roots, objects: Objects, say: Callable[[str], None
             continue
         data = catalogue.datasets.make(spec, **roots.options())
         # What was recognised in a folder, or what of a set is not available.
-        said = getattr(data, "recognised", "") or data.card.missing
-        if said:
-            say(f"{data.card.name}: {said}")
+        about = getattr(data, "recognised", "") or data.card.missing
+        if about:
+            say(f"{data.card.name}: {about}")
     if plan.options.get("clicks"):
         from segmeter.api.click_files import warn_of_skipped
 

@@ -118,26 +118,32 @@ class Parity:
     def lines(self) -> list[str]:
         """The result in a few lines of text."""
         facts, worst = self.facts(), self.lowest[0]
-        said = [
+        sentences = [
             f"{self.a} and {self.b}: mean IoU {facts['iou']:.4f} of {facts['rounds']} masks "
             f"({facts['objects']} objects), {facts['identical_masks']:.0%} identical",
             f"lowest IoU {worst.iou:.4f}: {worst.scene}, {worst.target}, round {worst.round}",
             f"largest difference of scores {facts['largest_score_difference']:.2g}",
         ]
         if facts["largest_logit_difference"] is not None:
-            said.append(f"largest difference of logits {facts['largest_logit_difference']:.2g}")
+            sentences.append(
+                f"largest difference of logits {facts['largest_logit_difference']:.2g}"
+            )
         if self.first_difference:
             first = min(self.first_difference.values())
-            said.append(
+            sentences.append(
                 f"masks differ on {len(self.first_difference)} of {facts['objects']} objects, "
                 f"first in round {first}"
             )
         if self.noc_difference is not None:
             n = self.noc_difference
-            said.append(f"NoC@90, B minus A: {n.value:+.2f} clicks [{n.low:+.2f}, {n.high:+.2f}]")
+            sentences.append(
+                f"NoC@90, B minus A: {n.value:+.2f} clicks [{n.low:+.2f}, {n.high:+.2f}]"
+            )
         s = self.seconds_difference
-        said.append(f"seconds per click, B minus A: {s.value:+.4f} [{s.low:+.4f}, {s.high:+.4f}]")
-        return said
+        sentences.append(
+            f"seconds per click, B minus A: {s.value:+.4f} [{s.low:+.4f}, {s.high:+.4f}]"
+        )
+        return sentences
 
     def report(self, to: str | Path) -> Path:
         """Write an HTML page with the numbers and the worst cases."""

@@ -111,8 +111,8 @@ class _Handler(BaseHTTPRequestHandler):
             if self.path == "/image":
                 self._reply(200, self.server.set_image(body))
             elif self.path == "/predict":
-                said = self.server.predict(json.loads(body))
-                self._reply(410 if "gone" in said else 200, said)
+                reply = self.server.predict(json.loads(body))
+                self._reply(410 if "gone" in reply else 200, reply)
             else:
                 self._reply(404, {"error": "POST /image or POST /predict"})
         except (SegmeterError, ValueError, TypeError, RecursionError) as error:

@@ -211,7 +211,7 @@ def _dataset_facts(
     if card.homepage:
         filled["Maintenance", 1] = card.homepage
     if runs:
-        filled["Uses", 1] = "; ".join(_told(run) for run in runs)
+        filled["Uses", 1] = "; ".join(_described_run(run) for run in runs)
     return filled, {**_licence(card.licence), "pretty_name": card.name,
                     "tags": ["segmeter", "image-segmentation"]}  # fmt: skip
 
@@ -234,17 +234,19 @@ def _model_facts(
         filled["Overview", 9] = card.licence
     results = [entry for run in runs for entry in _results(run, subject)]
     if results:
-        told = []
+        sentences = []
         for entry in results:
             numbers = ", ".join(
                 f"{m['name']} {m['value']:g} [{m['args']['low']:g}, {m['args']['high']:g}]"
                 for m in entry["metrics"]
             )
-            told.append(f"{entry['dataset']['name']} ({entry['dataset']['config']}): {numbers}")
-        filled["Metrics", 1] = "; ".join(told) + "."
+            sentences.append(
+                f"{entry['dataset']['name']} ({entry['dataset']['config']}): {numbers}"
+            )
+        filled["Metrics", 1] = "; ".join(sentences) + "."
         names = dict.fromkeys(entry["dataset"]["name"] for entry in results)
         filled["Evaluation data", 1] = ", ".join(names)
-        filled["Factors", 2] = "; ".join(_told(run) for run in runs)
+        filled["Factors", 2] = "; ".join(_described_run(run) for run in runs)
     index = {"model-index": [{"name": card.name, "results": results}]} if results else {}
     return filled, {**_licence(card.licence), "pipeline_tag": "mask-generation",
                     "tags": ["segmeter", "image-segmentation"], **index}  # fmt: skip
@@ -262,7 +264,7 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
     """Means of every group with intervals, and the differences that are significant."""
     from segmeter.benchmarks.by_group.breakdown import splits
 
-    told = []
+    sentences = []
     for run in runs:
         found_splits = splits(run.benchmark, run, by)
         name = _named(subject, [split.model for split in found_splits])
@@ -274,10 +276,10 @@ def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
             found = f"significant: {'; '.join(gaps)}" if gaps else "no significant difference"
             if means:
                 what = f"{split.statistic.title} on {split.dataset} by {by}"
-                told.append(f"{what}: {means} ({found})")
-    if not told:
+                sentences.append(f"{what}: {means} ({found})")
+    if not sentences:
         raise BadInput(f"no run has results of '{subject}' by '{by}'; give its run with runs=")
-    return {("Factors", 1): "; ".join(told) + "."}
+    return {("Factors", 1): "; ".join(sentences) + "."}
 
 
 def _limited(found: Any) -> str:
@@ -402,7 +404,7 @@ def _results(run: Any, subject: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _told(run: Any) -> str:
+def _described_run(run: Any) -> str:
     """A run in a phrase: benchmark, and the hardware that its provenance names."""
     entries = run.provenance.get("commands") or []
     machine = entries[-1].get("machine", {}) if entries else {}

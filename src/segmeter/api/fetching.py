@@ -101,8 +101,8 @@ def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
             if not catalogue.required(datasets.entry(name)):
                 datasets.make(name)
         except NotFound as error:
-            told = f"segmeter fetches weights, not data: {error}"
-            raise NotFound(f"{told}; give the folder to 'segmeter run' with --data") from None
+            message = f"segmeter fetches weights, not data: {error}"
+            raise NotFound(f"{message}; give the folder to 'segmeter run' with --data") from None
         raise BadInput(f"dataset '{name}' is here already: there is nothing to fetch")
     if name in models.names():
         entry = models.entry(name)

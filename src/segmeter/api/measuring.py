@@ -208,21 +208,21 @@ def _proposal_curves(
 def _proposal_values(curves: Mapping[str, ProposalCurve]) -> dict[str, Any]:
     """The curves as plain lists, one value a number of proposals."""
     first = next(iter(curves.values()))
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "numbers": list(first.numbers),
         "mean_number": first.mean_number.tolist(),
         "objects": len(first.best),
     }
     for name, found in curves.items():
-        told[name] = {
+        report[name] = {
             "instance": found.instance.tolist(),
             "median": found.median.tolist(),
             "recall": {str(level): share.tolist() for level, share in found.recall.items()},
             "average_recall": found.average_recall.tolist(),
         }
-    told["iou"]["class"] = first.class_mean.tolist()
-    told["iou"]["by_class"] = {name: values.tolist() for name, values in first.by_class.items()}
-    return told
+    report["iou"]["class"] = first.class_mean.tolist()
+    report["iou"]["by_class"] = {name: values.tolist() for name, values in first.by_class.items()}
+    return report
 
 
 def _same_size(one: Path, shape: tuple[int, ...], other: Path, wanted: tuple[int, ...]) -> None:

@@ -321,8 +321,8 @@ class Run(StoredRun):
         made = next(iter(self._reports.values()), None)
         if objects is not None:
             made = self._added_sections(_Split(objects=objects))
-        told = answer_of(made or self._report_sections(_Split()))
-        return "\n".join(filter(None, (*self.unfinished(), told)))
+        given = answer_of(made or self._report_sections(_Split()))
+        return "\n".join(filter(None, (*self.unfinished(), given)))
 
     def cost(
         self,
@@ -495,9 +495,9 @@ def data_roots(run: StoredRun, data: str | Path | None) -> Roots:
         except ValueError:  # not a typed command
             continue
         for word, following in pairwise([*words, ""]):
-            told = following if word == "--data" else word.removeprefix("--data=")
-            if word.startswith("--data") and told != word and Path(told).is_dir():
-                return Roots(Path(told), None, noted=True)
+            given = following if word == "--data" else word.removeprefix("--data=")
+            if word.startswith("--data") and given != word and Path(given).is_dir():
+                return Roots(Path(given), None, noted=True)
     return Roots()
 
 

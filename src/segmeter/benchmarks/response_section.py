@@ -98,13 +98,13 @@ def response_sections(
         few = len(set(members[0].clusters)) < fewest
         blocks += [_without_limits(block) for block in made] if few else made
     if once:
-        told = f"Users who prompt once correct nothing and are left out: {', '.join(sorted(once))}."
-        blocks.append(Note(told))
+        text = f"Users who prompt once correct nothing and are left out: {', '.join(sorted(once))}."
+        blocks.append(Note(text))
     if not blocks:
         return []
     if found and not any(name == "obeyed" for _, name in numbers):
-        told = "Masks were not stored, so obedience of clicks is not known."
-        blocks.append(Note(told, "warning"))
+        text = "Masks were not stored, so obedience of clicks is not known."
+        blocks.append(Note(text, "warning"))
     return [Section("Does the model follow clicks?", _TEXT if found else "", blocks)]
 
 
@@ -162,7 +162,7 @@ def followed_sentence(
 
 def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) -> list[Block]:
     """The main numbers as a sentence per model: what annotators complain about."""
-    told = []
+    text = []
     for group in members:
         rows = {name: numbers.get((group.key, name)) for name in (*_FOLLOWS, *_SCORES)}
         parts = [
@@ -174,12 +174,12 @@ def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) ->
         if not parts or kept is None or hurt is None:
             continue
         scored = "" if error is None else f"; the score is off by {error.value:.3f}"
-        told.append(
+        text.append(
             f"**{group.model}**: the clicked pixel is still wrong {' and '.join(parts)}; "
             f"{100 - kept.value:.0f} % of earlier clicks are wrong in a later mask and "
             f"{hurt.value:.0f} % of clicks lower IoU by more than a point{scored} (clicks 2 to 10)."
         )
-    return [Note(f"{where}. " + "\n\n".join(told))] if told else []
+    return [Note(f"{where}. " + "\n\n".join(text))] if text else []
 
 
 def _table(
@@ -286,12 +286,12 @@ def _stopping(
         drawn = Resampling(clusters, seed=group.dataset)
         tried = np.unique(np.nanquantile(scores, np.linspace(0, 1, 21)))
         least = min(tried, key=lambda s: _seconds(stop_at(scores, iou, s), cost).mean())
-        for limit, told in [*((s, f"{s:g}") for s in _STOPS), (least, f"{least:.3g}, cheapest")]:
+        for limit, text in [*((s, f"{s:g}") for s in _STOPS), (least, f"{least:.3g}, cheapest")]:
             found = stop_at(scores, iou, limit)
             shown = [found.clicks, 100 * found.right, 100 * (1 - found.passed), 100 * found.early,
                      found.wasted_clicks, 100 * found.regret]  # fmt: skip
             shown += [] if cost is None else [_seconds(found, cost)]
-            rows.append([group.model, told, *(Value.of(drawn.interval(v)) for v in shown)])
+            rows.append([group.model, text, *(Value.of(drawn.interval(v)) for v in shown)])
     if not rows:
         return []
     columns = [
@@ -363,9 +363,9 @@ def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -
             users = [group.user] if group.user else [str(row["user"]) for row in every[:1]]
             frames = _noted(session_frames(run, group, case, users))
             wrong = sum(bool(frame.note) for frame in frames)
-            said = f"{group.model}: {wrong} of {len(frames)} masks ignore a click"
+            caption_text = f"{group.model}: {wrong} of {len(frames)} masks ignore a click"
             key = f"ignored-{stem}-{number}-{place}"
-            made += [case.replay(key, said, frames, None, "")] if frames else []
+            made += [case.replay(key, caption_text, frames, None, "")] if frames else []
     return made
 
 

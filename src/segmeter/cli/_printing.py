@@ -198,11 +198,11 @@ def _by_protocol(
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
         names = list(dict.fromkeys(row.protocol for row in here))
         apart = [[row for row in here if row.protocol == name] for name in names]
-        told = {  # as text, for nan is not nan
+        distinct = {  # as text, for nan is not nan
             repr([replace(r, protocol="") for r in part if not headline or r.measure in headline])
             for part in apart
         }
-        if len(names) > 1 and len(told) == 1:
+        if len(names) > 1 and len(distinct) == 1:
             names, apart = ["both protocols"], apart[:1]
         else:
             names = [f"protocol {name}" if name else "" for name in names]

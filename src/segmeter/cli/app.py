@@ -177,15 +177,15 @@ def _name(info: Any) -> str:
 
 def _misused(error: Any) -> int:
     """A command that was typed wrongly: what is wrong, and where the right way is shown."""
-    said = error.format_message().strip().rstrip(".").replace("Value error, ", "")
+    message = error.format_message().strip().rstrip(".").replace("Value error, ", "")
     command = error.ctx.command_path if error.ctx is not None else "segmeter"
-    if not said:  # no command at all: the help has been shown
+    if not message:  # no command at all: the help has been shown
         return Exit.BAD_INPUT
     typed = str(getattr(error, "option_name", "")).strip("-")
     if typed in _ROUNDS and any("--rounds" in p.opts for p in error.ctx.command.params):
-        said += "; did you mean --rounds?"
-    stop = "" if said.endswith("?") else ";"
-    return _complain(f"{said[0].lower()}{said[1:]}{stop} '{command} --help' shows how")
+        message += "; did you mean --rounds?"
+    stop = "" if message.endswith("?") else ";"
+    return _complain(f"{message[0].lower()}{message[1:]}{stop} '{command} --help' shows how")
 
 
 def _unread() -> int:

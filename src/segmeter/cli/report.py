@@ -72,8 +72,8 @@ def report(
         more = {"cost": costs, "unfinished": left}
         print_json({"rows": rows} | {name: value for name, value in more.items() if value})
         return Exit.DONE
-    told = opened.conclusion(objects) if costs else ""
-    say_answer(told)
+    printed = opened.conclusion(objects) if costs else ""
+    say_answer(printed)
     models = {name: short(name) for name in map(str, opened.plan.segmenters)}
     _print_costs(costs, {**models, **display_names(opened.plan.datasets)})
     if sheet:
@@ -86,14 +86,16 @@ def report(
         for file in opened.report_tables(out, kind, **options):
             typer.echo(f"report: {printable(file)}")
         return Exit.DONE
-    _write_page(opened, out, options, told)
+    _write_page(opened, out, options, printed)
     return Exit.DONE
 
 
-def _write_page(opened: segmeter.Run, out: Path | None, options: dict[str, Any], told: str) -> None:
+def _write_page(
+    opened: segmeter.Run, out: Path | None, options: dict[str, Any], printed: str
+) -> None:
     """Write the page; print its answer, unless that was told, and images that are not available."""
     page = opened.report(out, **options)
-    say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in told))
+    say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in printed))
     typer.echo(f"report: {printable(page)}")
     for name, why in opened.missing_images().items():
         remedy = "" if "--data" in why else "; give their folder with --data"

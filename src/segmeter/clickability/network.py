@@ -177,7 +177,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
                 return {key: file.get_tensor(key) for key in names}, file.metadata() or {}
         return torch.load(path, map_location="cpu", weights_only=True), {}
     except (OSError, ValueError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        said = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {said}") from None
+        message = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {message}") from None
     except Exception as error:  # noqa: BLE001  # safetensors raises its own bare kind
         raise BadWeights(f"checkpoint '{path.name}' cannot be read: {error}") from None

@@ -349,13 +349,13 @@ class Quantity:
     `measure` names the statistic. A page sets the interval quieter than the number.
     """
 
-    told: str
+    text: str
     value: Value
     limits: str = ""
     measure: str = ""
 
     def __str__(self) -> str:
-        return f"{self.told} {self.limits}" if self.limits else self.told
+        return f"{self.text} {self.limits}" if self.limits else self.text
 
 
 Phrase = tuple[str | Quantity, ...]

@@ -119,6 +119,6 @@ def _stamp(value: Any, where: str) -> float:
     try:
         stamp = datetime.fromisoformat(str(value).strip())
     except ValueError:
-        told = ascii(str(value)[:40])  # on one line, whatever the cell contains
-        raise BadInput(f"{where} has the time {told}; times are ISO 8601 or seconds") from None
+        shown = ascii(str(value)[:40])  # on one line, whatever the cell contains
+        raise BadInput(f"{where} has the time {shown}; times are ISO 8601 or seconds") from None
     return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

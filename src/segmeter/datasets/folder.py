@@ -137,8 +137,8 @@ class Folder:
             licence="your own",
             citation="nothing to cite",
         )
-        self._data, said = _recognise(folder, card, kind, ignore)
-        self.recognised = "; ".join(filter(None, (said, passed_over(image_folder(folder)))))
+        self._data, sentence = _recognise(folder, card, kind, ignore)
+        self.recognised = "; ".join(filter(None, (sentence, passed_over(image_folder(folder)))))
 
     @property
     def card(self) -> DatasetCard:
@@ -173,10 +173,10 @@ class MaskFiles(ImageSet):
     """Images with masks in files of their own."""
 
     def __init__(
-        self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None, told: bool = True
+        self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None, chosen: bool = True
     ) -> None:
         self.card, self.name = card, card.name
-        self._pairs, self._kind, self._ignore, self._told = pairs, kind, ignore, told
+        self._pairs, self._kind, self._ignore, self._chosen = pairs, kind, ignore, chosen
 
     @cached_property
     def _images(self) -> Mapping[str, Path]:
@@ -195,7 +195,7 @@ class MaskFiles(ImageSet):
     def _targets(self, scene: str) -> list[Target]:
         targets: list[Target] = []
         if scene in self._pairs.whole:
-            if self._kind == "binary" and not self._told:
+            if self._kind == "binary" and not self._chosen:
                 check_binary(self._pairs.whole[scene])
             targets += objects_in(self._pairs.whole[scene], self._kind, self._ignore)
         kind: Kind = self._kind if self._kind in ("soft", "trimap", "alpha") else "binary"
@@ -217,13 +217,13 @@ def _recognise(
         over = passed_over(image_folder(folder))
         advice = deeper(folder) or _foreign(folder) or _ADVICE
         held = f"'{folder}' has {counted(len(pairs.images), 'image')} and no masks of their names"
-        said = held if pairs.images else f"nothing recognised in '{folder}'"
-        raise BadInput(f"{said}: {advice}" + (over and f" ({over})"))
+        sentence = held if pairs.images else f"nothing recognised in '{folder}'"
+        raise BadInput(f"{sentence}: {advice}" + (over and f" ({over})"))
     files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
-    data = MaskFiles(card, pairs, meant, ignore, told=kind is not None)
+    data = MaskFiles(card, pairs, meant, ignore, chosen=kind is not None)
     return data, _sentence(pairs, meant, ignore)
 
 
@@ -260,13 +260,13 @@ def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, st
     if not has_lists(file):
         return None
     data = CocoJson(card, file, images)
-    said = [
+    sentence = [
         f"{counted(len(data.scenes()), 'image')} with objects in the COCO file '{file.name}',"
         f" which has {counted(data.card.targets or 0, 'object')}",
         data.card.notes.strip().rstrip("."),
         data.card.missing,
     ]
-    return data, "; ".join(filter(None, said))
+    return data, "; ".join(filter(None, sentence))
 
 
 def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
@@ -280,8 +280,8 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str]
         if run_lengths_in({file.stem: _content(file)}) is not None:
             found = {name: image for name, (image, _) in pairs.items()}
             read = partial(_of_one_image, {name: json for name, (_, json) in pairs.items()})
-            said = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
-            return RunLengthJson(card, found, read, [json for _, json in pairs.values()]), said
+            sentence = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
+            return RunLengthJson(card, found, read, [json for _, json in pairs.values()]), sentence
     return None
 
 
@@ -315,11 +315,11 @@ def _run_lengths(
     if count == 0:
         raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such image")
     held = f"{counted(len(data.scenes()), 'image')} with {counted(count, 'object')}"
-    said = f"{held} as run lengths in {where}"
+    sentence = f"{held} as run lengths in {where}"
     if missing:
         more = counted(len(missing), "record")
-        said += f"; {more} without an image, the first is '{missing[0]}'"
-    return data, said
+        sentence += f"; {more} without an image, the first is '{missing[0]}'"
+    return data, sentence
 
 
 def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:

@@ -203,8 +203,8 @@ def _by_image(boxes: Iterable[RelativeBox]) -> dict[str, list[int]]:
 
 
 def _groups(person: RelativeBox) -> dict[str, str]:
-    said = {name: person.row.get(column, "") for name, column in _ATTRIBUTES.items()}
-    return {name: "" if value == _UNKNOWN else value for name, value in said.items()}
+    stated = {name: person.row.get(column, "") for name, column in _ATTRIBUTES.items()}
+    return {name: "" if value == _UNKNOWN else value for name, value in stated.items()}
 
 
 def _name(mask: RelativeBox) -> str:

@@ -123,8 +123,8 @@ def read_clicks(path: Path, images: Images = None) -> Clicks:
     refuse(outside, lambda at: place.format(x[at], y[at], w[at], h[at]))
     for name, known in _KNOWN.items():
         strange = np.array([word not in known for word in texts[name]], dtype=bool)
-        said = f"'{name}' is none of {', '.join(known)}"
-        refuse(strange[codes[name]], lambda _, said=said: said)  # type: ignore[misc]  # mypy cannot type a default in a lambda
+        message = f"'{name}' is none of {', '.join(known)}"
+        refuse(strange[codes[name]], lambda _, message=message: message)  # type: ignore[misc]  # mypy cannot type a default in a lambda
     keys, key_of = _keys(path, codes, texts, images)
     points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
     mobile = np.array([word == "mobile" for word in texts["device"]], dtype=bool)
@@ -151,8 +151,8 @@ def _table(path: Path) -> Any:
             parse_options=pc.ParseOptions(ignore_empty_lines=False),
         )
     except (pa.ArrowException, OSError) as error:
-        said = str(error).splitlines()[0][:160]
-        raise BadInput(f"{path.name} cannot be read: {said}; {_LOOKS}") from error
+        message = str(error).splitlines()[0][:160]
+        raise BadInput(f"{path.name} cannot be read: {message}; {_LOOKS}") from error
     if not len(table):
         raise BadInput(f"{path.name} holds no click")
     return table.unify_dictionaries()

@@ -27,7 +27,7 @@ class FinishedBefore:
     """Ids of the jobs that need not be run, and messages about what was found."""
 
     ids: frozenset[str]
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 def segmenter_prints(plan: Plan, built: Built) -> Prints:
@@ -61,7 +61,7 @@ def finished_before(
     or run again with `again`. Jobs that lack users of the plan are run for those users only.
     With `named`, a model that is not among them and has no jobs left is not opened or compared.
     """
-    said = _salvaged(folder)
+    messages = _salvaged(folder)
     schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan)
     alone = {job.id for job in jobs}.intersection(folder.layout().loose)
     found, lost = verified_files(folder, schema, only=alone)
@@ -69,7 +69,7 @@ def finished_before(
         name = f"{job.id}.parquet"
         if why := found.damaged.get(f"jobs/{name}"):
             folder.quarantine(name)
-            said.append(_damaged(folder, job, why))
+            messages.append(_damaged(folder, job, why))
     made_by: dict[str, tuple[Mapping[str, str], list[str]]] = {
         file.jobs[0]: (provenance_of(types), types.names)
         for file, types in zip(found.files, found.schemas, strict=True)
@@ -91,7 +91,7 @@ def finished_before(
     )
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    return FinishedBefore(frozenset(done.difference(job.id for job, _ in stale)), tuple(said))
+    return FinishedBefore(frozenset(done.difference(job.id for job, _ in stale)), tuple(messages))
 
 
 def _salvaged(folder: RunFolder) -> list[str]:
@@ -101,15 +101,15 @@ def _salvaged(folder: RunFolder) -> list[str]:
     with ThreadPoolExecutor(usable_cores()) as pool:
         intact = pool.map(lambda name: whole(name, folder.place.read(f"jobs/{name}")), jobs)
         broken = [name for name, good in zip(jobs, intact, strict=True) if not good]
-    said = []
+    messages = []
     for name in (*broken, *layout.damaged):
         lost = len(salvage(folder, name))
         many = f"{lost} of its {jobs[name]} jobs are" if name in jobs else "its jobs are"
-        said.append(
+        messages.append(
             f"{folder.address}/jobs/{name} is damaged; it was moved to 'quarantine' and {many} "
             "run again"
         )
-    return said
+    return messages
 
 
 def _damaged(folder: RunFolder, job: Job, why: str) -> str:

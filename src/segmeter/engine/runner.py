@@ -130,7 +130,7 @@ def _finished(
     named = None if added is None or again else {str(spec) for spec in added.segmenters}
     prints = segmenter_prints(plan, built)
     before = finished_before(folder, jobs, prints, plan, again=again, named=named)
-    for sentence in before.said:
+    for sentence in before.messages:
         tell(sentence)
     if added is not None and not trust:
         left = {str(job.segmenter): job.segmenter for job in jobs if job.id not in before.ids}

@@ -52,7 +52,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
     try:
         trial = _Trial(model, scene)
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
-        return [f"encode(scene) raises {_said(error)}"]
+        return [f"encode(scene) raises {_error_text(error)}"]
     if not callable(getattr(trial.encoded, "predict", None)):
         return ["encode(scene) returns an object without predict(requests)"]
     faults = list(_abilities_are_true(trial))
@@ -63,7 +63,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         try:
             faults += rule(trial)
         except Exception as error:  # noqa: BLE001  as above
-            faults.append(f"predict(requests) raises {_said(error)}")
+            faults.append(f"predict(requests) raises {_error_text(error)}")
     return list(dict.fromkeys(faults))
 
 
@@ -78,14 +78,14 @@ def _tracking_faults(model: Model) -> list[str]:
         masks = {0: track.prompt(0, [Click((height / 2, width / 2))])}
         masks |= dict(track.segment())
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
-        return [f"tracking raises {_said(error)}"]
+        return [f"tracking raises {_error_text(error)}"]
     if sorted(masks) != list(range(len(video))):
         return [f"segment() gives masks of frames {sorted(masks)} of a video of {len(video)}"]
     sizes = {mask.shape for mask in masks.values()}
     return [] if sizes == {still.shape} else [f"masks have the sizes {sizes}, not {still.shape}"]
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{raised_at(error)}"
 
 
@@ -95,7 +95,7 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
     try:
         found = trial.predictions
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
-        yield f"predict(requests) raises {_said(error)}"
+        yield f"predict(requests) raises {_error_text(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
         yield f"predict(requests) returns {_what(found)}; return a list, one prediction each"
@@ -302,7 +302,7 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
             del trial.usable[kind]
             yield (
                 f"a '{kind}' prompt fails, although the model's card or the parameters of its "
-                f"predict name it: {_said(error)}"
+                f"predict name it: {_error_text(error)}"
             )
 
 

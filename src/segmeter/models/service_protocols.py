@@ -71,9 +71,9 @@ def _ask_label_studio(
         "label_config": _LABEL_CONFIG.replace("LABEL", model.label),
         "params": {"context": {"result": drawn}},
     }
-    said = model.line.call("POST", "/predict", asked)
+    reply = model.line.call("POST", "/predict", asked)
     try:
-        brushes = [r for r in said["results"][0]["result"] if r["type"] == "brushlabels"]
+        brushes = [r for r in reply["results"][0]["result"] if r["type"] == "brushlabels"]
         if not brushes:
             return MaskPrediction(Mask.empty(scene.shape), 0.0)
         packed = brushes[0]["value"]["rle"]
@@ -81,9 +81,9 @@ def _ask_label_studio(
             raise TypeError("run lengths are a list")
         flat = decoded_brush(bytes(packed), 4 * height * width)
         array = flat.reshape(height, width, 4)[..., 3] > 0
-        score = brushes[0].get("score") or said["results"][0].get("score") or 1.0
+        score = brushes[0].get("score") or reply["results"][0].get("score") or 1.0
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
-        raise strange(model.address, f"not the result of a brush ({short(said)})") from error
+        raise strange(model.address, f"not the result of a brush ({short(reply)})") from error
     return MaskPrediction(Mask.of(array), score_of(model.address, score))
 
 
@@ -167,16 +167,16 @@ def _ask_cvat(model: ServiceModel, scene: Scene, image: str, request: Request) -
     }
     if boxes:
         asked["obj_bbox"] = [list(boxes[-1].low[::-1]), list(boxes[-1].high[::-1])]
-    said = model.line.call("POST", "", asked)
-    if isinstance(said, dict) and "blob" in said:
+    reply = model.line.call("POST", "", asked)
+    if isinstance(reply, dict) and "blob" in reply:
         raise strange(model.address, "it sends embeddings for a decoder in the browser, no masks")
     try:
-        if isinstance(said, dict):
-            array = np.asarray(said["mask"]) > 0
+        if isinstance(reply, dict):
+            array = np.asarray(reply["mask"]) > 0
         else:
-            array = _filled(np.asarray(said, float), scene.shape)
+            array = _filled(np.asarray(reply, float), scene.shape)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise strange(model.address, f"neither a mask nor a polygon ({short(said)})") from error
+        raise strange(model.address, f"neither a mask nor a polygon ({short(reply)})") from error
     if array.shape != tuple(scene.shape):
         raise strange(model.address, f"a mask of {array.shape} for an image of {scene.shape}")
     return MaskPrediction(Mask.of(array))
@@ -213,10 +213,10 @@ class MonaiLabelScene:
     def _sent(self) -> str:
         """Give the volume to the service; the name of its session there."""
         file = ("image.nii.gz", self._nifti(np.asarray(self.scene.pixels, np.float32)))
-        said = self.model.line.call("PUT", "/session/", Form.of({}, {"files": file}))
-        if not isinstance(said, dict) or not isinstance(said.get("session_id"), str):
-            raise strange(self.model.address, f"no session ({short(said)})")
-        return str(said["session_id"])
+        reply = self.model.line.call("PUT", "/session/", Form.of({}, {"files": file}))
+        if not isinstance(reply, dict) or not isinstance(reply.get("session_id"), str):
+            raise strange(self.model.address, f"no session ({short(reply)})")
+        return str(reply["session_id"])
 
     def _nifti(self, values: npt.NDArray[Any]) -> bytes:
         spacing = self.scene.header.spacing_mm or (1.0, 1.0, 1.0)
@@ -290,11 +290,11 @@ class MonaiLabelScene:
 
 def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
     """Name and description of a MONAI Label server's model: that asked for, or the interactive."""
-    said = model.line.call("GET", "/info/")
+    reply = model.line.call("GET", "/info/")
     try:
-        kinds = {str(name): about["type"] for name, about in said["models"].items()}
+        kinds = {str(name): about["type"] for name, about in reply["models"].items()}
     except (KeyError, TypeError, AttributeError) as error:
-        raise strange(model.address, f"no list of models ({short(said)})") from error
+        raise strange(model.address, f"no list of models ({short(reply)})") from error
     found = [name for name, kind in kinds.items() if kind in ("deepgrow", "deepedit")]
     chosen = [model.model] if model.model else found
     if len(chosen) != 1 or chosen[0] not in kinds:
@@ -302,7 +302,7 @@ def monai_model(model: ServiceModel) -> tuple[str, Mapping[str, Any]]:
             f"the service at {model.address} has the models {', '.join(sorted(kinds))}; "
             f"choose one: {model.address}?protocol=monai-label&model=NAME"
         )
-    return chosen[0], said["models"][chosen[0]]
+    return chosen[0], reply["models"][chosen[0]]
 
 
 class NnInteractiveScene(NnInteractiveEncodedScene):
@@ -429,9 +429,9 @@ class NnInteractiveServer(_Holder):
         self._predicted(path, form.body, form.kind)
 
     def _upload(self, path: str, name: str, packed: bytes) -> None:
-        said = self._model.line.call("POST", path, Form.of({}, {"file": (name, packed)}))
-        if not isinstance(said, dict) or said.get("status") != "ok":
-            raise strange(self._model.address, f"{path} was not accepted ({short(said)})")
+        reply = self._model.line.call("POST", path, Form.of({}, {"file": (name, packed)}))
+        if not isinstance(reply, dict) or reply.get("status") != "ok":
+            raise strange(self._model.address, f"{path} was not accepted ({short(reply)})")
 
     def _predicted(self, path: str, body: bytes, kind: str) -> None:
         """Read one bit per voxel, gzipped, into the target buffer."""

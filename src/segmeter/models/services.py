@@ -87,15 +87,15 @@ class ServiceModel:
                 abilities = {"click", "volume"}
             about = f"the service at {self.address} by the protocol of {self.protocol}"
             return ModelCard(self.address, about, frozenset(abilities), family="service")
-        said = self.line.call("GET", "/")
+        reply = self.line.call("GET", "/")
         try:
-            takes = frozenset(str(word) for word in said["takes"])
+            takes = frozenset(str(word) for word in reply["takes"])
             return ModelCard(
                 self.address,
-                f"the service at {self.address}: {said['summary']}",
+                f"the service at {self.address}: {reply['summary']}",
                 takes,
                 family="service",
-                fingerprint=str(said["fingerprint"]),
+                fingerprint=str(reply["fingerprint"]),
             )
         except (KeyError, TypeError, IndexError) as error:
             raise strange(
@@ -116,10 +116,10 @@ class ServiceModel:
 
 def _sent(model: ServiceModel, scene: Scene) -> str:
     """Give the service an image; the name it has there."""
-    said = model.line.call("POST", "/image", png(scene.pixels))
-    if not isinstance(said, dict) or said.get("shape") != list(scene.shape):
-        raise strange(model.address, f"it took the image for {short(said)}")
-    return str(said.get("image"))
+    reply = model.line.call("POST", "/image", png(scene.pixels))
+    if not isinstance(reply, dict) or reply.get("shape") != list(scene.shape):
+        raise strange(model.address, f"it took the image for {short(reply)}")
+    return str(reply.get("image"))
 
 
 @dataclass(slots=True)
@@ -137,19 +137,19 @@ class _Remote:
         held = json.loads(round_to_json(request.prompts) or "[]")
         prompts = held if isinstance(held, list) else [held]
         asked = {"image": self.image, "prompts": prompts, "state": request.state}
-        said = self.model.line.call("POST", "/predict", asked)
-        if isinstance(said, dict) and said.get("gone") == "image":  # the service was restarted
+        reply = self.model.line.call("POST", "/predict", asked)
+        if isinstance(reply, dict) and reply.get("gone") == "image":  # the service was restarted
             self.image = _sent(self.model, self.scene)
-            said = self.model.line.call("POST", "/predict", {**asked, "image": self.image})
-        mask = _mask_of_counts(self.model.address, said, self.scene.shape)
-        score = score_of(self.model.address, said.get("score", 1.0))
-        return MaskPrediction(mask, score, said.get("state"))
+            reply = self.model.line.call("POST", "/predict", {**asked, "image": self.image})
+        mask = _mask_of_counts(self.model.address, reply, self.scene.shape)
+        score = score_of(self.model.address, reply.get("score", 1.0))
+        return MaskPrediction(mask, score, reply.get("state"))
 
 
-def _mask_of_counts(address: str, said: Any, shape: Sequence[int]) -> Mask:
-    if not isinstance(said, dict) or "mask" not in said:
-        raise strange(address, f"no mask ({short(said)})")
-    held = said["mask"]
+def _mask_of_counts(address: str, reply: Any, shape: Sequence[int]) -> Mask:
+    if not isinstance(reply, dict) or "mask" not in reply:
+        raise strange(address, f"no mask ({short(reply)})")
+    held = reply["mask"]
     try:
         if tuple(held["size"]) != tuple(shape):
             raise strange(address, f"a mask of {short(held['size'])} for an image of {list(shape)}")
@@ -205,13 +205,13 @@ class Line:
             body = json.dumps(content).encode()
         status, answer = self.fetch(verb, path, body, kind)
         try:
-            said = json.loads(answer)
+            reply = json.loads(answer)
         except (ValueError, RecursionError) as error:
             raise strange(self.address, f"no JSON ({short(answer[:80])})") from error
-        if status >= 400 and not (isinstance(said, dict) and "gone" in said):
-            told = said.get("error", said) if isinstance(said, dict) else said
+        if status >= 400 and not (isinstance(reply, dict) and "gone" in reply):
+            told = reply.get("error", reply) if isinstance(reply, dict) else reply
             raise SegmeterError(f"the service at {self.address} failed ({status}): {short(told)}")
-        return said
+        return reply
 
     def fetch(self, verb: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
         """Status and body of the service's response."""

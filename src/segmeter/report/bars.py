@@ -26,7 +26,7 @@ def bars_svg(bars: Bars, width: int) -> Markup:
         element("text", bars.axis.title, x=width - 46.0, y=height - 2, class_="axis end"),
     ]
     wide = f"max-width:{round(width * 1.15)}px"
-    return drawing(width, round(height), inside, said=bars.title, class_="chart", style=wide)
+    return drawing(width, round(height), inside, alt=bars.title, class_="chart", style=wide)
 
 
 def _rules(scale: Scale, height: float) -> list[Markup]:
@@ -80,8 +80,8 @@ def _amount(bars: Bars, value: float) -> str:
     return amount(value, bars.axis.digits, bars.axis.percent)
 
 
-def _block(x: float, y: float, width: float, height: float, k: int, said: str) -> list[Markup]:
+def _block(x: float, y: float, width: float, height: float, k: int, alt: str) -> list[Markup]:
     """A coloured block with a pattern over it that print shows too."""
     place = {"x": x, "y": y, "width": float(width), "height": float(height)}
-    fill = element("rect", element("title", said), **place, class_=f"bar b{k % 6}")
+    fill = element("rect", element("title", alt), **place, class_=f"bar b{k % 6}")
     return [fill, element("rect", **place, class_="hatch", fill=f"url(#hatch{k % 6})")]

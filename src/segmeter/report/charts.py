@@ -46,7 +46,7 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
         readouts(curves, x, y, palette, frame),
     ]
     wide = f"max-width:{round(width * 1.15)}px"
-    return drawing(width, height, inside, said=_spoken(chart), class_="chart", style=wide)
+    return drawing(width, height, inside, alt=_spoken(chart), class_="chart", style=wide)
 
 
 def _frame(chart: Chart, width: int, height: int) -> PlotFrame:
@@ -140,13 +140,13 @@ def _scatter(dots: Points, x: Scale, y: Scale, style: Style) -> list[Markup]:
             element("path", d=path([a, b]), class_=f"whisker {style.colour}") for a, b in ends
         ]
     for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
-        told = f"{_told(vx, x)}, {_told(vy, y)}"
-        hover = element("title", f"{label or dots.name}: {told}")
+        point = f"{_with_label(vx, x)}, {_with_label(vy, y)}"
+        hover = element("title", f"{label or dots.name}: {point}")
         parts.append(element("g", style.dot(px, py), hover))
     return parts
 
 
-def _told(value: float, scale: Scale) -> str:
+def _with_label(value: float, scale: Scale) -> str:
     """A number as its axis tells it."""
     percent = scale.axis.percent
     return amount(float(value), 1 if percent else None, percent) + (" %" if percent else "")
@@ -246,11 +246,11 @@ def end_labels(
     parts = []
     for ((px, py), name), at in zip(ends, places, strict=True):
         style = palette[name]
-        said = shortened(short(name), (frame.right - 12) / BOLD)
+        label = shortened(short(name), (frame.right - 12) / BOLD)
         if abs(at - py) > 3 or column - px > 3:
             leader = path([(px + 4, py), (column + 9, at)])
             parts.append(element("path", d=leader, class_="leader"))
-        parts.append(element("text", said, x=column + 11, y=at + 4, class_=f"name {style.colour}"))
+        parts.append(element("text", label, x=column + 11, y=at + 4, class_=f"name {style.colour}"))
     return parts
 
 
@@ -324,8 +324,8 @@ def _readout(
     for line, i in sorted(found, key=lambda f: -float(f[0].y[f[1]])):
         limits = ""
         if line.low is not None and line.high is not None:
-            limits = f"  {_said(line.low[i], y)}–{_said(line.high[i], y)}"
-        rows.append((line.name, f"{line.name}  {_said(line.y[i], y)}{limits}"))
+            limits = f"  {_number(line.low[i], y)}–{_number(line.high[i], y)}"
+        rows.append((line.name, f"{line.name}  {_number(line.y[i], y)}{limits}"))
     head = f"{x.axis.title} {amount(value, None, x.axis.percent)}"
     wide = min(
         max(text_width(t) for t in [head, *(r[1] for r in rows)]) * 0.98 + 16, frame.width - 4
@@ -347,5 +347,5 @@ def _readout(
     return element("g", rule, card, texts, class_="readout")
 
 
-def _said(value: float, y: Scale) -> str:
+def _number(value: float, y: Scale) -> str:
     return amount(float(value), 1 if y.axis.percent else None, y.axis.percent)

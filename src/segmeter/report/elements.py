@@ -33,11 +33,11 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
 
 
 def drawing(
-    width: float, height: float, *children: object, said: str = "", **attributes: object
+    width: float, height: float, *children: object, alt: str = "", **attributes: object
 ) -> Markup:
-    """An SVG; `said` is its text for screen readers, which pass over one without."""
-    if said:
-        children, attributes = (element("title", said), *children), {"role": "img"} | attributes
+    """An SVG; `alt` is its text for screen readers, which pass over one without."""
+    if alt:
+        children, attributes = (element("title", alt), *children), {"role": "img"} | attributes
     else:
         attributes = {"width": width, "height": height, "aria_hidden": "true"} | attributes
     return element("svg", *children, viewBox=f"0 0 {width:g} {height:g}", **attributes)
@@ -116,7 +116,12 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals |= {"asset": _asset, "marked": marked, "paragraphs": paragraphs, "told": told}
+    made.globals |= {
+        "asset": _asset,
+        "marked": marked,
+        "paragraphs": paragraphs,
+        "rendered": rendered,
+    }
     return made
 
 
@@ -203,10 +208,10 @@ def marked(text: str) -> Markup:
     return Markup("").join(pieces)
 
 
-def told(sentence: Phrase) -> Markup:
+def rendered(sentence: Phrase) -> Markup:
     """A sentence with its intervals set quieter than the numbers they follow.
 
-    >>> told(("needs ", Quantity("9.7 s", Value(9.7, 6.5, 16.1), "(6.5–16.1)")))
+    >>> rendered(("needs ", Quantity("9.7 s", Value(9.7, 6.5, 16.1), "(6.5–16.1)")))
     Markup('needs 9.7 s <span class="limits">(6.5–16.1)</span>')
     """
     return Markup("").join(
@@ -216,8 +221,8 @@ def told(sentence: Phrase) -> Markup:
 
 def _quantity(part: Quantity) -> Markup:
     if not part.limits:
-        return marked(part.told)
-    return marked(part.told) + Markup(' <span class="limits">{}</span>').format(part.limits)
+        return marked(part.text)
+    return marked(part.text) + Markup(' <span class="limits">{}</span>').format(part.limits)
 
 
 def paragraphs(text: str) -> Markup:

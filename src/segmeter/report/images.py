@@ -106,10 +106,10 @@ def image_svg(image: Illustration, album: Album) -> Markup:
     return scene_svg(key, window, drawn, image.alt or image.caption.replace("**", ""))
 
 
-def scene_svg(key: str, window: Window, drawn: object, said: str) -> Markup:
+def scene_svg(key: str, window: Window, drawn: object, alt: str) -> Markup:
     return element(
         "svg",
-        element("title", said),
+        element("title", alt),
         element("use", href=f"#{key}"),
         drawn,
         viewBox=window.view_box,

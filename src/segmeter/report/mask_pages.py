@@ -58,7 +58,7 @@ def masks_page(
     data = {
         "image": data_address(image),
         "shape": shape,
-        "masks": [_told(one) for one in masks],
+        "masks": [_fields(one) for one in masks],
         "colours": ["#{:02x}{:02x}{:02x}".format(*colour_of(i)) for i in range(len(masks))],
     }
     return filled("masks.html", title=title, facts=facts, data=as_script(data))
@@ -78,7 +78,7 @@ def listing_page(title: str, images: Sequence[Listed], facts: Facts) -> str:
     return filled("mask_list.html", title=title, facts=facts, images=cards)
 
 
-def _told(one: ShownMask) -> list[Any]:
+def _fields(one: ShownMask) -> list[Any]:
     stability = None if one.stability != one.stability else round(one.stability, 4)
     y, x = one.point
     counts = one.mask.encoded()

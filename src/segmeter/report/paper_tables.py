@@ -201,8 +201,8 @@ def _caption(
 def _sizes(run: Run) -> dict[str, int]:
     """How many parameters each model has, where its rows say so."""
     known = run.provenance["segmenters"]
-    told = {name: str(facts.get("parameters", "")) for name, facts in known.items()}
-    return {name: int(text) for name, text in told.items() if text.isdecimal() and int(text)}
+    counts = {name: str(facts.get("parameters", "")) for name, facts in known.items()}
+    return {name: int(text) for name, text in counts.items() if text.isdecimal() and int(text)}
 
 
 def _millions(parameters: int | None) -> float | None:

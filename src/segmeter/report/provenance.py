@@ -86,7 +86,7 @@ def unfinished(run: Run) -> list[str]:
 
     Of several runs each is held against its own plan; scenes that another has count as done.
     """
-    told, together = [], _with_rows(run)
+    sentences, together = [], _with_rows(run)
     for part, labels in run.parts():
         names = display_names(part.plan.datasets)
         failed = {(r["model"], r["dataset"], r["scene"]) for r in part.errors()}
@@ -102,12 +102,12 @@ def unfinished(run: Run) -> list[str]:
                 why = f"{broken} failed, the others not run yet"
             remedy = "see 'Missing results' in the report" if why == "failed" else (
                 "the same command resumes the run")  # fmt: skip
-            told.append(
+            sentences.append(
                 f"Unfinished: {total - len(scenes)} of {total} scenes of "
                 f"{names.get(dataset, dataset)}: {short(label)} is missing {_named(scenes)} "
                 f"({why}; {remedy})."
             )
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(sentences))
 
 
 def provenance(run: Results) -> Section:

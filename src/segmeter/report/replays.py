@@ -74,11 +74,11 @@ def _frame(frame: Frame, round_: int, window: Window, album: Album) -> Markup:
 def _step(frame: Frame) -> dict[str, str]:
     scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
     waited = "" if frame.seconds is None else f"{amount(frame.seconds, 2)} s"
-    said = ", ".join(map(_said, frame.prompts)) or "stopped"
-    return {"said": said, "scores": scores, "seconds": waited, "note": frame.note}
+    prompts = ", ".join(map(_prompt_text, frame.prompts)) or "stopped"
+    return {"said": prompts, "scores": scores, "seconds": waited, "note": frame.note}
 
 
-def _said(prompt: Prompt) -> str:
+def _prompt_text(prompt: Prompt) -> str:
     """A prompt in words."""
     match prompt:
         case Click(point, positive):
@@ -110,8 +110,8 @@ def _curve(replay: Replay) -> Markup:
         for k, (x, y) in enumerate(spot)
     ]
     name = next(iter(replay.frames[0].scores), "score") if replay.frames else "score"
-    said = f"{name} over the rounds"
-    return drawing(_WIDTH, _HEIGHT, parts, said=said, class_="chart beats")
+    alt = f"{name} over the rounds"
+    return drawing(_WIDTH, _HEIGHT, parts, alt=alt, class_="chart beats")
 
 
 def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -> Markup:
@@ -121,8 +121,8 @@ def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -
     near = first if left else last
     below = abs(near - level) < 14 and near <= level  # a curve above: stand below the rule
     x, side = (_PAD, "tick") if left else (_WIDTH - _PAD, "tick end")
-    said = f"goal {amount(goal, 0, percent=True)}"
-    return element("text", said, x=x, y=level + (11 if below else -3), class_=side)
+    label = f"goal {amount(goal, 0, percent=True)}"
+    return element("text", label, x=x, y=level + (11 if below else -3), class_=side)
 
 
 def _level(score: float) -> float:

@@ -88,7 +88,7 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         source,
         json.dumps(data, separators=(",", ":")),
         _still(slices, shown, album),
-        [_told(step) for step in slices.frames],
+        [_frame_texts(step) for step in slices.frames],
         any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
         slices.every_frame > 0,
         slices.greys is not None,
@@ -237,14 +237,14 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
     if slices.every_frame:
         outlines = [Outline(mask.slice(z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
         pixels = slices.voxels[z]
-        said = f"{slices.title}: frame {z * slices.every_frame}"
+        alt = f"{slices.title}: frame {z * slices.every_frame}"
     else:
         outlines = [Outline(_upright(mask, z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
         plane = slices.voxels[z, ::-1, ::-1]
         pixels = np.ascontiguousarray(slices.greys.windowed(plane) if slices.greys else plane)
         word, first, step = slices.numbers[0]
-        said = f"{slices.title}: axial slice {word} {first + step * z}"
-    image = Illustration(pixels, alt=said, outlines=tuple(outlines), close=True)
+        alt = f"{slices.title}: axial slice {word} {first + step * z}"
+    image = Illustration(pixels, alt=alt, outlines=tuple(outlines), close=True)
     return image_svg(image, album)
 
 
@@ -257,11 +257,11 @@ def _upright(mask: Mask, z: int) -> Mask:
     return Mask.of(np.ascontiguousarray(flat[::-1, ::-1]))
 
 
-def _told(step: Frame) -> dict[str, str]:
+def _frame_texts(step: Frame) -> dict[str, str]:
     scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in step.scores.items())
     clicks = sum(isinstance(p, Click) for p in step.prompts)
     boxes = sum(isinstance(p, Box) for p in step.prompts)
     strokes = sum(isinstance(p, Scribble) for p in step.prompts)
     given = ((clicks, "point"), (boxes, "box"), (strokes, "scribble"))
-    said = [counted(n, word) for n, word in given if n]
-    return {"said": ", ".join(said) or "no prompt", "scores": scores, "note": step.note}
+    prompts = [counted(n, word) for n, word in given if n]
+    return {"said": ", ".join(prompts) or "no prompt", "scores": scores, "note": step.note}

@@ -179,14 +179,16 @@ def _best(column: Column, cells: list[Cell], kinds: list[Hashable]) -> set[int]:
     Where a cell says itself whether it is, that holds; else the best number is marked if its
     interval lies apart from those of all others, or if numbers come without intervals.
     """
-    told = {i: c.best for i, c in enumerate(cells) if isinstance(c, Value) and c.best is not None}
-    best = {i for i, strong in told.items() if strong}
+    marked_best = {
+        i: c.best for i, c in enumerate(cells) if isinstance(c, Value) and c.best is not None
+    }
+    best = {i for i, strong in marked_best.items() if strong}
     if not column.better or best:
         return best
     for kind in dict.fromkeys(kinds):
         rows = [i for i, cell in enumerate(cells) if kinds[i] == kind and _numbers([cell])]
         first = _foremost([cells[i] for i in rows], column.better == "higher")
-        best |= {rows[k] for k in first if told.get(rows[k]) is not False}
+        best |= {rows[k] for k in first if marked_best.get(rows[k]) is not False}
     return best
 
 

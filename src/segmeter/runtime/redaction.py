@@ -21,7 +21,7 @@ _SECRET_NAME = re.compile(
     r"(?i)(secret|password|passwd|token|credential|(?:access|account|api)_?key)"
 )
 _FSSPEC_NAME = re.compile(r"(?i)fsspec_\w+_(key|secret|token|password|username)")
-_told: set[str] = set()
+_secrets: set[str] = set()
 _SHORT = 8  # a value of fewer letters is no key, and would blot out half a text
 
 
@@ -33,7 +33,7 @@ def redacted(text: str) -> str:
     >>> redacted("https://host/x?X-Amz-Signature=0a1b&page=2")
     'https://host/x?X-Amz-Signature=***&page=2'
     """
-    known = _told.union(_values_of_environment())
+    known = _secrets.union(_values_of_environment())
     for value in sorted(known, key=lambda value: (-len(value), value)):
         text = text.replace(value, _BLOT)
     return _AS_OPTION.sub(rf"\1\2{_BLOT}", _IN_ADDRESS.sub(_BLOT, text))
@@ -50,7 +50,7 @@ def keep_secret(options: Mapping[str, object]) -> None:
         if isinstance(value, Mapping):
             keep_secret(value)
         elif isinstance(value, str) and len(value) >= _SHORT and "://" not in value:
-            _told.add(value)
+            _secrets.add(value)
 
 
 def has_credentials(text: str) -> bool:

@@ -129,8 +129,8 @@ def _listed(files: Any, root: str, address: str) -> dict[str, str]:
     try:
         found: Mapping[str, Mapping[str, Any]] = files.find(root, detail=True)
     except Exception as error:
-        said = redacted(str(error).split("\n")[0])
-        raise NotFound(f"'{redacted(address)}' cannot be read: {said}") from error
+        message = redacted(str(error).split("\n")[0])
+        raise NotFound(f"'{redacted(address)}' cannot be read: {message}") from error
     names = {path[len(root) :].lstrip("/"): entry for path, entry in found.items()}
     names = {name: entry for name, entry in names.items() if name and not name.endswith("/")}
     for name in names:
@@ -147,8 +147,10 @@ def version_of(entry: Mapping[str, Any]) -> str:
     >>> version_of({"size": 3, "mtime": 1}) == version_of({"size": 3, "mtime": 2})
     False
     """
-    said = [entry.get(key) for key in ("size", "ETag", "etag", "LastModified", "mtime", "created")]
-    return fingerprint(*(part for part in said if part is not None), size=8)
+    message = [
+        entry.get(key) for key in ("size", "ETag", "etag", "LastModified", "mtime", "created")
+    ]
+    return fingerprint(*(part for part in message if part is not None), size=8)
 
 
 def _fetch(files: Any, source: str, target: Path) -> None:

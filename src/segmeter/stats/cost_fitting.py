@@ -56,14 +56,14 @@ class FittedCosts:
     def toml(self) -> str:
         """A cost model that `--cost` reads, each price with its interval."""
         people = counted(self.annotators, "annotator")
-        told = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
+        header = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
         lines = [
-            f"{name} = {price.value:.3f}  # {self._said(name, price)}"
+            f"{name} = {price.value:.3f}  # {self._comment(name, price)}"
             for name, price in self.prices.items()
         ]
-        return told + "\n".join(lines) + "\n"
+        return header + "\n".join(lines) + "\n"
 
-    def _said(self, name: str, price: Interval) -> str:
+    def _comment(self, name: str, price: Interval) -> str:
         many = f"{self.steps[name]} steps"
         if np.isnan(price.low):
             return many

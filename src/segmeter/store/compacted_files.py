@@ -72,8 +72,8 @@ def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
             text = json.dumps(provenance_of(job.table.schema), sort_keys=True)
             number = provenances.setdefault(text, len(provenances))
             index.append([job.id, job.table.num_rows, number, written_at(job.table.schema)])
-    said = {"jobs": index, "provenances": list(map(json.loads, provenances))}
-    writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
+    stored = {"jobs": index, "provenances": list(map(json.loads, provenances))}
+    writer.add_key_value_metadata({_INDEX: json.dumps(stored, separators=(",", ":"))})
     writer.close()
     return file.getvalue()
 
@@ -105,12 +105,14 @@ def jobs_in(name: str, file: Any) -> CompactedFile:
     """Read and check the index of a compacted file; BadInput if it is corrupt."""
     held = (file.metadata.metadata or {}).get(_INDEX, b"")
     try:
-        said = json.loads(held[:_MOST_INDEX])
-        if any(type(v) is not str for held in said["provenances"] for v in held.values()):
+        stored = json.loads(held[:_MOST_INDEX])
+        if any(type(v) is not str for held in stored["provenances"] for v in held.values()):
             raise TypeError
-        jobs = tuple((str(job), rows) for job, rows, _, _ in said["jobs"])
-        provenances = {str(job): said["provenances"][number] for job, _, number, _ in said["jobs"]}
-        written = {str(job): int(at) for job, _, _, at in said["jobs"]}
+        jobs = tuple((str(job), rows) for job, rows, _, _ in stored["jobs"])
+        provenances = {
+            str(job): stored["provenances"][number] for job, _, number, _ in stored["jobs"]
+        }
+        written = {str(job): int(at) for job, _, _, at in stored["jobs"]}
     except (
         ValueError,
         RecursionError,

@@ -242,12 +242,12 @@ def _differences(held: Plan, plan: Plan) -> str:
     """Settings in which the plan of a folder differs, each as it is there and as it was asked."""
     names = held.differs_in(plan)
     changed = _changed_data(held, plan)
-    said = [f"other data in {quoted_list(changed)}"] if changed else []
+    differences = [f"other data in {quoted_list(changed)}"] if changed else []
     for name in names:
         there, asked = getattr(held, name), getattr(plan, name)
         if name != "fingerprints":
-            said.append(f"{in_words(name)} {_value(there)} (not {_value(asked)})")
-    return " and ".join(said)
+            differences.append(f"{in_words(name)} {_value(there)} (not {_value(asked)})")
+    return " and ".join(differences)
 
 
 def _changed_data(held: Plan, plan: Plan) -> list[str]:

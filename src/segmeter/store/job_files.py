@@ -82,10 +82,10 @@ def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
 def provenance_of(schema: Any) -> dict[str, str]:
     """The provenance in the metadata of rows."""
     raw: Mapping[bytes, bytes] = schema.metadata or {}
-    said = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
+    facts = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
     for name in ("ARROW:schema", WRITTEN):
-        said.pop(name, None)
-    return said
+        facts.pop(name, None)
+    return facts
 
 
 def written_at(schema: Any) -> int:

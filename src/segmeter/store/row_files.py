@@ -89,8 +89,8 @@ class RowFiles:
         With `number` rows have the number of their file.
         """
         types = pa.schema(list(columns.items()))
-        told = types.append(pa.field(FILE, pa.int32())) if number else types
-        return pa.RecordBatchReader.from_batches(told, self._batches(types, number))
+        numbered = types.append(pa.field(FILE, pa.int32())) if number else types
+        return pa.RecordBatchReader.from_batches(numbered, self._batches(types, number))
 
     def dataset(self, columns: Mapping[str, Any]) -> Any:
         """The rows as an Arrow dataset, which can be read many times.

@@ -354,8 +354,8 @@ class Run:
                 return work()
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 if self._listed() == before:
-                    said = str(error).split("\n")[0]
-                    raise BadInput(f"'{self.address}' cannot answer: {said}") from error
+                    message = str(error).split("\n")[0]
+                    raise BadInput(f"'{self.address}' cannot answer: {message}") from error
                 self._connections.clear()
         raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
 

@@ -67,12 +67,12 @@ class RemotePlace:
         return sorted(n for n in names if n != "lease.json" and not n.startswith("."))
 
     def exists(self, name: str) -> bool:
-        with self._told():
+        with self._named_errors():
             return bool(self._files.isfile(self._path(name)))
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         path = self._path(name)
-        with self._told():
+        with self._named_errors():
             if limit is not None and (self._files.size(path) or 0) > limit:
                 raise BadInput(f"'{self.address}/{name}' is too large to be what it is called")
             content: bytes = self._files.cat_file(path)
@@ -97,7 +97,7 @@ class RemotePlace:
         return True
 
     def remove(self, name: str) -> None:
-        with self._told(), suppress(FileNotFoundError):
+        with self._named_errors(), suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
     def lease(self) -> AbstractContextManager[Lease]:
@@ -112,7 +112,7 @@ class RemotePlace:
         """Make a folder where the storage has folders, such as sftp or smb."""
         if path in self._made or not _OBJECT_STORES.isdisjoint(_protocols(self._files)):
             return
-        with self._told(), suppress(FileExistsError):
+        with self._named_errors(), suppress(FileExistsError):
             self._files.makedirs(path, exist_ok=True)
         self._made.add(path)
 
@@ -120,7 +120,7 @@ class RemotePlace:
         return f"{self._root}/{name}" if name else self._root
 
     def _entries(self, folder: str) -> list[tuple[str, dict[str, Any]]]:
-        with self._told():
+        with self._named_errors():
             self._files.invalidate_cache()
             try:
                 entries = self._files.ls(self._path(folder), detail=True)
@@ -132,7 +132,7 @@ class RemotePlace:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with self._told():
+            with self._named_errors():
                 yield
         except FileNotFoundError as error:
             raise NotFound(
@@ -140,7 +140,7 @@ class RemotePlace:
             ) from error
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _named_errors(self) -> Iterator[None]:
         """Turn errors of a storage's library into an OSError with a clear message.
 
         A job that meets one is tried once more, as with a disk.
@@ -186,5 +186,5 @@ def _protocols(files: Any) -> tuple[str, ...]:
 
 
 def _first_line(error: Exception) -> str:
-    said = str(error).strip().split("\n")[0]
-    return redacted(said)[:300] or type(error).__name__
+    message = str(error).strip().split("\n")[0]
+    return redacted(message)[:300] or type(error).__name__

@@ -242,17 +242,17 @@ class BoxSearchers:
         rngs: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
         found: dict[tuple[str, str, int], BoxesFound] = {}
-        said: list[Prompt | None] = []
+        answers: list[Prompt | None] = []
         for user, seen in zip(users, observations, strict=True):
             if seen.prompts:
-                said.append(centre_click(seen))
+                answers.append(centre_click(seen))
                 continue
             key = seen.target.id, seen.protocol, user.levels
             if key not in found:
                 corrected = seen.protocol == "corrected"
                 found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
-            said.append(found[key].of(user.direction).box)
-        return said
+            answers.append(found[key].of(user.direction).box)
+        return answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,9 +122,9 @@ def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str)
         clicks = read_clicks(path, known if absent == "refuse" else None)
     except UnknownImage as error:
         raise BadInput(f"{error}; '--absent skip' leaves such clicks out") from None
-    told = {key.dataset for key in clicks.keys if key.kind == "first"}
+    covered = {key.dataset for key in clicks.keys if key.kind == "first"}
     for name in known:
-        if name not in told:
+        if name not in covered:
             raise BadInput(f"{path.name} holds no first click on the dataset '{name}'")
 
 

@@ -94,27 +94,27 @@ def _group(value: float, bounds: tuple[tuple[float, str], ...], beyond: str) -> 
 Key = tuple[str, str, str]
 """Dataset, scene and target; the target is empty where whole images are judged."""
 
-Said = Mapping[Key, Mapping[str, str]]
+GroupsOfTargets = Mapping[Key, Mapping[str, str]]
 
 
 class TargetGroups:
     """The group of every target of a run under one heading (`size`, `class`, ...)."""
 
-    def __init__(self, said: Said, by: str, groups: Path | None = None) -> None:
-        self.by, self._said = by, said
+    def __init__(self, known_groups: GroupsOfTargets, by: str, groups: Path | None = None) -> None:
+        self.by, self._groups_of = by, known_groups
         self._file: Groups | None = None if groups is None else read_groups(groups)
         if self._file is not None:
-            self._file.check({name for key in self._said for name in _aliases(key)})
+            self._file.check({name for key in self._groups_of for name in _aliases(key)})
 
     def of(self, keys: Sequence[Key]) -> list[str | None]:
         """The group of each target; None for one that has none."""
         if self._file is not None:
             return self._file.of([_aliases(key) for key in keys], self.by)
-        return [self._said[key].get(self.by) or None for key in keys]
+        return [self._groups_of[key].get(self.by) or None for key in keys]
 
     def members(self) -> dict[str, set[Key]]:
         """The targets of each group, groups in the order of their names."""
-        keys = list(self._said)
+        keys = list(self._groups_of)
         found: dict[str, set[Key]] = {}
         for key, group in zip(keys, self.of(keys), strict=True):
             if group is not None:
@@ -127,19 +127,21 @@ class TargetGroups:
         """The sentence for a heading that no target has."""
         if self._file is not None:
             known = f"'{self._file.path}' has {', '.join(self._file.attributes)}"
-        elif not any(target for _, _, target in self._said):
+        elif not any(target for _, _, target in self._groups_of):
             return BadInput(
                 f"whole images are judged here, which have no '{self.by}'; name the group of "
                 "each in a CSV of mask,group, an image's name as its mask, with --groups FILE"
             )
         else:
-            names = {n for groups in self._said.values() for n, value in groups.items() if value}
-            told = [*sorted(names), *(name for name in DERIVED if name not in names)]
-            known = f"rows know {', '.join(told)}; --groups FILE brings your own"
+            names = {
+                n for groups in self._groups_of.values() for n, value in groups.items() if value
+            }
+            offered = [*sorted(names), *(name for name in DERIVED if name not in names)]
+            known = f"rows know {', '.join(offered)}; --groups FILE brings your own"
         return BadInput(f"no mask has a group under '{self.by}'; {known}")
 
 
-def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> Said:
+def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> GroupsOfTargets:
     """Facts about each object of the groups: from the groups themselves, or from rows."""
     own = [group for group in groups if group.breakdowns is not None]
     if own:

@@ -72,8 +72,8 @@ def replays(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -
                     outcome = f"{goal.short} after {counted(reached, 'click')}"
                 caption = f"{case.scene.name}, user {group.user}, protocol {group.protocol}"
                 shown = goal.value if goal.measure == "iou" else None
-                told = f"{group.model}: {outcome}"
-                made.append(case.replay(key, told, frames, shown, caption))
+                outcomes = f"{group.model}: {outcome}"
+                made.append(case.replay(key, outcomes, frames, shown, caption))
     return made
 
 
@@ -132,11 +132,11 @@ def _areas(group: ClickSessions) -> Any:
 
 def _caption(comparison: Comparison, case: parts.Case) -> str:
     """The object, and what it costs with each model."""
-    told = []
+    outcomes = []
     for group in comparison.groups:
         if case.key in group.keys:
             curve = group.iou[group.keys.index(case.key)]
             reached = _reached(group, case.key, comparison.goals.lead)
             never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
-            told.append(f"{group.model}: {reached or never}")
-    return "\n".join([f"**{case.title}**", *told])
+            outcomes.append(f"{group.model}: {reached or never}")
+    return "\n".join([f"**{case.title}**", *outcomes])

@@ -204,8 +204,8 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
         _latency_table(comparisons, _devices(run)),
         page.Note(_cost_note(comparisons[0].cost)),
     ]
-    told = parts.machines(run)
-    text = f"{told} It is in no comparison of seconds." if told else ""
+    machine_text = parts.machines(run)
+    text = f"{machine_text} It is in no comparison of seconds." if machine_text else ""
     return page.Section("Time per object", text, blocks)
 
 

@@ -224,7 +224,7 @@ def paper_layout(run: Results) -> PaperLayout:
 _statistic = partial(Statistic, of=ClickSessions, better="lower")
 
 
-def _told(lead: bool) -> Literal["yes", "on request"]:
+def _tested(lead: bool) -> Literal["yes", "on request"]:
     return "yes" if lead else "on request"
 
 
@@ -235,7 +235,7 @@ def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
         return g.unless_met(goal, rounds_to(*g.towards(goal)))
 
     return _statistic(
-        f"noc@{goal.tag}", f"NoC@{goal.tag}", "clicks", values=values, tested=_told(lead),
+        f"noc@{goal.tag}", f"NoC@{goal.tag}", "clicks", values=values, tested=_tested(lead),
         effort="clicks" if lead else "",
     )  # fmt: skip
 
@@ -268,7 +268,7 @@ def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
     name, title = f"seconds-to-{goal.tag}", f"annotation time to {goal.text}"
     return _statistic(
         name, title, "s per object", 1, values=lambda g: with_touch_up(g, goal)[0],
-        tested=_told(lead), effort="seconds" if lead else "",
+        tested=_tested(lead), effort="seconds" if lead else "",
     )  # fmt: skip
 
 
@@ -317,7 +317,7 @@ def area(measure: str) -> Statistic:
     named = {"iou": ("auc", "IoU AuC"), "boundary-iou": ("boundary-auc", "Boundary IoU AuC")}
     name, title = named.get(measure, (f"{measure}-auc", f"{measure} AuC"))
     unit, better, percent = _shown(measure)
-    tested = _told(measure not in ("boundary-iou", "added-path", "redrawn-path"))
+    tested = _tested(measure not in ("boundary-iou", "added-path", "redrawn-path"))
     return _statistic(
         name, title, unit, better=better, percent=percent, tested=tested,
         values=lambda g: area_under(g.curves(measure)),
@@ -331,7 +331,7 @@ def quality_after(measure: str, k: int) -> Statistic:
     return _statistic(
         f"{measure}@{k}", f"{title}@{k}", unit, 1 if percent else 2, better=better,
         percent=percent, values=lambda g: at_round(g.curves(measure), k),
-        tested=_told((measure, k) == ("iou", 1)),
+        tested=_tested((measure, k) == ("iou", 1)),
     )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def _sentence(f: Findings, p_clicks: float, p_quality: float) -> page.Phrase:
 def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     base, sample, more = (f.seen(n) for n in ("base-noc", "sample-noc", "dsb-noc-ratio"))
     area = f.seen("dgr-auc-all")
-    told = [
+    text = [
         f"Least against most likely tenth: clicks {_percent(f.seen('dgr-noc-ratio'))}, "
         f"p {p_value(p_clicks)}; mean IoU over the rounds {_points(area)}, "
         f"p {p_value(p_quality)}; both corrected for the number of questions.",
@@ -76,13 +76,13 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     ]
     if "share-noc" in f.rows:
         share, p = f.seen("share-noc"), p_value(f.p("share-noc"))
-        told.append(
+        text.append(
             f"Of the variance between people on one object, {share.value:.0f} %"
             f"{_limits(share, 0)} is between the groups, p {p}; the rest is chance of single "
             "clicks."
         )
-    told.append(_printed(f))
-    return " ".join(told)
+    text.append(_printed(f))
+    return " ".join(text)
 
 
 def _printed(f: Findings) -> str:
@@ -102,14 +102,14 @@ def _more(i: page.WithLimits) -> page.Quantity:
         return page.Quantity(
             f"as many clicks as the most likely{alike}", page.Value.of(i), "", _ASKED[0]
         )
-    told = f"{abs(i.value):.1f} % {'more' if i.value >= 0 else 'fewer'} clicks than the most likely"
-    return page.Quantity(told, page.Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
+    text = f"{abs(i.value):.1f} % {'more' if i.value >= 0 else 'fewer'} clicks than the most likely"
+    return page.Quantity(text, page.Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
 
 
 def _lower(i: page.WithLimits) -> page.Quantity:
     which = "below" if i.value < 0 else "above"
-    told = f"{abs(i.value):.2f} points {which} that of the most likely"
-    return page.Quantity(told, page.Value.of(i), _limits(i, 2, _HOW_SURE).strip(), _ASKED[1])
+    text = f"{abs(i.value):.2f} points {which} that of the most likely"
+    return page.Quantity(text, page.Value.of(i), _limits(i, 2, _HOW_SURE).strip(), _ASKED[1])
 
 
 def _percent(i: page.WithLimits) -> str:
@@ -181,21 +181,21 @@ def _pairs_detail(members: Sequence[Findings], against: Sequence[Difference], im
         f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_value(d.p_holm)}"
         for d in against
     )
-    told = (
+    text = (
         f"Means of all groups of people. Paired on the same objects of {images_in_words(images)}: "
         f"{pairs}; corrected for the number of pairs. An object that never reaches the goal "
         "counts as "
         f"all {members[0].trial.base.shape[1]} rounds."
     )
     if len({f.trial.keys for f in members}) > 1:
-        told += " The models were not run on the same objects: trust the pairs, not the means."
-    return told
+        text += " The models were not run on the same objects: trust the pairs, not the means."
+    return text
 
 
 def _fewer(d: Difference) -> str:
     """How many fewer clicks the first takes, with the interval where there is one."""
     if d.value == 0 and not d.low < d.high:
         return "as many on every image"
-    told = f"{abs(d.value):.2f} {'more' if d.value > 0 else 'fewer'}"
+    text = f"{abs(d.value):.2f} {'more' if d.value > 0 else 'fewer'}"
     limits = f"difference {signed(d.low, 2)} to {signed(d.high, 2)}"
-    return f"{told} ({limits if d.low < d.high else 'no interval'})"
+    return f"{text} ({limits if d.low < d.high else 'no interval'})"

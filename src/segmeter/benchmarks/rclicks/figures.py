@@ -52,10 +52,10 @@ def _three(f: Findings) -> dict[str, Floats]:
 
 
 def _areas(f: Findings) -> str:
-    told = ", ".join(
+    shown_ratios = ", ".join(
         f"{name} {100 * area_under(table).mean():.2f}" for name, table in _three(f).items()
     )
-    return f"{f.trial.model} on {f.trial.dataset} {told}"
+    return f"{f.trial.model} on {f.trial.dataset} {shown_ratios}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +280,8 @@ def _noisy_cases(
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
     chosen = [*ranked[:hard], *quiet]
     cases, why = parts.available_cases(run, [(one.dataset, one.key) for one in chosen])
-    told = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
-    return told, why or ("" if told else "there are no single first clicks")
+    shown_ratios = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
+    return shown_ratios, why or ("" if shown_ratios else "there are no single first clicks")
 
 
 def _user(run: Results) -> ClickingGroup:

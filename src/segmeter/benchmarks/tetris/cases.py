@@ -21,7 +21,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
-_SAID = {"min": "worst clicks", "max": "best clicks"}
+_WORDS = {"min": "worst clicks", "max": "best clicks"}
 _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 
@@ -136,13 +136,13 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     users = {role: user for user, role in roles_of(run).items()}
     made: list[Replay] = []
     for case, (_, group, anchor) in zip(cases, chosen, strict=False):
-        for role, said in _SAID.items():
+        for role, words in _WORDS.items():
             frames = parts.session_frames(run, group, case, (users[role],), note)
             if not frames:
                 return []
             name = anchor if role == "min" else f"{anchor}-best"
             caption = f"{case.scene.name}, protocol {group.protocol}"
-            made.append(case.replay(name, f"{group.model}: {said}", frames, 0.9, caption))
+            made.append(case.replay(name, f"{group.model}: {words}", frames, 0.9, caption))
     return made
 
 

@@ -127,11 +127,11 @@ def area_tables(summary: Summary, prompt: str = "click") -> list[Table | None]:
     """Min, Base, Max and D of IoU and Boundary IoU, as in the paper's tables."""
     complete = [group for group in summary.groups if group.complete]
     made = []
-    for number, (kind, said) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
-        caption = f"{said} after one box: worst, tight, best, and D, best less worst"
+    for number, (kind, title) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
+        caption = f"{title} after one box: worst, tight, best, and D, best less worst"
         note = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
         if prompt == "click":
-            caption = f"{said} over the clicks: worst clicks, centre clicks, best clicks, and D, "
+            caption = f"{title} over the clicks: worst clicks, centre clicks, best clicks, and D, "
             caption += "best less worst"
             note += f"Shaped like Table {number} of the paper, with Base added. "
         names = [f"{kind}-{role}" for role in _ROLES]
@@ -251,10 +251,10 @@ def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | Non
     table = np.array(
         [[float(held[m, d].each(measure).mean()) for d in summary.datasets] for m in models]
     )
-    said = measure.replace("biou", "BIoU").replace("iou", "IoU")
+    title = measure.replace("biou", "BIoU").replace("iou", "IoU")
     return parts.matrix_table(
         f"spearman-datasets-{measure}",
         summary.datasets,
         spearman(table),
-        f"{said}: rank correlation of datasets over {len(models)} models",
+        f"{title}: rank correlation of datasets over {len(models)} models",
     )

@@ -21,10 +21,10 @@ OWN_RULES = (
 )
 
 
-def told(model: str) -> str:
+def short_name(model: str) -> str:
     """A model's name as tables tell it.
 
-    >>> told("mobile-sam?device=cpu&masks=zeroshot")
+    >>> short_name("mobile-sam?device=cpu&masks=zeroshot")
     'mobile-sam?device=cpu'
     """
     spec = Spec.parse(model)
@@ -38,9 +38,9 @@ def named(asked: str, segmenters: Sequence[Spec]) -> Spec | None:
     >>> str(named("disc?radius=9", [Spec("disc", {"radius": 5}), Spec("disc", {"radius": 9})]))
     'disc?radius=9'
     """
-    told_names = {told(str(spec)): spec for spec in reversed(segmenters)}
+    short_names = {short_name(str(spec)): spec for spec in reversed(segmenters)}
     by_name = {spec.name: spec for spec in reversed(segmenters)}
-    return told_names.get(str(Spec.parse(asked))) or by_name.get(asked)
+    return short_names.get(str(Spec.parse(asked))) or by_name.get(asked)
 
 
 def with_own_rules(spec: Spec) -> Spec:

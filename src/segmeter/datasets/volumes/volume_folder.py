@@ -125,17 +125,17 @@ def _shared_names(layout: Layout) -> dict[int, str]:
 
 
 def _sentence(layout: Layout) -> str:
-    said = f"{counted(len(layout.cases), 'volume')}, {layout.what}"
+    sentence = f"{counted(len(layout.cases), 'volume')}, {layout.what}"
     names = _shared_names(layout)
     if names:
-        said += f"; {counted(len(names), 'named class')}"
+        sentence += f"; {counted(len(names), 'named class')}"
     ignored = any(case.naming.ignore for case in layout.cases.values())
-    said += "; voxels labelled 'ignore' are not scored" if ignored else ""
+    sentence += "; voxels labelled 'ignore' are not scored" if ignored else ""
     channels = dict.fromkeys(n for case in layout.cases.values() for n in case.naming.channels)
     if channels:
-        said += f"; channels: {', '.join(channels)}"
+        sentence += f"; channels: {', '.join(channels)}"
     missing = layout.missing()
-    return f"{said}; {missing}" if missing else said
+    return f"{sentence}; {missing}" if missing else sentence
 
 
 @dataclass(frozen=True, slots=True)

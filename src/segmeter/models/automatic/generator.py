@@ -73,7 +73,7 @@ class AutomaticMask:
             int(protocol == "corrected" and self.mask.area > 0),
         )
         high, wide = self.crop.shape
-        told = {
+        facts = {
             "segmentation": self.mask.to_coco(),
             "area": self.mask.area,
             "bbox": [left, top, right - left + more, bottom - top + more],
@@ -82,7 +82,7 @@ class AutomaticMask:
             "stability_score": self.stability,
             "crop_box": [self.crop.left, self.crop.top, wide, high],
         }
-        return told | ({"cleaned": self.cleaned} if protocol == "corrected" else {})
+        return facts | ({"cleaned": self.cleaned} if protocol == "corrected" else {})
 
 
 def generate(model: Model, scene: Scene, options: Options | None = None) -> list[AutomaticMask]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
-from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, told
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, short_name
 from segmeter.benchmarks.zeroshot.boxes import Boxes
 from segmeter.core.benchmarks import Group, Results, SummaryRow
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
@@ -377,7 +377,7 @@ _RULE = (
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     benchmark = Boxes()
-    rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    rows = [replace(row, model=short_name(row.model)) for row in benchmark.summary(run)]
     leading = [row for row in rows if row.protocol == run.plan.leading_protocol]
     cards = cards_by_name(benchmark.statistics(run))
     blocks = [
@@ -390,7 +390,7 @@ def sections(run: Results) -> list[Section]:
     return [
         Section("Results", blocks=blocks),
         Section("Average precision by size and class", _PRECISION, [by_size]),
-        *parts.difference_section(benchmark.differences(run), cards, shown=told),
+        *parts.difference_section(benchmark.differences(run), cards, shown=short_name),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import CONSISTENCY, rows_of, simulate_all
 from segmeter.benchmarks.starts import NO_START
-from segmeter.benchmarks.zeroshot import named, told, with_own_rules
+from segmeter.benchmarks.zeroshot import named, short_name, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
@@ -53,7 +53,7 @@ class Points(Declared):
         segmenters = tuple(with_own_rules(spec) for spec in plan.segmenters)
         baseline = filled.options["baseline"]
         if baseline and named(baseline, segmenters) is None:
-            known = ", ".join(told(str(spec)) for spec in segmenters)
+            known = ", ".join(short_name(str(spec)) for spec in segmenters)
             raise BadInput(f"the baseline '{baseline}' is not among the models: {known}")
         return replace(filled, segmenters=segmenters)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
-from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, told
+from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, short_name
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
@@ -128,15 +128,16 @@ def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     benchmark, lead = Benchmark(), run.plan.leading_protocol
     groups = [
-        replace(g, model=told(g.model))
+        replace(g, model=short_name(g.model))
         for g in benchmark.groups(run)
         if isinstance(g, PointSessions)
     ]
-    rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    rows = [replace(row, model=short_name(row.model)) for row in benchmark.summary(run)]
     found = [
-        replace(d, first=told(d.first), second=told(d.second)) for d in benchmark.differences(run)
+        replace(d, first=short_name(d.first), second=short_name(d.second))
+        for d in benchmark.differences(run)
     ]
-    chosen = told(baseline_of(run))
+    chosen = short_name(baseline_of(run))
     apart = parts.difference_section(found, _CARDS, folded=True)
     return [
         _overview(rows, lead, followed_notes(run, benchmark)),
