@@ -136,12 +136,10 @@ def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.Clic
     Equal seconds are ordered by the area under IoU, the larger first, then by name.
     """
     common = set.intersection(*(set(g.keys) for g in members))
-    lead = noc.seconds_until(goals.lead)
-    assert lead.values is not None
 
     def rank(group: noc.ClickSessions) -> tuple[float, float, str]:
         here = [i for i, key in enumerate(group.keys) if key in common or not common]
-        seconds = lead.values(group)[here] if lead.values else np.zeros(0)
+        seconds = noc.with_touch_up(group, goals.lead)[0][here]
         area = np.nan_to_num(area_under(group.iou[here]))
         return round(float(seconds.mean()), 9), -float(area.mean()), group.model
 
@@ -212,18 +210,15 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
 
 def comparison_table(comparison: Comparison, name: str) -> Table | None:
     """The first model against every other one, as far as it is significant."""
-    best = comparison.models[0]
-    found = [  # first and second as in `run.compare()`: one sign everywhere
-        d
-        for other in comparison.models[1:]
-        for measure, card in comparison.statistics.items()
-        if card.tested == "yes"
-        for d in comparison.differences
-        if d.measure == measure and {d.first, d.second} == {best, other}
-    ]
-    cards = comparison.statistics
-    table = parts.difference_table(found, cards, name=name, caption=comparison.title)
-    return table if found else None
+    best, *others = comparison.models
+    tested = [name for name, card in comparison.statistics.items() if card.tested == "yes"]
+    # First and second as in `run.compare()`: one sign everywhere.
+    pairs = {(d.measure, frozenset((d.first, d.second))): d for d in comparison.differences}
+    wanted = [(name, frozenset((best, other))) for other in others for name in tested]
+    found = [pairs[pair] for pair in wanted if pair in pairs]
+    if not found:
+        return None
+    return parts.difference_table(found, comparison.statistics, name=name, caption=comparison.title)
 
 
 def project_section(run: Results, objects: int, rate: float | None = None) -> Section:

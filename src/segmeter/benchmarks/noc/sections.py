@@ -24,7 +24,7 @@ from segmeter.benchmarks.starts import start_sections
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
 from segmeter.stats.annotation_time import CostModel
-from segmeter.stats.goals import Goal, Goals, success
+from segmeter.stats.goals import Goal, success
 from segmeter.stats.intervals import Floats, share_interval
 from segmeter.stats.statistics import (
     Statistic,
@@ -85,40 +85,25 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
         "The x axis is the number of rounds. Bands are 95 % intervals from resampling "
         "images; point at a round, or walk along it with the arrow keys, to read it off."
     )
-    quality = [_quality_chart(c, len(comparisons) > 1) for c in comparisons]
-    done = [_success_chart(c, len(comparisons) > 1) for c in comparisons]
-    if len(comparisons) == 1:
-        return page.Section(
-            "Quality by number of clicks", text, [page.Multiples([*quality, *done])]
-        )
-    return page.Section(
-        "Quality by number of clicks", text, [page.Multiples(quality), page.Multiples(done)]
-    )
-
-
-def _quality_chart(comparison: Comparison, many: bool) -> page.Chart:
-    title = "Mean IoU after each round" + (f": {comparison.title}" if many else "")
-    lines = [_line(g, g.iou) for g in comparison.groups]
-    return page.Chart(title, _rounds_axis(comparison), parts.QUALITY, lines)
-
-
-def _success_chart(comparison: Comparison, many: bool) -> page.Chart:
-    goal = comparison.goals.lead
-    title = f"Objects that have reached {goal.text}" + (f": {comparison.title}" if many else "")
-    lines = [_share_line(g, success(*g.towards(goal))) for g in comparison.groups]
-    axis = page.Axis("share of objects, %", low=0.0, high=1.0, percent=True)
-    return page.Chart(title, _rounds_axis(comparison), axis, lines)
-
-
-def _line(group: noc.ClickSessions, values: Floats) -> page.Line:
-    return parts.curve_with_band(group.model, _held(values), resampling(group))
+    share = page.Axis("share of objects, %", low=0.0, high=1.0, percent=True)
+    quality, done = [], []
+    for c in comparisons:
+        axis = parts.rounds_axis(max(group.rounds for group in c.groups))
+        where = f": {c.title}" if len(comparisons) > 1 else ""
+        lines = [parts.curve_with_band(g.model, _held(g.iou), resampling(g)) for g in c.groups]
+        reached = [_share_line(g, success(*g.towards(c.goals.lead))) for g in c.groups]
+        title = f"Objects that have reached {c.goals.lead.text}{where}"
+        quality.append(page.Chart(f"Mean IoU after each round{where}", axis, parts.QUALITY, lines))
+        done.append(page.Chart(title, axis, share, reached))
+    charts = [quality, done] if len(comparisons) > 1 else [[*quality, *done]]
+    return page.Section("Quality by number of clicks", text, list(map(page.Multiples, charts)))
 
 
 def _share_line(group: noc.ClickSessions, reached: Floats) -> page.Line:
     """Shares of objects after each round with Wilson's limits, as the failures have."""
     found = [share_interval(column, group.clusters) for column in reached.T]
     rounds = np.arange(1, reached.shape[1] + 1)
-    values, low, high = (np.array([getattr(i, n) for i in found]) for n in ("value", "low", "high"))
+    values, low, high = np.array([(i.value, i.low, i.high) for i in found]).T
     known = len(set(group.clusters)) > 1
     return page.Line(group.model, rounds, values, low if known else None, high if known else None)
 
@@ -131,10 +116,6 @@ def _held(values: Floats) -> Floats:
     return np.asarray(np.take_along_axis(values, last, axis=1))
 
 
-def _rounds_axis(comparison: Comparison) -> page.Axis:
-    return parts.rounds_axis(max(group.rounds for group in comparison.groups))
-
-
 def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
     """The statistics that papers print, in every protocol of the run."""
     cards = cards_by_name(Noc().statistics(run))
@@ -145,8 +126,10 @@ def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
     for comparison in comparisons:
         group, stem = comparison.groups[0], _stem(comparison)
         own = [row for row in rows if (row.dataset, row.user) == (group.dataset, group.user)]
+        goals = comparison.goals.all
+        effort = [*map(noc.clicks_to, goals), *map(noc.failures_at, goals)]
         for name, statistics, what in (
-            ("clicks", _click_columns(comparison.goals), "clicks to quality and failures"),
+            ("clicks", effort, "clicks to quality and failures"),
             ("quality", _quality_columns(group), "quality"),
         ):
             caption = f"{comparison.title}: {what}; {group.size} objects, {group.rounds} rounds"
@@ -164,10 +147,6 @@ def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
         "model, and significantly so."
     )
     return page.Section("Results in each protocol", text, blocks)
-
-
-def _click_columns(goals: Goals) -> list[Statistic]:
-    return [*map(noc.clicks_to, goals.all), *map(noc.failures_at, goals.all)]
 
 
 def _quality_columns(group: noc.ClickSessions) -> list[Statistic]:
@@ -213,19 +192,18 @@ def _touch_up(comparisons: Sequence[Comparison]) -> list[page.Block]:
     """How many clicks pay before correcting by hand does, where that was measured."""
     goal = comparisons[0].goals.lead
     shown = [noc.by_clicks_until(goal), noc.seconds_until(goal), noc.clicks_that_pay(goal)]
+    prices = {"half": 0.5, "twice": 2.0}
     rows: list[list[page.Cell]] = [
         [g.model, c.title, *(c.value(g.model, s.name) for s in shown),
-         *(_at_price(g, goal, factor) for factor in (0.5, 2.0))]
+         *(_at_price(g, goal, factor) for factor in prices.values())]
         for c in comparisons
         for g in c.groups
         if (g.model, shown[0].name) in c.rows
     ]  # fmt: skip
     if not rows:
         return []
-    heads = [page.Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
-    heads += [
-        page.Column(f"time at {what} that price", "s per object", 1) for what in ("half", "twice")
-    ]
+    heads = [parts.column_of(s) for s in shown]
+    heads += [page.Column(f"time at {what} that price", "s per object", 1) for what in prices]
     note = (
         "After each click a person may stop and correct the outline by hand: what is missing or "
         "too much, whichever is longer, beyond 3 px. A pixel costs "
@@ -265,27 +243,25 @@ def _spent(group: noc.ClickSessions, comparison: Comparison) -> dict[str, float]
 
 
 def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]) -> page.Table:
-    Told = Callable[[tuple[Comparison, str]], page.Cell]
+    Told = Callable[[tuple[Comparison, noc.ClickSessions]], page.Cell]
 
     def seconds(measure: str) -> Told:
-        return lambda r: r[0].value(r[1], measure)
+        return lambda r: r[0].value(r[1].model, measure)
 
     columns: dict[page.Column, Told] = {
-        page.Column("model"): lambda r: r[1],
+        page.Column("model"): lambda r: r[1].model,
         page.Column("data"): lambda r: r[0].title,
-        page.Column("device"): lambda r: devices.get(r[1], ""),
-        page.Column("waiting", "s per object, to the goal", 2): lambda r: r[0].value(
-            r[1], r[0].waiting
-        ),
+        page.Column("device"): lambda r: devices.get(r[1].model, ""),
+        page.Column("waiting", "s per object, to the goal", 2): seconds(comparisons[0].waiting),
         page.Column("encode", "s, an object's share", 2): seconds("seconds-encode"),
         page.Column("predict", "s per round", 3): seconds("seconds-predict"),
-        page.Column("p50", "s per round", 3): lambda r: _latency(r[0], r[1], 0.5),
-        page.Column("p95", "s per round", 3): lambda r: _latency(r[0], r[1], 0.95),
+        page.Column("p50", "s per round", 3): lambda r: _latency(r[1], 0.5),
+        page.Column("p95", "s per round", 3): lambda r: _latency(r[1], 0.95),
         page.Column("simulated user", "s per round", 4): seconds("seconds-user"),
     }
     return page.Table.of(
         "latency",
-        [(comparison, model) for comparison in comparisons for model in comparison.models],
+        [(comparison, group) for comparison in comparisons for group in comparison.groups],
         columns,
         "Measured seconds of machines",
         "Encoding is the model's median over scenes, shared by a scene's objects. Predictions are "
@@ -294,9 +270,8 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
     )
 
 
-def _latency(comparison: Comparison, model: str, share: float) -> page.Value:
+def _latency(group: noc.ClickSessions, share: float) -> page.Value:
     """A quantile of the seconds of a prediction, over all rounds in which a prompt was given."""
-    group = next(g for g in comparison.groups if g.model == model)
     seconds = np.where(group.spoken > 0, group.answer, np.nan)
     if np.isnan(seconds).all():
         return page.Value(None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -61,6 +61,11 @@ class MetaRow:
             return None
         return global_score(self.sihd.value, self.sabd.value, self.sisd.value)
 
+    @property
+    def value(self) -> float:
+        """What it is ranked by: Global, or SIHD where that alone was asked for."""
+        return self.overall if self.overall is not None else self.sihd.value if self.sihd else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class MethodSweeps:
@@ -107,8 +112,7 @@ def meta_rows(
             measure,
             protocol,
             _sihd(pairs, measure, protocol) if pairs is not None else None,
-            _sabd(methods, baselines, measure, protocol, training),
-            _sisd(methods, measure, protocol, training),
+            *_of_methods(methods, baselines, measure, protocol, training),
         )
         for measure in measures
         for protocol in protocols
@@ -193,43 +197,34 @@ def _sihd(pairs: PairScores, measure: str, protocol: ProtocolName) -> Interval:
     return Interval(found.sihd, 2 * limits.low - 1, 2 * limits.high - 1)
 
 
-def _sabd(
+def _of_methods(
     methods: Sequence[MethodSweeps],
     baselines: Sequence[MethodSweeps],
     measure: str,
     protocol: ProtocolName,
     training: Training | None,
-) -> Interval | None:
-    if not methods or not baselines or measure not in methods[0].own:
-        return None
-    found = against_baselines(
-        [m.sweep(measure) for m in methods],
-        [b.sweep(measure) for b in baselines],
-        protocol,
-        _trained(training.methods if training else None, measure, protocol),
-        _trained(training.baselines if training else None, measure, protocol),
-    )
-    return _interval(found, methods[0].images)
-
-
-def _sisd(
-    methods: Sequence[MethodSweeps], measure: str, protocol: ProtocolName, training: Training | None
-) -> Interval | None:
+) -> tuple[Interval | None, Interval | None]:
+    """SABD, where there are baselines, and SISD."""
     if not methods or measure not in methods[0].own:
-        return None
-    own = [m.sweep(measure) for m in methods]
+        return None, None
+
+    def chosen(there: Sequence[MethodSweeps]) -> list[int] | None:
+        """Each method's best setting on the training images; the published protocol has none."""
+        if training is None or protocol == "published":
+            return None
+        return [sweep.sweep(measure).best_setting() for sweep in there]
+
+    def interval(found: Discrimination) -> Interval:
+        return Resampling(methods[0].images, seed="meta").interval(found.by_image)
+
+    own, others = ([m.sweep(measure) for m in some] for some in (methods, baselines))
     away = [m.sweep(measure, swapped=True) for m in methods]
-    settings = _trained(training.methods if training else None, measure, protocol)
-    return _interval(against_swapped(own, away, protocol, settings), methods[0].images)
-
-
-def _trained(
-    sweeps: Sequence[MethodSweeps] | None, measure: str, protocol: ProtocolName
-) -> list[int] | None:
-    """Each method's best setting on the training images; the published protocol has none."""
-    if sweeps is None or protocol == "published":
-        return None
-    return [sweep.sweep(measure).best_setting() for sweep in sweeps]
+    trained = chosen(training.methods if training else ())
+    swapped = interval(against_swapped(own, away, protocol, trained))
+    if not baselines:
+        return None, swapped
+    base = chosen(training.baselines if training else ())
+    return interval(against_baselines(own, others, protocol, trained, base)), swapped
 
 
 def _check_settings(here: Sequence[MethodSweeps], there: Sequence[MethodSweeps]) -> None:
@@ -240,10 +235,6 @@ def _check_settings(here: Sequence[MethodSweeps], there: Sequence[MethodSweeps])
             raise BadInput(
                 f"a method has {counts[0]} settings on the test and {counts[1]} on the training set"
             )
-
-
-def _interval(found: Discrimination, images: Sequence[Any]) -> Interval:
-    return Resampling(images, seed="meta").interval(found.by_image)
 
 
 def known_measures() -> list[str]:
@@ -282,7 +273,7 @@ _PROTOCOLS = (
 
 def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Section]:
     """A table per protocol, best first, with the answer, then the densities of every measure."""
-    ranked = sorted(rows, key=_rank)
+    ranked = sorted(rows, key=lambda row: (row.protocol != "published", -row.value))
     protocols = dict.fromkeys(row.protocol for row in ranked)
     tables = [
         _meta_table([row for row in ranked if row.protocol == protocol]) for protocol in protocols
@@ -298,47 +289,37 @@ def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[page.Secti
     ]
 
 
-def _rank(row: MetaRow) -> tuple[bool, float]:
-    """Published before corrected, then best first."""
-    value = row.overall if row.overall is not None else row.sihd.value if row.sihd else 0.0
-    return (row.protocol != "published", -value)
-
-
 def _answer(ranked: Sequence[MetaRow]) -> page.Answer:
     best = ranked[0]
-    value = best.overall if best.overall is not None else best.sihd.value if best.sihd else 0.0
     what = "Global" if best.overall is not None else "SIHD"
     tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
-    sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * value:.1f} %)."
+    sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * best.value:.1f} %)."
     return page.Answer(
         sentence, f"{best.protocol.capitalize()} protocol; intervals are in the table."
     )
 
 
 def _meta_table(ranked: Sequence[MetaRow]) -> page.Table:
-    parts = ("SIHD", "SABD", "SISD", "Global")
-    asked = [name for name in parts if any(_of(row, name) is not None for row in ranked)]
-    columns = [page.Column(n, "%", digits=1, percent=True, better="higher") for n in asked]
-    body: list[list[page.Cell]] = [
-        [
-            page.Label(NAMES.get(row.measure, row.measure), protocol=row.protocol),
-            *(_of(row, name) for name in asked),
-        ]
-        for row in ranked
-    ]
-    return page.Table(
-        f"meta-measures-{ranked[0].protocol}",
-        [page.Column("measure"), *columns],
-        body,
-        caption=f"{ranked[0].protocol.capitalize()}: with 95 % intervals over images",
-    )
+    def share(name: str) -> Callable[[MetaRow], page.Cell]:
+        return lambda row: None if (i := getattr(row, name)) is None else page.Value.of(i)
+
+    columns: dict[page.Column, Callable[[MetaRow], page.Cell]] = {
+        page.Column("measure"): lambda row: page.Label(
+            NAMES.get(row.measure, row.measure), protocol=row.protocol
+        )
+    }
+    for title in ("SIHD", "SABD", "SISD"):
+        if any(getattr(row, title.lower()) is not None for row in ranked):
+            columns[_percent(title)] = share(title.lower())
+    if any(row.overall is not None for row in ranked):
+        columns[_percent("Global")] = lambda row: row.overall
+    name, protocol = f"meta-measures-{ranked[0].protocol}", ranked[0].protocol.capitalize()
+    caption = f"{protocol}: with 95 % intervals over images"
+    return page.Table.of(name, ranked, columns, caption)
 
 
-def _of(row: MetaRow, name: str) -> page.Value | None:
-    if name == "Global":
-        return None if row.overall is None else page.Value(row.overall)
-    found: Interval | None = getattr(row, name.lower())
-    return None if found is None else page.Value(found.value, found.low, found.high)
+def _percent(title: str) -> page.Column:
+    return page.Column(title, "%", digits=1, percent=True, better="higher")
 
 
 def _densities(measure: str, pairs: PairScores) -> page.Chart:

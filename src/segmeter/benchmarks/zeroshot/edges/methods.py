@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -125,19 +125,24 @@ def thinned(strength: Single, down: Single, across: Single, protocol: ProtocolNa
     return np.asarray(np.floor(255 * crests) / 255, dtype=np.float32)
 
 
-@catalogue.methods.add(
-    "canny-edges", summary="Canny edges: gradient of the smoothed image, non-maximum suppression"
+def _card(name: str, summary: str, citation: str) -> ModelCard:
+    able = frozenset({"automatic"})
+    return ModelCard(name, summary, able, citation=citation, family="classical")
+
+
+_CANNY = _card(
+    "canny-edges",
+    "Canny edges: gradient of the smoothed image, non-maximum suppression",
+    "canny1986",
 )
+_SOBEL = _card("sobel-edges", "Sobel filters on the unsmoothed image", "sobel1968")
+
+
+@catalogue.methods.add(_CANNY.name, summary=_CANNY.summary)
 class Canny:
     """Colour gradient at scale `sigma` in pixels, the strongest channel's, thinned by Canny."""
 
-    card = ModelCard(
-        "canny-edges",
-        "Canny edges: gradient of the smoothed image, non-maximum suppression",
-        frozenset({"automatic"}),
-        citation="canny1986",
-        family="classical",
-    )
+    card = _CANNY
 
     def __init__(self, sigma: float = 2.0) -> None:
         self.sigma = sigma
@@ -145,38 +150,32 @@ class Canny:
     def segment(self, scene: Scene) -> Segmentation:
         from scipy.ndimage import gaussian_filter
 
-        planes = [scene.pixels[..., c].astype(np.float32) for c in range(3)]
-        down = np.stack([gaussian_filter(p, self.sigma, order=(1, 0)) for p in planes])
-        across = np.stack([gaussian_filter(p, self.sigma, order=(0, 1)) for p in planes])
-        return Segmentation(edges=_strongest_channel(down, across))
+        return _gradient(scene, lambda p, axis: gaussian_filter(p, self.sigma, order=_ORDER[axis]))
 
 
-@catalogue.methods.add("sobel-edges", summary="Sobel filters on the unsmoothed image")
+@catalogue.methods.add(_SOBEL.name, summary=_SOBEL.summary)
 class Sobel:
     """Sobel's 3 x 3 filters, the strongest channel's, thinned by Canny's suppression."""
 
-    card = ModelCard(
-        "sobel-edges",
-        "Sobel filters on the unsmoothed image",
-        frozenset({"automatic"}),
-        citation="sobel1968",
-        family="classical",
-    )
+    card = _SOBEL
 
     def segment(self, scene: Scene) -> Segmentation:
         from scipy.ndimage import sobel
 
-        planes = [scene.pixels[..., c].astype(np.float32) for c in range(3)]
-        down = np.stack([sobel(p, axis=0) for p in planes])
-        across = np.stack([sobel(p, axis=1) for p in planes])
-        return Segmentation(edges=_strongest_channel(down, across))
+        return _gradient(scene, sobel)
 
 
-def _strongest_channel(down: Single, across: Single) -> Single:
+_ORDER = ((1, 0), (0, 1))  # derivatives down and across
+
+
+def _gradient(scene: Scene, filtered: Callable[[Single, int], Single]) -> Segmentation:
+    """Crests of the gradient of the channel where it is strongest."""
+    planes = [scene.pixels[..., c].astype(np.float32) for c in range(3)]
+    down, across = (np.stack([filtered(p, axis) for p in planes]) for axis in (0, 1))
     strength = np.hypot(down, across)
     best = strength.argmax(axis=0)[None]
     of_best = [np.take_along_axis(part, best, axis=0)[0] for part in (strength, down, across)]
-    return thinned(of_best[0], of_best[1], of_best[2], "corrected")
+    return Segmentation(edges=thinned(of_best[0], of_best[1], of_best[2], "corrected"))
 
 
 def _maps(kept: Kept) -> Iterator[Single]:
