@@ -63,7 +63,7 @@ class MetaRow:
 
     @property
     def value(self) -> float:
-        """What it is ranked by: Global, or SIHD where that alone was asked for."""
+        """Global, or SIHD where that alone was asked for; rows are ranked by it."""
         return self.overall if self.overall is not None else self.sihd.value if self.sihd else 0.0
 
 
