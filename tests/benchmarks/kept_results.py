@@ -25,7 +25,7 @@ from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.store import Run
 from segmeter.store.job_files import ARROW_TYPES
-from segmeter.store.validated_rows import has_sessions, sessions_query
+from segmeter.store.validated_rows import database, has_sessions, sessions_query
 
 KEPT = Path(__file__).parent / "kept_runs"
 NUMBERS = KEPT / "numbers.parquet"
@@ -76,13 +76,13 @@ class KeptRun:
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(":memory:")
+        connection = database()
         connection.register("rows", self._table)
         if self.objects == "sessions":
             columns = [c for c in self._table.column_names if c != "mask"]
-            connection.execute(f"create view sessions as {sessions_query(columns)}")
+            connection.execute(f"create temp view sessions as {sessions_query(columns)}")
         errors = ", ".join(f"null::varchar as {n}" for n in ("model", "dataset", "scene", "error"))
-        connection.execute(f"create view errors as select {errors} where false")
+        connection.execute(f"create temp view errors as select {errors} where false")
         return connection
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.errors import BadInput
@@ -161,12 +162,9 @@ def _group(run: Results, tables: Tables, quality: str, user: str) -> Responses:
 
 def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
     """Columns that rows of earlier versions lack, from their masks; NaN if none were stored."""
-    known = run.sql("select * from rows limit 0").column_names
     found = np.full((len(RESPONSES), len(tables.keys), rounds), np.nan)
-    if "mask" not in known or "prompt" not in known:
-        return list(found)
-    some = run.sql("select 1 from rows where mask is not null limit 1")
-    for scene in dict.fromkeys(tables.scenes) if some.num_rows else ():
+    kept = once_per_run(run, "masks are kept", lambda: _keeps_masks(run))
+    for scene in dict.fromkeys(tables.scenes) if kept else ():
         sessions: dict[tuple[str, str], list[Row]] = {}
         rows = run.job_rows(tables.model, str(tables.by["dataset"]), scene)
         for row in sorted(rows, key=lambda r: int(r["round"])):
@@ -176,6 +174,13 @@ def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
             for place, response in enumerate(_of_rows(sessions.get(key, []))):
                 found[:, line, place] = astuple(response)
     return list(found)
+
+
+def _keeps_masks(run: Results) -> bool:
+    known = run.sql("select * from rows limit 0").column_names
+    if "mask" not in known or "prompt" not in known:
+        return False
+    return bool(run.sql("select 1 from rows where mask is not null limit 1").num_rows)
 
 
 def _of_rows(rows: Sequence[Row]) -> list[Response]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.declared import once_per_run
 from segmeter.benchmarks.report_parts import cost_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results
@@ -145,7 +146,8 @@ def _typical_looks(run: Results) -> dict[tuple[str, str], float]:
 
 def measures_of(run: Results) -> list[str]:
     """Measures other than IoU that the rows hold, taken in the run or scored later, by name."""
-    found = [name.replace("_", "-") for name in columns_in(run) if name not in _NO_MEASURE]
+    columns = once_per_run(run, "columns", lambda: columns_in(run))
+    found = [name.replace("_", "-") for name in columns if name not in _NO_MEASURE]
     return [name for name in found if name != "iou"]
 
 
