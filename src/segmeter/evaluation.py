@@ -14,7 +14,7 @@ from segmeter.api.loading import dataset_spec, parsed_options, protocol_names, r
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec, short
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, display_names
 from segmeter.core.trust import received
 from segmeter.core.wording import counted, printable, size_text, time_text
 from segmeter.runtime.processes import check_devices, prewarming
@@ -154,9 +154,10 @@ class RunEstimate:
     def lines(self) -> list[str]:
         """The estimate in sentences."""
         sentences = []
+        titles = display_names([Spec.parse(e.dataset) for e in self.rows])
         for e in self.rows:
             seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
-            what = f"{short(e.segmenter)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
+            what = f"{short(e.segmenter)} on {titles[e.dataset]}: {counted(e.scenes, 'scene')}"
             size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
             sentences.append(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
         cost = self.cost

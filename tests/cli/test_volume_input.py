@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def test_check_tells_size_spacing_modality_window_and_volumes(typed: Any, tmp_pa
     """A CT of 2 x 1 x 1 mm voxels with an organ of 3 x 4 x 5 of them: 0.12 ml."""
     voxels = np.full((12, 14, 6), -1000, np.int16)
     labels = np.zeros((12, 14, 6), np.uint8)
-    labels[2:5, 2:6, 0:5] = 1
+    labels[2:5, 2:6, 0:5], labels[6:9, 2:6, 0:5] = 1, 2
     affine = np.diag([2.0, 1.0, 1.0, 1.0])
     for name, array in (("p1", voxels), ("p1_seg", labels)):
         nibabel.save(nibabel.Nifti1Image(array, affine), tmp_path / f"{name}.nii.gz")
@@ -107,7 +108,13 @@ def test_check_tells_size_spacing_modality_window_and_volumes(typed: Any, tmp_pa
     assert code == 0, said
     assert "p1: 12 x 14 x 6, 2 x 1 x 1 mm; CT (by its voxels), shown from -160 to 240 HU" in said
     assert "label-1 0.1 ml" in said
+    assert "name them with ?labels=1:NAME,2:NAME or a dataset.json" in said
     shown = page.read_text()
+    strokes, keys = (
+        re.findall(rf"{kind}:(rgb\([^)]*\))", shown) for kind in ("stroke", 'style="color')
+    )
+    assert strokes == keys, "each organ has its colour, and a key below names it"
+    assert len(set(strokes)) == 2
     assert "data:image" in shown
     assert "axial slice" in shown
 
@@ -219,8 +226,11 @@ def test_a_forecast_tries_three_slices_of_a_volume_with_networks_for_slices(
     monkeypatch.setattr(Slicewise, "encode", lambda m, s: (seen.append(s.shape), encode(m, s))[1])
     data = two_organs(tmp_path / "data")
     words = ("--model", "grabcut", "--dataset", data, "--user", "box-per-slice", "--dry-run")
-    code, said, _ = typed("run", "volumes", *words)
+    code, said, tried = typed("run", "volumes", *words)
     assert code == 0
+    assert "grabcut on data: 3 scenes" in said
+    assert "of data" in tried
+    assert "folder?" not in said + tried
     assert "3 jobs" in said
     assert {shape[0] for shape in seen} == {3}
     assert "--model grabcut --dataset mini-volumes" in " ".join(

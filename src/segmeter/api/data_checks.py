@@ -35,7 +35,7 @@ _TINY = 16  # pixels: less is a slip of the pen, or another scale
 _COVERING = 0.98  # of the image
 _SHOWN = 24
 _ORGANS = 6
-_OUTLINED = "Each image with the outlines of its targets, as a benchmark takes them."
+_OUTLINED = "Each image with the outlines of its objects, as a benchmark takes them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,11 @@ class Findings:
                 f"{counted(len(self.volumes), 'scan')}, each counted as a patient: the data names "
                 "none; ?patient=PATTERN finds them in the names of scans"
             )
-        return [who, *dict.fromkeys(f"warning: {w}" for v in self.volumes for w in v.warnings)]
+        numbers = [m[1] for name in self.classes if (m := re.fullmatch(r"label-(\d+)", name))]
+        named = ",".join(f"{n}:NAME" for n in sorted(numbers, key=int)[:2])
+        hint = f"labels have numbers only; name them with ?labels={named} or a dataset.json"
+        warned = dict.fromkeys(f"warning: {w}" for v in self.volumes for w in v.warnings)
+        return [who, *([hint] if numbers else []), *warned]
 
 
 def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
@@ -242,21 +246,26 @@ def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
 
 def _page_sections(found: Findings) -> list[Section]:
     """Sections: the layout that was recognised, faults, and the first scenes with targets."""
-    wrong: list[Block] = [Note("Nothing wrong was found.")]
+    wrong: list[Block] = [Note("No problems found."), *map(Note, found.notes)]
+    colours = {name: place for place, name in enumerate(sorted(found.classes))}
     if found.faults:
         rows: list[list[Cell]] = [list(fault) for fault in found.faults]
-        wrong = [Table("faults", [Column("scene"), Column("what")], rows, "Found")]
+        faults = Table("faults", [Column("scene"), Column("problem")], rows)
+        wrong = [faults, *map(Note, found.notes)]
     images = [
         Illustration(
             scene.pixels,
-            f"**{scene.id}**: {counted(len(scene.targets), 'target')}",
-            f"{scene.id} with its targets",
-            outlines=[Outline(t.mask, "group", t.label or t.id) for t in scene.targets],
+            f"**{scene.id}**: {counted(len(scene.targets), 'object')}",
+            f"{scene.id} with its objects",
+            outlines=[
+                Outline(t.mask, "group", t.label or t.id, colours.get(t.label))
+                for t in scene.targets
+            ],
         )
         for scene in found.shown
     ]
     return [
-        Section("What is wrong", found.recognised, wrong),
+        Section("Problems", found.recognised, wrong),
         *([_volume_section(found.volumes)] if found.volumes else []),
         Section("The first scenes", _OUTLINED, [Gallery(images)] if images else []),
     ]
@@ -279,7 +288,7 @@ def write_page(found: Findings, path: Path) -> None:
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 
-    sizes = ((found.scenes, "scene"), (found.targets, "target"), (len(found.classes), "class"))
+    sizes = ((found.scenes, "scene"), (found.targets, "object"), (len(found.classes), "class"))
     facts = [counted(*size) for size in sizes]
     sections = _page_sections(found)
     page = Page(f"Check of {found.name}", "what a benchmark would use", facts, sections)

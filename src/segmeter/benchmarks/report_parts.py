@@ -82,15 +82,19 @@ def difference_section(
     shown: Callable[[str], str] = str,
     users: Callable[[str], str] = str,
     units: str = "images",
+    user: str = "user",
     folded: bool = False,
 ) -> list[Section]:
     """All pairs of models; nothing where there is one model.
 
-    `shown` and `users` are how models and users are called there, `units` what is resampled.
+    `shown` and `users` are how models and users are called there, `units` what is resampled,
+    `user` the heading of users.
     """
     if not found:
         return []
-    table = difference_table(found, cards, shown=shown, users=users, units=units)
+    table = difference_table(
+        found, cards, shown=shown, users=users, units=units, pairs=("models", user)
+    )
     return [Section("Significant differences", _TEXT, [table], folded=folded)]
 
 

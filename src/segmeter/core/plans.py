@@ -200,7 +200,8 @@ class Job:
         return {"model": str(self.segmenter), "dataset": str(self.dataset), "scene": self.scene}
 
     def __str__(self) -> str:
-        return f"{self.segmenter.name} on {self.dataset.name}/{self.scene}"
+        data = display_names([self.dataset])[str(self.dataset)]
+        return f"{self.segmenter.name} on {data}/{self.scene}"
 
 
 def display_names(specs: Sequence[Spec]) -> dict[str, str]:

@@ -208,13 +208,17 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A mask drawn over an image: ground truth dashed, prediction solid, wrong parts filled."""
+    """A mask drawn over an image: ground truth dashed, prediction solid, wrong parts filled.
+
+    `colour` numbers the colour of a mask's class, which a key below the image names.
+    """
 
     mask: Mask
     role: Literal["ground_truth", "prediction", "false_negatives", "false_positives", "group"] = (
         "prediction"
     )
     name: str = ""
+    colour: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

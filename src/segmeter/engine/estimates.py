@@ -12,7 +12,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark
 from segmeter.core.capabilities import OnDevice
 from segmeter.core.masks import Mask
-from segmeter.core.plans import Job, Plan
+from segmeter.core.plans import Job, Plan, display_names
 from segmeter.core.scenes import Dataset, Scene, Volume
 from segmeter.core.wording import counted
 from segmeter.engine.arithmetic import steady_arithmetic
@@ -95,6 +95,7 @@ def run_some(
     filled, datasets = complete(plan, built)
     benchmark = catalogue.benchmarks.make(filled.benchmark)
     jobs = jobs_of(filled, datasets)
+    titles = display_names(filled.datasets)
     found = []
     for spec in filled.segmenters:
         steady_arithmetic(filled.threads)
@@ -104,7 +105,7 @@ def run_some(
         for data in filled.datasets:
             here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
             chosen = [here[k] for k in _spread(len(here), scenes)]
-            tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {data}")
+            tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {titles[str(data)]}")
             trials = [_trial(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if trials:
                 seconds, rows, sizes, slices = zip(*trials, strict=True)

@@ -186,6 +186,7 @@ def _spoken(chart: Chart) -> str:
 
 _LINE = 13.0  # height of a line of text
 _GAP = 14.0  # between two names in a column
+_BELOW = (-7, 15, 4, -20, 28)  # base lines tried for a dot's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +211,14 @@ def dot_labels(
 ) -> list[Markup]:
     """Names next to their dots, inside the chart and without overlaps; else only on hover."""
     parts: list[Markup] = []
-    taken: list[Words] = []
+    spots_of_dots = [at for mark in dots for at in placed(mark.x, mark.y, x, y)]
+    taken = [Words(px - 4, px + 4, py + 4) for px, py in spots_of_dots]
     for mark in dots:
         places = placed(mark.x, mark.y, x, y)
         for (px, py), label in zip(places, mark.labels, strict=False):
             wide = text_width(label) * BOLD
             lefts = (px + 7, px - 7 - wide)
-            spots = (Words(left, left + wide, py + down) for down in (-7, 15, 4) for left in lefts)
+            spots = (Words(left, left + wide, py + down) for down in _BELOW for left in lefts)
             free = (s for s in spots if s.left >= 0 and s.right <= frame.width and s.clear(taken))
             spot = next(free, None)
             if label and spot is not None:

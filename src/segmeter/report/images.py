@@ -126,7 +126,9 @@ def outline_svg(outline: Outline, window: Window, album: Album) -> Markup:
     href = f"#{album.outline(border)}"
     below = element("use", href=href, class_=f"under {outline.role}")
     name = element("title", outline.name) if outline.name else None
-    return Markup("") + below + element("use", name, href=href, class_=f"mask {outline.role}")
+    style = None if outline.colour is None else f"stroke:{css_colour(outline.colour)}"
+    drawn = element("use", name, href=href, class_=f"mask {outline.role}", style=style)
+    return Markup("") + below + drawn
 
 
 def prompt_svg(prompt: Prompt, round_: int, window: Window) -> Markup:
@@ -307,6 +309,10 @@ def colour_of(place: int) -> tuple[int, int, int]:
     light = (0.60, 0.45, 0.72, 0.52)[place % 4]
     red, green, blue = colorsys.hls_to_rgb(place * _GOLDEN % 1, light, 0.745)
     return round(255 * red), round(255 * green), round(255 * blue)
+
+
+def css_colour(place: int) -> str:
+    return "rgb({},{},{})".format(*colour_of(place))
 
 
 def overlay(pixels: Bytes, masks: Sequence[Mask], opacity: float = 0.55) -> Bytes:

@@ -15,6 +15,7 @@ from segmeter.core.sections import (
     Block,
     Chart,
     Gallery,
+    Illustration,
     Label,
     Line,
     Multiples,
@@ -28,7 +29,7 @@ from segmeter.report.bars import bars_svg
 from segmeter.report.charts import chart_svg
 from segmeter.report.elements import filled, protocol_note
 from segmeter.report.exports import formats
-from segmeter.report.images import Album, image_svg
+from segmeter.report.images import Album, css_colour, image_svg
 from segmeter.report.plot_frames import Palette
 from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
@@ -104,7 +105,7 @@ class _Drawing:
                     (c, [self._chart(c, *size) for size in (_SMALL, _NARROW)]) for c in block.charts
                 ]
             case Gallery():
-                drawn = [(image, image_svg(image, self.album)) for image in block.images]
+                drawn = [(one, image_svg(one, self.album), _key(one)) for one in block.images]
             case Slices():
                 drawn = slices_view(block, self.stack, self.album)
         return {"kind": kind, "of": block, "drawn": drawn}
@@ -162,3 +163,9 @@ def _links(table: Table) -> list[dict[str, str]]:
         }
         for kind, write in formats.items()
     ]
+
+
+def _key(image: Illustration) -> list[tuple[str, str]]:
+    """Colours and names of the classes outlined in an image."""
+    named = {o.colour: o.name for o in image.outlines if o.colour is not None}
+    return [(css_colour(place), name) for place, name in named.items()]

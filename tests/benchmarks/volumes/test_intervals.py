@@ -23,7 +23,7 @@ from segmeter.benchmarks.volumes.statistics import (
 from segmeter.benchmarks.volumes.tables import by_organ, few
 from segmeter.core.benchmarks import Difference
 from segmeter.core.errors import BadInput
-from segmeter.core.sections import Line, Points, Section
+from segmeter.core.sections import Line, Points, Section, Value
 from segmeter.report.writing import answer_of
 from segmeter.stats.statistics import cards_by_name, differences_of
 
@@ -171,7 +171,10 @@ def test_one_empty_mask_is_counted_and_does_not_make_a_row_infinite():
     (row,) = table.rows
     assert row[0] == "liver"
     assert row[-1] == 1
-    assert 4.0 in row
+    assert Value(4.0, best=False) in row
+    worse = replace(group, model="worse", dice=group.dice / 2)
+    shown = [row[4] for row in by_organ([group, worse], "organs").rows]
+    assert [cell.best for cell in shown] == [True, False]
 
 
 def test_draws_of_a_random_user_are_averaged_for_each_object():

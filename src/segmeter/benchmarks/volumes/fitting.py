@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from segmeter.benchmarks.volumes import PROMPTERS
+from segmeter.benchmarks.volumes.tables import typed
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.capabilities import prompts_given_by
@@ -74,7 +75,7 @@ def left_out(run: Results) -> list[str]:
     asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
     said = []
     for model, users in ran.items():
-        missing = [name for name in asked if name not in users]
+        missing = [typed(name) for name in asked if name not in users]
         if missing:
             said.append(f"{model} does not take the prompts of: {', '.join(missing)}; not run")
     return said

@@ -89,7 +89,7 @@ def sections(run: Results) -> list[Section]:
         _prompters(leading, cards),
         _by_organ(leading, Surfaces.of(run.plan.options)),
         _equal_effort(leading, numbers, goals),
-        *difference_section(apart, cards, users=typed, units=_units(found)),
+        *difference_section(apart, cards, users=typed, units=_units(found), user="prompter"),
         Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         Section("Instances", blocks=[table for table in every if table is not None]),
         Section("Hardest objects", _HARDEST, [
@@ -348,10 +348,10 @@ def recommendation(
         text = f"fewest interactions that reach Dice {goal:g} % in 90 % of objects: {best}."
     organs = sorted({label for group in groups for label in group.labels if label})
     parts = []
-    for organ in organs[:_ORGANS] if share and len(organs) > 1 else []:
+    for organ in organs[:_ORGANS] if len(organs) > 1 else []:
         own, best, _ = _recommended(groups, goal, organ)
         word = "fewest interactions" if own >= _WANTED else "closest"
-        parts.append(f"{organ}, {word}: {best}." if own else f"{organ}: none reaches it.")
+        parts.append(f"{organ}, {word}: {best}.")
     return Answer(phrase(f"{dataset}: {text}"), lines=tuple(parts))
 
 
@@ -366,7 +366,7 @@ def _recommended(
     else:
         one = max(found, key=lambda one: (*one[:2], -one[2], one[3].key))
     share, dice, spent, best = one
-    tied = 0 if enough else sum(other[0] == share for other in found) - 1
+    tied = 0 if enough or not share else sum(other[0] == share for other in found) - 1
     many = counted(sum(organ in (None, label) for label in best.labels), "object")
     ties = f"{counted(tied, 'other way')} {'reaches' if tied == 1 else 'reach'} the goal"
     text = (

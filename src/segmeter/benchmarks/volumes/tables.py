@@ -99,6 +99,8 @@ def averaged(
 
 
 Cells = dict[Column, Callable[[VolumeSessions], Cell]]
+Organ = tuple[str, VolumeSessions]
+"""An organ with one model and prompter."""
 
 
 def prompter_cell(group: VolumeSessions) -> Label:
@@ -278,14 +280,14 @@ def _printed_rows(rows: Sequence[dict[str, str]], names: Sequence[str]) -> Itera
 def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
 
-    def last(at: tuple[str, VolumeSessions], table: str, measure: str = "") -> Any:
+    def last(at: Organ, table: str, measure: str = "") -> Any:
         """Values of the organ's objects after the last round, of all draws."""
         label, group = at
         mine = [own == label for own in group.labels]
         tables = [getattr(one, table) for one in group.repeats or (group,)]
         return np.concatenate([(t[measure] if measure else t)[mine, -1] for t in tables])
 
-    columns: dict[Column, Callable[[tuple[str, VolumeSessions]], Cell]] = {
+    columns: dict[Column, Callable[[Organ], Cell]] = {
         Column("organ"): lambda at: at[0] or "?",
         Column("prompter"): lambda at: prompter_cell(at[1]),
         Column("model"): lambda at: at[1].model,
@@ -305,7 +307,7 @@ def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
         ),
     }  # fmt: skip
 
-    def cell(measure: str) -> Callable[[tuple[str, VolumeSessions]], Cell]:
+    def cell(measure: str) -> Callable[[Organ], Cell]:
         return lambda at: float(surfaces[measure][1](last(at, "others", measure)))
 
     columns |= {surfaces[m][0]: cell(m) for m in groups[0].others if m in surfaces}
@@ -318,9 +320,31 @@ def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
     }
     labels = sorted({label for g in groups for label in g.labels})
     rows = [(label, g) for label in labels for g in groups if label in g.labels]
+    columns = {
+        c: _best_of_organ(rows, c, tell) if c.better else tell for c, tell in columns.items()
+    }
     dataset, protocol = groups[0].dataset, groups[0].protocol
-    caption = f"{dataset}: the last round, organ by organ; protocol {protocol}."
+    caption = (
+        f"{dataset}: the last round, organ by organ; protocol {protocol}. Bold: best of the organ."
+    )
     return Table.of(name, rows, columns, caption)
+
+
+def _best_of_organ(
+    rows: Sequence[Organ], column: Column, tell: Callable[[Organ], Any]
+) -> Callable[[Organ], Cell]:
+    """The cells of a column with the best of each organ set strong."""
+    found = {(organ, group.key): float(tell((organ, group))) for organ, group in rows}
+    pick = max if column.better == "higher" else min
+    best = {organ: pick(v for (own, _), v in found.items() if own == organ) for organ, _ in rows}
+    # One way alone, or a value that all share, stands out in nothing.
+    many = {organ: len({v for (own, _), v in found.items() if own == organ}) for organ, _ in rows}
+
+    def cell(at: Organ) -> Cell:
+        value = found[at[0], at[1].key]
+        return Value(value, best=many[at[0]] > 1 and value == best[at[0]])
+
+    return cell
 
 
 def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:
