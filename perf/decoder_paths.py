@@ -23,6 +23,7 @@ import torch
 
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click
+from segmeter.models.sam._click_decoding import SingleClicks
 from segmeter.models.sam._cuda_graphs import eagerly
 from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._encoded import SamEncodedScene
@@ -30,7 +31,6 @@ from segmeter.models.sam._loading import SamNetwork
 from segmeter.models.sam._point_grid import _counts_and_boxes
 from segmeter.models.sam._prompt_batches import Policy
 from segmeter.models.sam._resizing import Padded
-from segmeter.models.sam._single_clicks import SingleClicks
 from segmeter.models.sam._vit import TinyVit
 
 

@@ -36,9 +36,9 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.users import User
 from segmeter.kernels import set_threads
 from segmeter.models.sam._cuda_graphs import eagerly
-from segmeter.runtime.processes import usable_cores
-from segmeter.users.clicking_group import ClickingGroup
+from segmeter.runtime.workers_and_devices import usable_cores
 from segmeter.users.error_prompts import CentreClick, RandomFirstClick
+from segmeter.users.humanlike_clicks import ClickingGroup
 
 ROUNDS = 20
 USERS = 11

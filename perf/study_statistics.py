@@ -17,7 +17,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from segmeter.stats.ratings import Ratings, fit_ratings, resampled_difference
+from segmeter.stats.mask_ratings import Ratings, fit_ratings, resampled_difference
 
 EFFECT = 0.8
 FALSE = "p < 0.05 without a difference"

@@ -15,10 +15,10 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec, short
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import Plan, display_names
-from segmeter.core.trust import received
+from segmeter.core.received_runs import received
 from segmeter.core.wording import counted, printable, size_text, time_text
-from segmeter.runtime.processes import check_devices, prewarming
 from segmeter.runtime.remote_files import Roots, is_address
+from segmeter.runtime.workers_and_devices import check_devices, prewarming
 
 if TYPE_CHECKING:
     from segmeter.api.runs import Run

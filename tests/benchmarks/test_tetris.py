@@ -35,7 +35,7 @@ from segmeter.stats.comparisons import spearman
 from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
 from segmeter.users.adversary import SearchClick, SearchGrid
-from segmeter.users.boxes import search_boxes
+from segmeter.users.box_prompts import search_boxes
 from segmeter.users.error_prompts import CentreClick
 
 PLAN = Plan(

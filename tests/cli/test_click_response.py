@@ -18,7 +18,7 @@ from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.measures.objects import iou
 from segmeter.report.mask_pages import ShownMap, map_page
-from segmeter.users.boxes import search_boxes
+from segmeter.users.box_prompts import search_boxes
 
 from .conftest import Done, type_here
 

@@ -25,8 +25,8 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, BadWeights, NotFound  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
+from segmeter.core.received_runs import received  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
-from segmeter.core.trust import received  # noqa: E402
 from segmeter.models import checkpoints, conformance, weights  # noqa: E402
 from segmeter.models.sam._loading import SamNetwork  # noqa: E402
 from segmeter.models.sam.tensor_names import is_unused, source_name  # noqa: E402

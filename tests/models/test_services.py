@@ -22,8 +22,8 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, Scribble
+from segmeter.core.received_runs import received
 from segmeter.core.scenes import Image, SceneHeader, Volume
-from segmeter.core.trust import received
 from segmeter.models.conformance import check, drawn_scene
 from segmeter.models.service_protocols import decoded_brush
 from segmeter.models.services import ServiceModel

@@ -17,7 +17,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan
-from segmeter.core.trust import received
+from segmeter.core.received_runs import received
 from segmeter.engine import run_plan
 from segmeter.runtime import remote_files
 from segmeter.runtime.remote_files import Roots, copy_folder, local_folder

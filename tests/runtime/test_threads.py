@@ -7,7 +7,7 @@ import os
 import pytest
 
 from segmeter.kernels import set_threads, threads
-from segmeter.runtime.processes import usable_cores
+from segmeter.runtime.workers_and_devices import usable_cores
 
 
 def test_there_is_always_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

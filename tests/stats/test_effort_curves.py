@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segmeter.core.effort import Effort
+from segmeter.core.action_counts import Effort
 from segmeter.stats.annotation_time import (
     CostModel,
     area_to,

@@ -188,7 +188,7 @@ def _boxes(
 
     from segmeter.benchmarks.tetris.boxes import shift_map
     from segmeter.report.mask_pages import shift_image
-    from segmeter.users.boxes import search_boxes
+    from segmeter.users.box_prompts import search_boxes
 
     found = search_boxes(encoded, target, progress=partial(progress, "boxes drawn otherwise"))
     shifts = shift_map(encoded, target, progress=partial(progress, "boxes moved as a whole"))

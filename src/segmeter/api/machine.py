@@ -14,8 +14,8 @@ import segmeter
 from segmeter.api.loading import roots_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadWeights, NotFound, NoWeights, SegmeterError
-from segmeter.runtime.processes import gpu_names
 from segmeter.runtime.remote_files import Roots
+from segmeter.runtime.workers_and_devices import gpu_names
 
 __all__ = ["LIBRARIES", "Finding", "Machine", "doctor"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from segmeter.core.effort import Effort
+    from segmeter.core.action_counts import Effort
     from segmeter.core.masks import Mask
     from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Segmentation
     from segmeter.core.plans import Plan

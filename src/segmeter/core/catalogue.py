@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plugin_files import module_of, objects_in
-from segmeter.core.trust import check_opened, check_python
+from segmeter.core.received_runs import check_opened, check_python
 
 T = TypeVar("T")
 ENGINE_OPTIONS = frozenset({"data", "weights"})

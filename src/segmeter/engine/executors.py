@@ -13,8 +13,8 @@ from typing import Protocol
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Built, Outcome, Worker
-from segmeter.runtime.processes import PrewarmedWorkers, Process, end_all, usable_cores
 from segmeter.runtime.remote_files import Roots
+from segmeter.runtime.workers_and_devices import PrewarmedWorkers, Process, end_all, usable_cores
 from segmeter.store.storage import Address, Place
 
 __all__ = ["executor_names"]

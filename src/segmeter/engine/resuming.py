@@ -11,7 +11,7 @@ from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Built, lacking_users, rows_schema, source_of
 from segmeter.runtime.fingerprints import UNKNOWN
-from segmeter.runtime.processes import usable_cores
+from segmeter.runtime.workers_and_devices import usable_cores
 from segmeter.store.compacted_files import whole
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder

@@ -18,8 +18,8 @@ from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import check_received, complete, wider_plan
 from segmeter.runtime.fingerprints import fingerprinted
-from segmeter.runtime.processes import PrewarmedWorkers, gpu_names, usable_cores
 from segmeter.runtime.remote_files import Roots
+from segmeter.runtime.workers_and_devices import PrewarmedWorkers, gpu_names, usable_cores
 from segmeter.store.compaction import LOOSE, compact, drop, drop_copies, extract
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.storage import Address, Place

@@ -9,10 +9,10 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
+from segmeter.core.received_runs import received
 from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Judge
-from segmeter.core.trust import received
 from segmeter.engine.jobs import Built, jobs_of
 from segmeter.engine.validation import complete, defined
 from segmeter.runtime.remote_files import Roots

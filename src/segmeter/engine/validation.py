@@ -19,8 +19,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan
+from segmeter.core.received_runs import check_names, received
 from segmeter.core.scenes import Dataset, Scene, Volume
-from segmeter.core.trust import check_names, received
 from segmeter.core.users import User
 from segmeter.engine.jobs import Built
 from segmeter.runtime.redaction import refuse_credentials

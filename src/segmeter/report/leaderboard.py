@@ -8,8 +8,8 @@ from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
 from segmeter.core.plans import display_names
+from segmeter.core.received_runs import received
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
-from segmeter.core.trust import received
 from segmeter.core.wording import counted
 from segmeter.report.elements import protocol_note
 from segmeter.report.page import Page

@@ -13,8 +13,8 @@ from segmeter.core.citations import entries, sources
 from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Plan, display_names
+from segmeter.core.received_runs import received
 from segmeter.core.sections import Column, Note, Section, Table
-from segmeter.core.trust import received
 from segmeter.core.wording import counted
 from segmeter.report.exports import latex_text
 from segmeter.store import Run

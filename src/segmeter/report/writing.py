@@ -13,8 +13,8 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.plans import Plan, display_names, with_titles
+from segmeter.core.received_runs import received
 from segmeter.core.sections import Answer, Block, Note, Section
-from segmeter.core.trust import received
 from segmeter.core.wording import counted
 from segmeter.report.exports import exported, objects_csv
 from segmeter.report.page import Page, render

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.received_runs import may_contact
 from segmeter.core.seeds import fingerprint
-from segmeter.core.trust import may_contact
 from segmeter.runtime.redaction import redacted
 
 
@@ -72,7 +72,7 @@ def local_folder(address: str) -> Path:
     An address that only a received run names is not contacted: a copy that was made before is
     used, if there is one.
 
-    >>> from segmeter.core.trust import received
+    >>> from segmeter.core.received_runs import received
     >>> with received():
     ...     local_folder("s3://bucket/somewhere")
     Traceback (most recent call last):

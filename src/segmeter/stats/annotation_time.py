@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.effort import Effort
+from segmeter.core.action_counts import Effort
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.stats.goals import first_round, rounds_to
 from segmeter.stats.intervals import Floats

@@ -20,12 +20,12 @@ from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan
+from segmeter.core.received_runs import check_data, received
 from segmeter.core.rows import JOB_KEY, Schema, columns_of_measures, measure_column
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
-from segmeter.core.trust import check_data, received
 from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.several_runs import Source, joined_plan, label_models

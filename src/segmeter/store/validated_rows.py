@@ -37,7 +37,7 @@ from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import ARROW_TYPES, kind_of, provenance_of
 from segmeter.store.job_index import DataFile
-from segmeter.store.row_files import FILE, RowFiles
+from segmeter.store.job_tables import FILE, RowFiles
 
 if TYPE_CHECKING:
     import duckdb

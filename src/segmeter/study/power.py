@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
-from segmeter.stats.ratings import Ratings, fit_ratings
+from segmeter.stats.mask_ratings import Ratings, fit_ratings
 from segmeter.study.analyses.clicking import centre_distances
 from segmeter.study.exports import counted_rows
 from segmeter.study.interactions import interactions

@@ -26,7 +26,7 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.report.slices import run_lengths
-from segmeter.runtime.processes import has_cuda
+from segmeter.runtime.workers_and_devices import has_cuda
 from segmeter.study import database as db
 from segmeter.study.messages import Step
 from segmeter.study.records import Refused, Row, server_ms_since_last, steps_of, store

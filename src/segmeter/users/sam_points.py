@@ -21,7 +21,7 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.users.boxes import jittered_box, shaken_box
+from segmeter.users.box_prompts import jittered_box, shaken_box
 from segmeter.users.error_prompts import pixel_at
 
 Prediction = tuple[Target, Mask, ProtocolName]

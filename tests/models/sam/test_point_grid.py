@@ -21,12 +21,12 @@ from segmeter.datasets.image_files import read_rgb  # noqa: E402
 from segmeter.models.automatic.candidates import Logits  # noqa: E402
 from segmeter.models.automatic.generator import generate  # noqa: E402
 from segmeter.models.automatic.options import Options  # noqa: E402
+from segmeter.models.sam._click_decoding import SingleClicks  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._point_grid import DeviceLogits  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402
 from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
-from segmeter.models.sam._single_clicks import SingleClicks  # noqa: E402
 
 SHAPE = (30, 40)
 POINTS = np.array([[10.0, 12.0], [3.5, 30.25], [25.0, 7.0]])

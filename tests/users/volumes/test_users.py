@@ -14,8 +14,8 @@ import pytest
 from fakes import Bits, Case, Fake, cases, checksum, dice, fakes, slice_of, stacked
 
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.capabilities import CountsEffort
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask

@@ -23,7 +23,7 @@ from segmeter.core.prompts import Click
 from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import resampling
-from segmeter.users.clicking_group import ClickingGroup
+from segmeter.users.humanlike_clicks import ClickingGroup
 
 
 def curves(found: Sequence[Findings]) -> page.Multiples:

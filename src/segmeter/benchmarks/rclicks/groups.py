@@ -23,7 +23,7 @@ from segmeter.stats.goals import area_under, at_round, failed, rounds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.null_distributions import Components, Null, components
 from segmeter.stats.statistics import Better, Statistic, cards_by_name, resampling
-from segmeter.users.clicking_group import ClickingGroup, MapSample
+from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser
 
 GOAL = 0.9

@@ -14,7 +14,7 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.users import User
-from segmeter.users.clicking_group import ClickingGroup, MapSample
+from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded
 
 

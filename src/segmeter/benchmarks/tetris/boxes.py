@@ -24,7 +24,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
-from segmeter.users.boxes import jitter_reach, tight_box
+from segmeter.users.box_prompts import jitter_reach, tight_box
 
 STEPS = 11
 

@@ -12,6 +12,7 @@ from segmeter.benchmarks.sessions import CONSISTENCY
 from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
@@ -20,7 +21,6 @@ from segmeter.core.capabilities import (
     WritesChallengeTable,
     capable,
 )
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model

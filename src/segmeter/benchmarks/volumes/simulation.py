@@ -14,9 +14,9 @@ from segmeter.benchmarks.starts import starts_of
 from segmeter.benchmarks.volumes.fitting import fitting, repeats, takes_none
 from segmeter.benchmarks.volumes.tables import table_of
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, KnowsItsScan, LosesPrompts
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import SimulatedSession, Start, Trajectory, simulate
 from segmeter.core.masks import Mask

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from segmeter.benchmarks.report_parts import cost_of
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.benchmarks import FEWEST_PAIRS, Group, Results
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair
     from segmeter.core.scenes import Target
     from segmeter.models.automatic.candidates import Candidates
-    from segmeter.models.sam._single_clicks import MovablePoints, SingleClicks
+    from segmeter.models.sam._click_decoding import MovablePoints, SingleClicks
 
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
@@ -278,7 +278,7 @@ class SamEncodedScene:
         """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
         if self.embedding.quality is not None:
             return None
-        from segmeter.models.sam._single_clicks import SingleClicks
+        from segmeter.models.sam._click_decoding import SingleClicks
 
         return SingleClicks(self, dtype, compiled)
 
@@ -291,7 +291,7 @@ class SamEncodedScene:
         **speed: Any,
     ) -> npt.NDArray[np.float64] | None:
         """IoU and Boundary IoU after a lone positive click at each point."""
-        from segmeter.models.sam._exhaustive_clicks import single_click_scores
+        from segmeter.models.sam._click_scores import single_click_scores
 
         return single_click_scores(self, points, target, judge_pair, band_px, **speed)
 
@@ -321,7 +321,7 @@ class SamEncodedScene:
 
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
         """The same requests with a movable last click, for gradient attacks."""
-        from segmeter.models.sam._single_clicks import MovablePoints
+        from segmeter.models.sam._click_decoding import MovablePoints
 
         return MovablePoints(self, requests)
 

@@ -27,7 +27,7 @@ from segmeter.core.sections import (
 from segmeter.stats.agreement import alpha_interval, intraclass, pilot_sd
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
-from segmeter.stats.ratings import (
+from segmeter.stats.mask_ratings import (
     Contrast,
     RatingDifference,
     RatingModel,

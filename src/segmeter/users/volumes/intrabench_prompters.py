@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.capabilities import CountsEffort, GivesPrompts, capable
 from segmeter.core.catalogue import Spec
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName, Request, render

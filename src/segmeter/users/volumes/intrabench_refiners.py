@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.capabilities import CountsEffort, ForgetsPrompts, GivesPrompts, capable
 from segmeter.core.catalogue import Spec
-from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName

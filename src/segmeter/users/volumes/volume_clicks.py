@@ -12,8 +12,8 @@ import numpy.typing as npt
 from segmeter.clickability.groups import draw_voxel, share_of_group, volume_prior
 from segmeter.clickability.prior import Round
 from segmeter.core import catalogue
+from segmeter.core.action_counts import Effort
 from segmeter.core.capabilities import CountsEffort, GivesLater, GivesPrompts, capable
-from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask

@@ -22,8 +22,8 @@ from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.models.synthetic import Disc
-from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.error_prompts import TOGETHER, CentreClick, RandomFirstClick, centre_click
+from segmeter.users.humanlike_clicks import ClickingGroup, MapSample
 
 PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 DISC = Mask.of(np.hypot(*(np.mgrid[:60, :80] - np.array([[[28]], [[40]]]))) < 22)
@@ -67,7 +67,7 @@ def test_golden_draws_of_all_groups_and_rounds(
         shape = (case["h"], case["w"])
         source = Given(np.array(case["map"], dtype=np.float32).reshape(shape))
         monkeypatch.setattr(
-            "segmeter.users.clicking_group.source",
+            "segmeter.users.humanlike_clicks.source",
             lambda *_, s=source: map_sources.FirstRounds(s),
         )
         ground_truth = np.array(case["target"]).reshape(shape)
@@ -149,7 +149,7 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
 ) -> None:
     inner = Given(np.ones((60, 80), dtype=np.float32))
     kept = map_sources.FirstRounds(inner)
-    monkeypatch.setattr("segmeter.users.clicking_group.source", lambda *_: kept)
+    monkeypatch.setattr("segmeter.users.humanlike_clicks.source", lambda *_: kept)
     for _ in ("one model", "another"):
         simulated_sessions = [
             SimulatedSession(SCENE.targets[0], ClickingGroup(g), "corrected") for g in range(1, 11)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from segmeter.core.errors import BadInput
 from segmeter.stats.agreement import alpha_interval, intraclass, krippendorff_alpha, pilot_sd
-from segmeter.stats.ratings import (
+from segmeter.stats.mask_ratings import (
     Ratings,
     fit_ratings,
     rating_difference,

@@ -9,7 +9,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
-from segmeter.users.boxes import jittered_box, shaken_box, tight_box
+from segmeter.users.box_prompts import jittered_box, shaken_box, tight_box
 
 
 def moves(draw, side):

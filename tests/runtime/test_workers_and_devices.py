@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from segmeter.runtime.processes import PrewarmedWorkers
+from segmeter.runtime.workers_and_devices import PrewarmedWorkers
 
 
 def test_a_process_that_waits_does_what_it_is_told() -> None:
@@ -41,7 +41,7 @@ def test_even_the_first_process_never_receives_an_interrupt() -> None:
     lines = [
         "import signal",
         "from pathlib import Path",
-        "from segmeter.runtime.processes import Process, end_all",
+        "from segmeter.runtime.workers_and_devices import Process, end_all",
         "first = Process.start(0)",
         "status = Path(f'/proc/{first.process.pid}/status').read_text()",
         "blocked = int(status.partition('SigBlk:')[2].split()[0], 16)",
@@ -55,7 +55,7 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
     """Asking for GPUs and fixing the arithmetic imports no torch; a later import is caught."""
     lines = [
         "import importlib.util, sys",
-        "from segmeter.runtime.processes import gpu_names",
+        "from segmeter.runtime.workers_and_devices import gpu_names",
         "from segmeter.engine.arithmetic import steady_arithmetic",
         "gpu_names(); steady_arithmetic(3); steady_arithmetic(1)",
         "assert 'torch' not in sys.modules",
