@@ -1,4 +1,4 @@
-"""Prewarmed processes: they import and claim their GPU before the run is planned.
+"""Worker processes, started before a run is planned, and the devices of this machine.
 
 On a machine with a GPU a worker takes seconds to wake, most of them torch's import. Nothing
 heavy is imported here, so a command can start its workers before it imports what it needs

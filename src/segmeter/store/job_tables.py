@@ -1,4 +1,4 @@
-"""Row files: the files of a run folder as Arrow tables, in declared types, checked when read."""
+"""Job tables: the job files of a run as Arrow tables, in declared types, checked when read."""
 
 from __future__ import annotations
 
