@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 import segmeter
+from retrieval import cosines, knn_accuracy, pair_auroc, retrieval
 from segmeter.core.masks import Mask
-from segmeter.stats.retrieval import cosines, knn_accuracy, pair_auroc, retrieval
 
 
 def shape_vector(mask: Mask) -> npt.NDArray[np.float64]:

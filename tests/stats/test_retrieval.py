@@ -1,4 +1,4 @@
-"""Retrieval numbers against golden values."""
+"""Retrieval numbers of the probe in perf/ against golden values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.stats.retrieval import cosines, knn_accuracy, pair_auroc, retrieval
+from retrieval import cosines, knn_accuracy, pair_auroc, retrieval
 
 
 def test_all_numbers_are_the_golden_ones(golden: Path) -> None:

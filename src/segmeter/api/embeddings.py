@@ -13,7 +13,6 @@ import numpy.typing as npt
 from segmeter.api.loading import as_dataset, as_model
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Scene
-from segmeter.stats.retrieval import cosines
 
 __all__ = ["embed_masks"]
 
@@ -36,8 +35,9 @@ class MaskEmbeddings:
     labels: Sequence[str]
 
     def similarity(self) -> Floats:
-        """Cosine of every pair of objects."""
-        return cosines(self.vectors)
+        """Cosine of every pair of objects, rounded to 12 decimals so that equal vectors tie."""
+        unit = self.vectors / np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        return np.asarray(np.round(unit @ unit.T, 12))
 
     def nearest(self, index: int, count: int = 5) -> list[tuple[int, float]]:
         """The most similar other objects of one, with their cosines."""
