@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from segmeter.api.loading import dataset_spec, parsed_options, protocol_names, roots_of
 from segmeter.core import catalogue
@@ -21,23 +21,10 @@ from segmeter.runtime.remote_files import Roots, is_address
 from segmeter.runtime.workers_and_devices import check_devices, prewarming
 
 if TYPE_CHECKING:
+    from segmeter.api.progress import Bar
     from segmeter.api.runs import Run
     from segmeter.engine.estimates import Cost, Estimate
     from segmeter.engine.jobs import Objects
-
-__all__ = ["Execution", "RunEstimate", "estimate_run", "evaluate"]
-
-
-class Progress(Protocol):
-    """Shows how far a run is (`segmeter.api.progress.Bar`)."""
-
-    first: str
-    reason: str
-
-    def begin(self, total: int, done: int) -> None: ...
-    def step(self, outcome: Any) -> None: ...
-    def end(self) -> None: ...
-    def say(self, sentence: str) -> None: ...
 
 
 class Execution(TypedDict, total=False):
@@ -60,7 +47,7 @@ class Execution(TypedDict, total=False):
         Add these models, datasets or users to the run in `out`; let that run name Python files.
     progress
         Show progress on stderr: a bar on a terminal, elsewhere a line every half minute (True: a
-        line per job; False: nothing). Or an object that shows it.
+        line per job; False: nothing), or a `segmeter.api.progress.Bar`.
     failures
         `"warn"` warns if some jobs fail and raises if all do; `"keep"` does neither.
     first_scenes
@@ -75,7 +62,7 @@ class Execution(TypedDict, total=False):
     rerun_changed: bool
     add: bool
     trust: bool
-    progress: bool | Progress | None
+    progress: bool | Bar | None
     failures: Literal["warn", "keep"]
     first_scenes: Sequence[str]
 
@@ -180,7 +167,7 @@ def estimate_run(
     weights: str | Path | None = None,
     workers: int | None = 0,
     executor: str | None = None,
-    progress: bool | Progress | None = None,
+    progress: bool | Bar | None = None,
     **request: Any,
 ) -> RunEstimate:
     """Run two scenes of each model and dataset, keep nothing, and estimate what all would take.
@@ -303,7 +290,7 @@ def _check(plan: Plan, roots: Roots, objects: Objects, say: Callable[[str], None
         warn_of_skipped(plan, roots, say)
 
 
-def _progress(asked: bool | Progress | None, first: str) -> Progress:
+def _progress(asked: bool | Bar | None, first: str) -> Bar:
     """The object that shows progress: as given, else a bar, which may be quiet."""
     from segmeter.api.progress import Bar
 

@@ -39,8 +39,6 @@ from segmeter.core.sessions import Judge, Session
 from segmeter.measures.objects import iou
 from segmeter.stats.intervals import Interval, Resampling
 
-__all__ = ["Comparison", "Parity", "first_clicks", "parity"]
-
 GOAL = 0.9
 """IoU at which clicks are counted: NoC@90."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Pixels = npt.NDArray[np.uint8]
 
-__all__ = ["auto_masks"]
-
 _THUMBNAIL_PX = 320
 
 

@@ -19,8 +19,6 @@ from segmeter.store import Run, RunFolder
 if TYPE_CHECKING:
     from segmeter.api.data_checks import Findings
 
-__all__ = ["Check", "check"]
-
 _SENSIBLE = 0.4  # mean IoU after five clicks; random weights stay below
 
 

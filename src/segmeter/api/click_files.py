@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from segmeter.datasets.recorded_clicks import Clicks, Key
     from segmeter.measures.clicks import Sides
 
-__all__ = ["make_click_file", "warn_of_skipped"]
-
 _MAPS = ("uniform", "distance", "prior")
 
 

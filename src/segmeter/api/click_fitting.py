@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from segmeter.core.masks import Mask
     from segmeter.stats.cost_fitting import FittedCosts
 
-__all__ = ["cost_lines"]
-
 # Name of the table, dataset, and the file that has masks of all targets without images.
 _SETS = (
     ("GrabCut", "grabcut", None),

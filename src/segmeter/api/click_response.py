@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from segmeter.core.models import EncodedScene
     from segmeter.core.scenes import Scene, Target
 
-__all__ = ["click_response_map", "map_lines"]
-
 Progress = Callable[..., None]
 _SHIFTS = "IoU when the tight box is moved as a whole, down and across; the cross is not moved"
 

@@ -29,8 +29,6 @@ from segmeter.core.sections import (
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
 
-__all__ = ["Findings"]
-
 _TINY = 16  # pixels: less is a slip of the pen, or another scale
 _COVERING = 0.98  # of the image
 _SHOWN = 24

@@ -13,8 +13,6 @@ from segmeter.api.loading import Tell, silent
 from segmeter.api.runs import Run
 from segmeter.core.errors import NotFound, SegmeterError, check_choice
 
-__all__ = ["available_model"]
-
 _NETWORKS = ("sam2-hiera-tiny", "mobile-sam")
 _CLASSICAL = ("grabcut", "random-walker")
 _VOLUME_USERS = ("box-per-slice", "box-interpolation?n=3", "boxes-from-3d-box")

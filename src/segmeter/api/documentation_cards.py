@@ -24,8 +24,6 @@ from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors
 
-__all__ = ["make_card"]
-
 Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"
 Facts = dict[tuple[str, int], str]

@@ -14,8 +14,6 @@ from segmeter.api.loading import as_dataset, as_model
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Scene
 
-__all__ = ["embed_masks"]
-
 Floats = npt.NDArray[np.float64]
 _NEIGHBOURS = 5
 

@@ -11,8 +11,6 @@ from segmeter.core.errors import BadInput
 if TYPE_CHECKING:
     from segmeter.stats.fairness import GroupShare
 
-__all__ = ["person_groups", "place_shares"]
-
 
 def person_groups(miap: Path, masks: Path, out: Path, clothing: Path | None = None) -> int:
     """Join MIAP's people with masks of Open Images into a groups file; returns how many masks.

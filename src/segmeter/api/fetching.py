@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from segmeter.models.fetching import Arrival, Offer
     from segmeter.models.fetching.transfer import Progress
 
-__all__ = ["fetch", "list_weights", "weight_sources", "weights_home"]
-
 
 def fetch(
     name: str,

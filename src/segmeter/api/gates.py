@@ -16,8 +16,6 @@ from segmeter.core.plans import display_names
 if TYPE_CHECKING:
     from segmeter.api.runs import Run
 
-__all__ = ["differences_markdown"]
-
 _CONDITION = re.compile(r"(\S+) (worse|possibly worse)(?: by ([0-9.]+))?")
 
 

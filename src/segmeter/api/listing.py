@@ -16,21 +16,6 @@ from segmeter.core.measures import Measure
 from segmeter.core.plans import Kind, Plan
 from segmeter.runtime.remote_files import Roots
 
-__all__ = [
-    "KINDS",
-    "BenchmarkOptions",
-    "describe",
-    "list_benchmarks",
-    "list_datasets",
-    "list_detectors",
-    "list_measures",
-    "list_methods",
-    "list_models",
-    "list_users",
-    "measure_cards",
-    "summaries",
-]
-
 KINDS: dict[str, Registry[Any]] = {
     "models": catalogue.models,
     "methods": catalogue.methods,

@@ -20,11 +20,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.runtime.remote_files import Roots, as_typed, is_address
 
-__all__ = [
-    "Dataset", "Tell", "as_dataset", "as_model", "as_user", "dataset_spec", "load_dataset",
-    "load_model", "parsed_options", "protocol_names", "roots_of", "silent",
-]  # fmt: skip
-
 Tell = Callable[[str], None]
 """Receives sentences about what is going on."""
 

@@ -17,8 +17,6 @@ from segmeter.core.errors import BadWeights, NotFound, NoWeights, SegmeterError
 from segmeter.runtime.remote_files import Roots
 from segmeter.runtime.workers_and_devices import gpu_names
 
-__all__ = ["LIBRARIES", "Finding", "Machine", "doctor"]
-
 State = Literal["ready", "no weights", "not here", "broken"]
 
 LIBRARIES = {

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from segmeter.measures.proposals import ProposalCurve
 
-__all__ = ["Measured", "measure_files"]
-
 FIGURES = (".svg", ".png", ".pdf")
 KINDS = ("partition", "object", "proposals")
 _REGION = ("iou", "dice", "precision", "recall")

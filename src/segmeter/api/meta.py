@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from segmeter.benchmarks.seism.pairs import PairScores
     from segmeter.measures.meta import Densities
 
-__all__ = ["meta_measures"]
-
 
 @dataclass(frozen=True, slots=True)
 class MetaMeasures:

@@ -16,8 +16,6 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sessions import Session
 
-__all__ = ["Predictor"]
-
 
 class Predictor:
     """A model that is prompted with plain arrays.

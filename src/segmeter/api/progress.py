@@ -15,8 +15,6 @@ from segmeter.core.wording import printable, time_text
 if TYPE_CHECKING:
     from segmeter.engine.jobs import Outcome
 
-__all__ = ["Bar"]
-
 _EVERY_S = 30.0
 _NAMED = 10  # failures that are named one by one; the report has them all
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from segmeter.store.folder import RunFacts
     from segmeter.store.merging import Merged
 
-__all__ = ["list_runs", "merge", "run_numbers"]
-
 
 def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
     """List the runs under a folder or an address: benchmark, models, jobs done, size.

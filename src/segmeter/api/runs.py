@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from segmeter.engine import Tally
     from segmeter.report.browsing import BrowseServer
 
-__all__ = ["Run", "open_run"]
-
 _COST_KEYS = {
     "time": "hours",
     "waiting": "waiting_hours",

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from segmeter.api.runs import Run
 
-__all__ = ["score"]
-
 
 def score(
     predictions: str | Path | Sequence[str | Path] | Mapping[str, str | Path],

@@ -20,8 +20,6 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.core.sessions import Round
 
-__all__ = ["next_click", "simulate"]
-
 
 def next_click(
     ground_truth: Any, prediction: Any = None, clicks: Sequence[Any] = (), *, ignore: Any = None

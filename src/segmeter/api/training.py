@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from segmeter.training.decoder_training import DecoderSettings, Progress
     from segmeter.training.noc_changes import NocChange
 
-__all__ = ["DecoderTraining", "train_decoder"]
-
 
 @dataclass(frozen=True, slots=True)
 class DecoderTraining:
