@@ -97,8 +97,7 @@ class SingleClicks:
 
     def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
-        cells = self._image.cells.expand(len(start), -1, -1)
-        tokens, cells = self._decoder.transformer(start, cells, self._position)
+        tokens, cells = self._decoder.transformer(start, self._image.cells, self._position)
         return tokens, cells
 
     def _masks(self, cells: Tensor, heads: Tensor) -> Tensor:

@@ -6,11 +6,8 @@ Written from the papers of SAM (arXiv 2304.02643), SAM 2 (2408.00714) and SAM-HQ
 The image stays a list of tokens `(requests, cells, channels)` from beginning to end. The 2 x 2
 convolutions with stride 2 that shrink a mask prompt and enlarge the answer never mix two
 cells, so each is one matrix product on that list, and pixels are put in their places once,
-when there are four values left of each.
-
-SAM's two-way transformer: tokens look at the image, and the image at the tokens.
-
-Written from the paper (arXiv 2304.02643); parameter names are those of the original.
+when there are four values left of each. Requests without a mask prompt share the image until
+its tokens have attended to theirs, so the image's side of the first block is computed once.
 """
 
 from __future__ import annotations
@@ -29,7 +26,10 @@ _STRETCH = 128
 
 
 class TwoWayTransformer(nn.Module):
-    """Two blocks, and a last look from the tokens to the image."""
+    """Two blocks, and a last attention of the tokens to the image.
+
+    `cells` may be `(1, n, width)` for any number of requests.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -112,8 +112,13 @@ def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
     In float32 on a GPU torch's own kernel walks all cells with one block for each head, two
     thirds of a whole answer's time; as plain products over stretches of the cells it takes a
-    tenth of that (perf/session.py).
+    tenth of that (perf/session.py). One image's keys serve the tokens of all requests at once.
     """
+    if len(k) == 1 < len(q):
+        joined = _attended(q.transpose(0, 1).flatten(1, 2)[None], k, v)
+        return joined[0].unflatten(1, (len(q), -1)).transpose(0, 1)
+    if len(q) == 1 < len(k):
+        q = q.expand(len(k), -1, -1, -1)
     if not q.is_cuda or q.dtype != torch.float32:
         return F.scaled_dot_product_attention(q, k, v)
     share = (q * q.shape[-1] ** -0.5 @ k.transpose(2, 3)).softmax(-1)
@@ -293,8 +298,7 @@ class MaskDecoder(nn.Module):
         own = self._own_tokens()
         count = sparse.shape[0]  # not len(): an export keeps the batch free
         tokens = torch.cat([own.expand(count, -1, -1), sparse], dim=1)
-        cells = (image.cells + dense).expand(count, -1, -1)
-        tokens, cells = self.transformer(tokens, cells, position)
+        tokens, cells = self.transformer(tokens, image.cells + dense, position)
         skip = 1 if self.fine else 0
         scores = self.iou_prediction_head(tokens[:, skip])
         # SAM 2 bounds its scores, the first SAM does not.
