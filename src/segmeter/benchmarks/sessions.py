@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import astuple
+from dataclasses import fields
 from itertools import combinations, product
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
@@ -199,9 +200,12 @@ def _iou(target: Target, mask: Mask) -> float:
     return float(mask_measure("iou")(target.mask, mask, target.ignore))
 
 
+_RESPONSE = attrgetter(*(field.name for field in fields(Response)))
+
+
 def response_columns(response: Response) -> Row:
     """Columns of a round that compare its mask with the prompts so far."""
-    return dict(zip(RESPONSES, astuple(response), strict=True))
+    return dict(zip(RESPONSES, _RESPONSE(response), strict=True))
 
 
 def _extent(target: Target) -> dict[str, int | None]:
@@ -228,7 +232,7 @@ def target_columns(scene: Scene, target: Target) -> Row:
         "cluster": target.groups.get("image", scene.id),
         "label": target.label,
         "groups": dict(target.groups),
-        **_extent(target),
+        **target.mask.derived(("extent", target.ignore), lambda: _extent(target)),
         "shape": list(scene.shape),
     }
 

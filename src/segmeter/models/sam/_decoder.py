@@ -115,8 +115,8 @@ def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     tenth of that (perf/session.py). One image's keys serve the tokens of all requests at once.
     """
     if len(k) == 1 < len(q):
-        joined = _attended(q.transpose(0, 1).flatten(1, 2)[None], k, v)
-        return joined[0].unflatten(1, (len(q), -1)).transpose(0, 1)
+        joined = _attended(q.transpose(0, 1).flatten(1, 2)[None], k, v)[0]
+        return joined.reshape(len(joined), len(q), -1, joined.shape[-1]).transpose(0, 1)
     if len(q) == 1 < len(k):
         q = q.expand(len(k), -1, -1, -1)
     if not q.is_cuda or q.dtype != torch.float32:
