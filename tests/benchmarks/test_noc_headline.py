@@ -143,3 +143,12 @@ def test_an_order_that_turns_with_waiting_is_said_in_the_same_sentence() -> None
     # 2.5 s and 30 s + half of 30 s for encoding against 4 s and 0.25 s
     assert "including measured waiting for the model, **quick** is faster" in turned
     assert "4.2\xa0s against 47.5\xa0s per object" in turned
+    loaded = RandomRun(made, seconds={"few": 30.0, "quick": 0.1})
+    loaded.provenance = {"commands": [{"machine": {"cores": 2, "load": 9.0}}], "segmenters": {}}
+    assert "(waiting was measured on a busy machine (load 9 on 2 cores" in headline(loaded).text
+
+
+def test_objects_that_never_reach_the_goal_are_said_to_be_finished_by_hand() -> None:
+    made = {"a": np.vstack([np.full((7, 3), 0.95), np.full((1, 3), 0.2)])}
+    said = headline(RandomRun(made)).text
+    assert "1 of 8 objects never reaches it by clicks and is finished by hand" in said

@@ -90,10 +90,78 @@ def test_a_busy_machine_is_named_where_waiting_is(run: Path) -> None:
     (entry,) = opened.commands
     assert entry["machine"]["load"] >= 0
     busy = {"processor": "P", "cores": 2, "load": 15.4}
-    loaded: Any = SimpleNamespace(provenance={"commands": [{"machine": busy}], "segmenters": {}})
-    assert "busy when the run began (load 15.4 on 2 cores)" in machines(loaded)
+    idle = {"machine": {**busy, "load": 0.5}, "jobs_left": 4}
+    commands = [idle, {"machine": busy}]
+    loaded: Any = SimpleNamespace(provenance={"commands": commands, "segmenters": {}})
+    assert "busy machine (load 15.4 on 2 cores when the run began)" in machines(loaded)
+    commands[1]["jobs_left"] = 0  # a command that found all jobs done
+    assert "busy" not in machines(loaded)
     busy["load"] = 1.5
     assert "busy" not in machines(loaded)
+    assert entry["jobs_left"] == entry["jobs"] == 8
+
+
+def test_a_winner_by_waiting_on_a_busy_machine_is_in_doubt() -> None:
+    ways = [way("slow", 20.0, 30.0), way("quick", 40.0, 5.0)]
+    given = ({"made": ways}, 3600, 10.0, "images", "Goal: 85 %.")
+    loaded = cost_section(*given, loaded="was measured on a busy machine").blocks[0]
+    idle = cost_section(*given).blocks[0]
+    assert isinstance(loaded, Answer)
+    assert isinstance(idle, Answer)
+    assert "at 10 per hour that is 450, against 800" in idle.text
+    doubt = "waiting was measured on a busy machine, so measure it on an idle machine"
+    assert doubt in loaded.text
+    assert "busy" not in idle.text
+    ways[0] = way("slow", 60.0, 30.0)  # one winner either way
+    sure = cost_section(*given, loaded="was measured on a busy machine").blocks[0]
+    assert isinstance(sure, Answer)
+    assert "busy" not in sure.text
+
+
+def test_a_page_with_costs_begins_with_them_and_is_not_replaced_silently(
+    run: Path, typed: Typed
+) -> None:
+    code, out, err = typed("report", run, "--objects", "20 000", "--hourly-rate", "12.50")
+    assert code == 0, err
+    page = (run / "report.html").read_text()
+    assert page.index("What 20 000 objects cost</h2>") < page.index(">Results</h2>")
+    assert "in the currency of 12.5 per hour" in page
+    assert "at 12.5 per hour that is" in " ".join(out.split())
+    assert "needs the least annotation time" in out  # the benchmark's own answer as well
+    code, out, err = typed("report", run)
+    assert code == 0, err
+    assert "the page had the costs of 20 000 objects, this one has none" in err
+    assert "costs of" not in typed("report", run)[2]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--objects", "20k", "--objects is a number such as 20000 or '20 000', not '20k'"),
+        ("--objects", "2,00", "not '2,00'"),
+        ("--objects", "0", "not '0'"),
+        ("--hourly-rate", "15eur", "--hourly-rate is a number such as 15 or 12.50"),
+        ("--hourly-rate", "-1", "not '-1'"),
+    ],
+)
+def test_amounts_are_refused_in_a_sentence(
+    run: Path, typed: Typed, option: str, value: str, message: str
+) -> None:
+    code, _, err = typed("report", run, option, value)
+    assert code == 2
+    assert message in err
+
+
+def test_clicks_at_the_cap_are_called_so(typed: Typed, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code, told, err = typed("run", "noc", "-m", "disc", "-d", "mini", "--limit", 1,
+                            "--rounds", 2, "--workers", 0, "--out", out)  # fmt: skip
+    assert code == 0, err
+    assert "clicks of disc are only the cap of 2 rounds: the goal was missed" in told
+    assert "with --objects N --hourly-rate R: hours and money for N objects" in told
+    code, _, err = typed("report", out)
+    assert code == 0, err
+    assert "that of disc is mostly this cap" in (out / "report.html").read_text()
 
 
 def test_a_run_until_a_goal_ends_with_clicks_and_seconds_to_it(

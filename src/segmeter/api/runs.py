@@ -309,16 +309,19 @@ class Run(StoredRun):
         place = None if out is None else Path(out)
         return [Path(file) for file in write_sections(self, sections, place, ending)]
 
-    def conclusion(self, objects: int | None = None) -> str:
+    def conclusion(self, objects: int | None = None, hourly_rate: float | None = None) -> str:
         """The first sentence of the report: the answer to the benchmark's question.
 
-        With `objects`, which way of annotating so many takes least. Missing scenes come first.
+        With `objects`, which way of annotating so many takes least, and with `hourly_rate` its
+        price. Missing scenes come first.
         """
         from segmeter.report.writing import answer_of
 
-        made = next(iter(self._reports.values()), None)
+        split, made = next(iter(self._reports.items()), (_Split(), None))
         if objects is not None:
-            made = self._added_sections(_Split(objects=objects))
+            made = self._added_sections(_Split(objects=objects, hourly_rate=hourly_rate))
+        elif made and split.objects is not None:
+            made = made[1:]  # behind the costs
         given = answer_of(made or self._report_sections(_Split()))
         return "\n".join(filter(None, (*self.unfinished(), given)))
 
@@ -380,10 +383,8 @@ class Run(StoredRun):
             raise BadInput("--hourly-rate needs --objects; say how many objects")
         if split not in self._reports:
             added = self._added_sections(split)
-            found = sections_of(self, added)
-            if split.objects is not None:  # costs come second, after the results
-                found.insert(1, found.pop(len(found) - 2 - len(added)))
-            self._reports[split] = found
+            costs = 0 if split.objects is None else 1  # the sections that come first
+            self._reports[split] = sections_of(self, added[costs:], added[:costs])
         return self._reports[split]
 
     def _added_sections(self, split: _Split) -> list[Section]:

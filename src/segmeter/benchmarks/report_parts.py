@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,8 @@ from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import G
 
+INTERVALS = "95 % intervals from resampling images, Wilson's for counts and shares of objects."
+"""How tables with counts of objects explain their intervals."""
 P_VALUE = Column("p", "Holm-corrected", 3)
 """How every table heads the p value of a difference."""
 
@@ -271,8 +274,7 @@ def headline_sections(
     columns = {name: column_of(cards[name]) for name in headline or cards}
     by: By = {**DATA, Column("user"): lambda row: row.user}
     varied = {c: tell for c, tell in by.items() if len({str(tell(row)) for row in rows}) > 1}
-    note = "95 % intervals from resampling images."
-    table = summary_table("results", rows, columns, by=varied, note=note)
+    table = summary_table("results", rows, columns, by=varied, note=INTERVALS)
     return [Section("Results", blocks=[table]), *difference_section(found, cards)]
 
 
@@ -428,24 +430,34 @@ def uneven(where: str, groups: Sequence[Group]) -> Note | None:
 
 def machines(run: Results) -> str:
     """On what the seconds were measured, and whether it was busy; empty if unknown."""
-    known = [entry.get("machine", {}) for entry in run.provenance.get("commands", [])]
-    named = {f"{m['processor']} with {m['cores']} cores" for m in known if "processor" in m}
+    named = {f"{m['processor']} with {m['cores']} cores" for m in _worked(run) if "processor" in m}
     devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
     on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
     if not on:
         return ""
-    busy = [m for m in known if (m.get("load") or 0) > (m.get("cores") or 1)]
-    told = ""
-    if busy:
-        worst = max(busy, key=lambda m: float(m["load"]))
-        told = (
-            f" The machine was busy when the run began (load {worst['load']:g} on "
-            f"{worst['cores']} cores): waiting is shorter on an idle one."
-        )
+    told = busy(run)
     return (
         f"Waiting was measured on {', '.join(on)}, together with everything else that ran there; "
-        f"it differs on other machines.{told}"
+        f"it differs on other machines.{f' It {told}.' if told else ''}"
     )
+
+
+def busy(run: Results) -> str:
+    """That waiting was measured on a busy machine, to follow "it"; empty if it was idle."""
+    loaded = [m for m in _worked(run) if (m.get("load") or 0) > (m.get("cores") or 1)]
+    if not loaded:
+        return ""
+    worst = max(loaded, key=lambda m: float(m["load"]))
+    return (
+        f"was measured on a busy machine (load {worst['load']:g} on {worst['cores']} cores when "
+        "the run began) and is shorter on an idle one"
+    )
+
+
+def _worked(run: Results) -> list[dict[str, Any]]:
+    """The machines of commands that had jobs to do."""
+    entries = run.provenance.get("commands", [])
+    return [entry.get("machine", {}) for entry in entries if entry.get("jobs_left", 1)]
 
 
 Key = tuple[str, str]
@@ -592,13 +604,19 @@ class Way:
 
 
 def cost_section(
-    tables: Mapping[str, Sequence[Way]], objects: int, rate: float | None, units: str,
-    assumed: str, ranked: Mapping[str, str] | None = None,
-) -> Section:  # fmt: skip
+    tables: Mapping[str, Sequence[Way]],
+    objects: int,
+    rate: float | None,
+    units: str,
+    assumed: str,
+    ranked: Mapping[str, str] | None = None,
+    loaded: str = "",
+) -> Section:
     """Hours, and money at a rate per hour, for so many objects, by what they are like.
 
     `assumed` states the goal, the price of drawing by hand and how waiting was measured,
-    `ranked` which way another ranking of the report puts first.
+    `ranked` which way another ranking of the report puts first, `loaded` that the machine was
+    `busy`.
     """
     if objects < 1:
         raise BadInput(f"--objects is a number of objects, not {objects}")
@@ -612,7 +630,7 @@ def cost_section(
     columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1),
                Column("with waiting", "hours", 1)]  # fmt: skip
     if rate is not None:
-        columns.append(Column("money", f"at {rate:g} per hour", 0))
+        columns.append(Column("money", f"in the currency of {rate:g} per hour", 0))
     columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
     blocks: list[Block] = []
     for title, found in tables.items():
@@ -627,7 +645,7 @@ def cost_section(
         scenes = len(set(group.clusters))
         measured = f"{group.size} measured in {scenes} {units if scenes > 1 else units[:-1]}"
         caption = f"{objects} objects{where}; {measured}"
-        advice = _advice(ways, objects, (ranked or {}).get(title, ""))
+        advice = _advice(ways, objects, rate, loaded, (ranked or {}).get(title, ""))
         blocks += [
             Answer((f"On {title}: " if len(tables) > 1 else "") + advice),
             Table(f"project-{title}", columns, rows, caption),
@@ -635,7 +653,7 @@ def cost_section(
     return Section(f"What {objects:,} objects cost".replace(",", " "), "", [*blocks, Note(text)])
 
 
-def _advice(ways: Sequence[Way], objects: int, ranked: str) -> str:
+def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, ranked: str) -> str:
     """Which way takes least with waiting, how sure that is, and whether waiting decides it."""
     best, *others = ways
     factor, hand = objects / _HOUR, float(best.by_hand.mean())
@@ -645,6 +663,9 @@ def _advice(ways: Sequence[Way], objects: int, ranked: str) -> str:
         f"**{best.name}** takes {'the least time, ' if others else ''}{against}, against "
         f"{hand * factor:.1f} by hand: {_spread(saved, 0)} % saved"
     ]
+    if rate is not None:
+        money = _spread(_times(best.total, factor * rate), 0)
+        told.append(f"at {rate:g} per hour that is {money}, against {hand * factor * rate:.0f}")
     if others and others[0].group.keys == best.group.keys:
         gap = difference(others[0].spent, best.spent, best.group.clusters, seed=best.group.dataset)
         sure = _untested(best) or f"{'' if gap.p < 0.05 else 'not '}significant"
@@ -654,6 +675,8 @@ def _advice(ways: Sequence[Way], objects: int, ranked: str) -> str:
     mine, theirs = (float(way.seconds.mean()) * factor for way in (best, working))
     if round(mine - theirs, 1) > 0:
         told.append(f"without waiting **{working.name}** would, {theirs:.1f} against {mine:.1f}")
+        if loaded:
+            told.append(f"waiting {loaded}, so measure it on an idle machine before you choose")
     return "; ".join(filter(None, (*told, ranked))) + "."
 
 

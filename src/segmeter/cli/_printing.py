@@ -140,7 +140,8 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     printed = [row for row in rows if row.measure in shown] if shown else rows
     unit = "scene" if run.plan.kind == "method" else "object"
     hidden = _print_tables(rows, shown, cards, unit)
-    notes = [*_legend(printed, [cards[name] for name in shown]), *run.notes()] if rows else []
+    legend = _legend(printed, [cards[name] for name in shown], run.plan.rounds)
+    notes = [*legend, *run.notes()] if rows else []
     if hidden:
         notes.append(f"left out to fit the terminal: {', '.join(hidden)}; --json has all")
     for sentence in (*notes, *_closing(run, reported)):
@@ -158,7 +159,11 @@ def _closing(run: segmeter.Run, reported: bool) -> list[str]:
         ]
         if not finished:
             return named
-    return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
+    if reported:
+        return [*named, f"rows in {out}"]
+    costs = run.plan.benchmark in ("noc", "volumes")
+    hint = ["  with --objects N --hourly-rate R: hours and money for N objects"] if costs else []
+    return [*named, f"rows in {out}; next: segmeter report {out}", *hint]
 
 
 def _print_tables(
@@ -210,12 +215,18 @@ def _by_protocol(
     return found
 
 
-def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any]) -> list[str]:
-    """A line on what ranges and seconds are, where there are any."""
+def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: int) -> list[str]:
+    """A line on what ranges and seconds are, where there are any; one on clicks at the cap."""
     ranges = ["ranges: 95 % intervals"] if any(row.low < row.high for row in rows) else []
     timed = any(card.effort == "seconds" for card in cards)
     seconds = ["seconds: annotation time by cost model, no waiting"] if timed else []
-    return ["; ".join([*ranges, *seconds])] if ranges or seconds else []
+    first = ["; ".join([*ranges, *seconds])] if ranges or seconds else []
+    counts = {card.name for card in cards if card.effort == "clicks"}
+    capped = [short(r.model) for r in rows if r.measure in counts and r.value >= rounds]
+    if not capped:
+        return first
+    names = ", ".join(dict.fromkeys(capped))
+    return [*first, f"clicks of {names} are only the cap of {rounds} rounds: the goal was missed"]
 
 
 def _shortened(model: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,13 +22,40 @@ Out = Annotated[
     Path | None, Option("--out", "-o", help="Output file or folder; inside RUN by default.")
 ]
 Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
+
+
+def _count(text: str) -> int:
+    """A number of objects; thousands may be set apart: 20000, 20 000, 20,000."""
+    plain = re.sub(r"(?<=\d)[ ,_'\u00a0\u202f](?=\d{3}(\D|$))", "", text.strip())
+    if not plain.isdecimal() or int(plain) < 1:
+        raise segmeter.BadInput(f"--objects is a number such as 20000 or '20 000', not '{text}'")
+    return int(plain)
+
+
+def _money(text: str) -> float:
+    """Pay per hour, without a currency."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate < float("inf"):
+        raise segmeter.BadInput(
+            f"--hourly-rate is a number such as 15 or 12.50, in any currency, not '{text}'"
+        )
+    return rate
+
+
 Objects = Annotated[
-    int | None, Option(min=1, help="Estimate the cost of annotating this many objects.")
+    int | None,
+    Option(parser=_count, metavar="N", help="Estimate the cost of annotating this many objects."),
 ]
 Sheet = Annotated[
     bool, Option("--sheet", help="Write only the cost estimate, on one printable page.")
 ]
-Rate = Annotated[float | None, Option("--hourly-rate", min=0, help="Annotators' pay per hour.")]
+Rate = Annotated[
+    float | None,
+    Option("--hourly-rate", parser=_money, metavar="R", help="Annotators' pay per hour."),
+]
 
 
 @app.command()
@@ -72,7 +100,7 @@ def report(
         more = {"cost": costs, "unfinished": left}
         print_json({"rows": rows} | {name: value for name, value in more.items() if value})
         return Exit.DONE
-    printed = opened.conclusion(objects) if costs else ""
+    printed = opened.conclusion(objects, hourly_rate) if costs else ""
     say_answer(printed)
     models = {name: short(name) for name in map(str, opened.plan.segmenters)}
     _print_costs(costs, {**models, **display_names(opened.plan.datasets)})
@@ -94,12 +122,24 @@ def _write_page(
     opened: segmeter.Run, out: Path | None, options: dict[str, Any], printed: str
 ) -> None:
     """Write the page; print its answer, unless that was told, and images that are not available."""
+    before = _costs_on(out or Path(opened.address) / "report.html")
     page = opened.report(out, **options)
     say_answer("\n".join(s for s in opened.conclusion().splitlines() if s not in printed))
     typer.echo(f"report: {printable(page)}")
+    if before and options["objects"] is None:
+        say(f"the page had the costs of {before} objects, this one has none; --objects adds them")
     for name, why in opened.missing_images().items():
         remedy = "" if "--data" in why else "; give their folder with --data"
         say(f"images of {name} are not on the page: {why}{remedy}")
+
+
+def _costs_on(page: Path) -> str:
+    """The number of objects whose costs a page states; empty without any."""
+    try:
+        found = re.search(r">What ([\d ]+) objects cost<", page.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):  # no page yet, or one on a server
+        return ""
+    return found[1] if found else ""
 
 
 def _print_costs(costs: list[dict[str, Any]], names: dict[str, str]) -> None:

@@ -110,7 +110,8 @@ def run_plan(
         with _working(executor, spec) as working:  # from here on nothing is refused
             if add:
                 folder.replace_plan(plan)
-            folder.sign({**(command or command_entry()), "jobs": len(jobs)})
+            counts = {"jobs": len(jobs), "jobs_left": len(left)}
+            folder.sign({**(command or command_entry()), **counts})
             progress.begin(len(ours), len(ours) - len(left))
             done, failed = _play(left, folder, working, progress, tell)
     return Tally(done, len(ours) - len(left), failed)

@@ -75,13 +75,15 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
     return f"{run.address}/{name}"
 
 
-def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
-    """The benchmark's own sections, more where wanted, what is missing, and the trail."""
+def sections_of(
+    run: Run, more: Sequence[Section] = (), first: Sequence[Section] = ()
+) -> list[Section]:
+    """The benchmark's own sections, more before and after, what is missing, and provenance."""
     models = {name: short(name) for name in map(str, run.plan.segmenters)}
     shown = models if len({*models.values()}) == len(models) else {}
     shown |= display_names(run.plan.datasets)
     titles = {name: title for name, title in shown.items() if name != title}
-    made = [with_titles(s, titles) if titles else s for s in (*run.sections(), *more)]
+    made = [with_titles(s, titles) if titles else s for s in (*first, *run.sections(), *more)]
     return [*warned(run, made), missing(run), provenance(run)]
 
 

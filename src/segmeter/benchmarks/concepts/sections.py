@@ -40,8 +40,7 @@ def sections(benchmark: Concepts, run: Results) -> list[page.Section]:
     lead = run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, ConceptPairs)]
     leading = [group for group in found if group.protocol == lead]
-    note = "95 % intervals from resampling images."
-    table = parts.summary_table("concepts", rows, columns, by=parts.DATA, note=note)
+    table = parts.summary_table("concepts", rows, columns, by=parts.DATA, note=parts.INTERVALS)
     own = [row for row in rows if row.protocol == lead]
     blocks: list[page.Block] = [*_answer(leading, own, cards), table, page.Note(_RULE)]
     made = [

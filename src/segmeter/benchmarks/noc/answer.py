@@ -85,9 +85,10 @@ def _with_waiting(comparison: Comparison) -> str:
     best, first = comparison.models[0], min(total, key=total.__getitem__)
     if round(total[best] - total[first], 1) <= 0:
         return ""
+    told = f" (waiting {comparison.busy})" if comparison.busy else ""
     return (
         f"; including measured waiting for the model, **{first}** is faster, "
-        f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object"
+        f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object{told}"
     )
 
 
@@ -120,8 +121,10 @@ def _never(comparison: Comparison, model: str) -> str:
             if row.targets == 1
             else (f"; all {row.targets} objects reach it")
         )
-    verb = "reaches" if round(row.value) == 1 else "reach"
-    return f"; {row.value:.0f} of {counted(row.targets, 'object')} never {verb} it"
+    count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
+    if round(row.value) == 1:
+        return f"; {count} never reaches it by {comparison.prompts} and is finished by hand"
+    return f"; {count} never reach it by {comparison.prompts} and are finished by hand"
 
 
 def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quantity:

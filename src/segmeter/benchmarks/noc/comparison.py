@@ -27,8 +27,9 @@ class Comparison:
 
     `title` says where, as short as the run allows; `rows` are the summary's rows by model
     and measure; `groups` come cheapest first; `best` are groups and statistics to set bold. The
-    last five name the statistics of the leading goal: `seconds` orders the models, `pay` are the
-    clicks that pay before correcting by hand does, of runs that measured it.
+    five before `busy` name the statistics of the leading goal: `seconds` orders the models, `pay`
+    are the clicks that pay before correcting by hand does, of runs that measured it. `busy` says
+    that waiting was measured on a busy machine.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Comparison:
     never: str
     waiting: str
     pay: str
+    busy: str
 
     @property
     def models(self) -> list[str]:
@@ -122,12 +124,15 @@ def _comparison(run: Results, title: str, members: Sequence[noc.ClickSessions]) 
     cost, goals = parts.cost_of(run), noc.goals_of(run)
     ranked = _ranked(members, goals)
     best = standing_out(rows.values(), apart, cards)
-    factories = (
-        noc.seconds_until, noc.clicks_to, noc.never_reached, noc.waiting_until,
-        noc.clicks_that_pay,
+    seconds, clicks, never, waiting, pay = (
+        factory(goals.lead).name
+        for factory in (noc.seconds_until, noc.clicks_to, noc.never_reached, noc.waiting_until,
+                        noc.clicks_that_pay)
     )  # fmt: skip
-    names = [factory(goals.lead).name for factory in factories]
-    return Comparison(title, ranked, rows, apart, cost, goals, cards, best, *names)
+    return Comparison(
+        title, ranked, rows, apart, cost, goals, cards, best,
+        seconds, clicks, never, waiting, pay, parts.busy(run),
+    )  # fmt: skip
 
 
 def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.ClickSessions]:
@@ -180,8 +185,20 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
-        note="95 % intervals from resampling images. Bold: significantly better than "
-        f"every other model. {comparison.by_hand()}.",
+        note=f"{parts.INTERVALS} Bold: significantly better than every other model. "
+        f"{comparison.by_hand()}.{capped(comparison)}",
+    )
+
+
+def capped(comparison: Comparison) -> str:
+    """A sentence on clicks that are mostly the number of rounds; empty without any."""
+    short = [model for model in comparison.models if comparison.fails_most(model)]
+    if not short:
+        return ""
+    rounds = counted(comparison.groups[0].rounds, "round")
+    return (
+        f" NoC counts all {rounds} where the goal is never reached: that of {', '.join(short)} "
+        "is mostly this cap, not clicks that led to the goal."
     )
 
 
@@ -231,7 +248,9 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> Se
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
         f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {parts.machines(run)}"
     )
-    return parts.cost_section(tables, objects, rate, "images", assumed.strip())
+    return parts.cost_section(
+        tables, objects, rate, "images", assumed.strip(), loaded=parts.busy(run)
+    )
 
 
 def common(run: Results) -> Results:

@@ -316,9 +316,10 @@ def waiting_until(goal: Goal) -> Statistic:
 
 def area(measure: str) -> Statistic:
     """AuC: the mean of a measure over the rounds, by trapezoids."""
-    named = {"iou": ("auc", "IoU AuC"), "boundary-iou": ("boundary-auc", "Boundary IoU AuC")}
-    name, title = named.get(measure, (f"{measure}-auc", f"{measure} AuC"))
     unit, better, percent = _shown(measure)
+    over = "AuC" if percent or not unit else "mean over clicks"
+    title = f"{_TITLES.get(measure, measure)} {over}"
+    name = {"iou": "auc", "boundary-iou": "boundary-auc"}.get(measure, f"{measure}-auc")
     tested = _tested(measure not in ("boundary-iou", "added-path", "redrawn-path"))
     return _statistic(
         name, title, unit, better=better, percent=percent, tested=tested,
@@ -328,13 +329,22 @@ def area(measure: str) -> Statistic:
 
 def quality_after(measure: str, k: int) -> Statistic:
     """A measure after k rounds."""
-    titles = {"iou": "IoU", "boundary-iou": "Boundary IoU"}
-    title, (unit, better, percent) = titles.get(measure, measure), _shown(measure)
+    title, (unit, better, percent) = _TITLES.get(measure, measure), _shown(measure)
     return _statistic(
         f"{measure}@{k}", f"{title}@{k}", unit, 1 if percent else 2, better=better,
         percent=percent, values=lambda g: at_round(g.curves(measure), k),
         tested=_tested((measure, k) == ("iou", 1)),
     )  # fmt: skip
+
+
+_TITLES = {
+    "iou": "IoU",
+    "boundary-iou": "Boundary IoU",
+    "redrawn-path": "contour to correct",
+    "added-path": "contour to add",
+    "touch-up": "vertices to correct",
+}
+_UNITS = {"redrawn-path": "px", "added-path": "px", "touch-up": "vertices", "surface-beyond": "px"}
 
 
 def _shown(measure: str) -> tuple[str, Better, bool]:
@@ -346,7 +356,8 @@ def _shown(measure: str) -> tuple[str, Better, bool]:
     card = catalogue.measures.make(measure) if known else None
     if not isinstance(card, Measure):
         return "", "", False
-    return "%" if card.range == (0, 1) else "", card.better, card.range == (0, 1)
+    share = card.range == (0, 1)
+    return "%" if share else _UNITS.get(measure, ""), card.better, share
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ PAPER_ROUNDS = 10
 _Printed = tuple[AttackedSessions, str, dict[str, float]]
 """A group, the kind of IoU, and what the paper prints of it."""
 
-_INTERVALS = "95 % intervals from resampling images."
+_INTERVALS = parts.INTERVALS
 
 
 @dataclass(frozen=True, slots=True)

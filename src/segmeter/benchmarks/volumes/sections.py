@@ -12,6 +12,7 @@ from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import (
     Way,
+    busy,
     cost_of,
     cost_section,
     difference_section,
@@ -270,7 +271,7 @@ def _equal_effort(leading: Sets, numbers: Numbers, goals: Sequence[float]) -> Se
 def project_section(run: Results, objects: int, rate: float | None) -> Section:
     """Costs of so many objects with each model and prompter, to the last goal."""
     benchmark, goal, cost = Volumes(), goals_of(run)[-1], cost_of(run)
-    lead, machine = run.plan.leading_protocol, machines(run)
+    lead, machine, loaded = run.plan.leading_protocol, machines(run), busy(run)
     run = on_common_objects(run, _leading(run, lead))
     found, card = _leading(run, lead), seconds_until(goal)
     tables: dict[str, list[Way]] = {}
@@ -301,7 +302,7 @@ def project_section(run: Results, objects: int, rate: float | None) -> Section:
         f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
         f"the object, and {cost.per_object:g} s to find and review it. {machine}"
     )
-    return cost_section(tables, objects, rate, _units(found), assumed.strip(), ranked)
+    return cost_section(tables, objects, rate, _units(found), assumed.strip(), ranked, loaded)
 
 
 def _leading(run: Results, protocol: str) -> list[VolumeSessions]:
