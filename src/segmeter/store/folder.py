@@ -327,8 +327,8 @@ def _entry(entry: Any, address: str) -> dict[str, Any]:
         key: {str(k): v if isinstance(v, simple) else str(v) for k, v in held.items()}
         for key, held in maps.items()
     }
-    jobs = {"jobs": entry["jobs"]} if type(entry.get("jobs")) is int else {}
-    return {**texts, **plain, **jobs}
+    counts = {key: entry[key] for key in ("jobs", "jobs_left") if type(entry.get(key)) is int}
+    return {**texts, **plain, **counts}
 
 
 _DEEP = 3  # folders below the one that is named
