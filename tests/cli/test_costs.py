@@ -108,7 +108,7 @@ def test_a_winner_by_waiting_on_a_busy_machine_is_in_doubt() -> None:
     idle = cost_section(*given).blocks[0]
     assert isinstance(loaded, Answer)
     assert isinstance(idle, Answer)
-    assert "at 10 per hour that is 450, against 800" in idle.text
+    assert "at 10 per hour that is 450 (445 to 455), against 800" in idle.text
     doubt = "waiting was measured on a busy machine, so measure it on an idle machine"
     assert doubt in loaded.text
     assert "busy" not in idle.text
