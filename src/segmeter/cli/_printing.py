@@ -161,7 +161,7 @@ def _closing(run: segmeter.Run, reported: bool) -> list[str]:
             return named
     if reported:
         return [*named, f"rows in {out}"]
-    costs = run.plan.benchmark in ("noc", "volumes")
+    costs = any(card.effort == "seconds" for card in run.statistics())
     hint = ["  with --objects N --hourly-rate R: hours and money for N objects"] if costs else []
     return [*named, f"rows in {out}; next: segmeter report {out}", *hint]
 
