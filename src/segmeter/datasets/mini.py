@@ -20,7 +20,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.core.scenes import DatasetCard, Image, Scene, SceneHeader, Target
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.datasets.data_roots import card_of, known
 from segmeter.datasets.image_files import read_bytes, read_rgb
@@ -47,7 +47,8 @@ class Mini:
     def load(self, scene: str) -> Scene:
         known("mini", scene, _images())
         record = _images()[scene]
-        return Image("mini", scene, lambda: _read(record), lambda: _targets(record))
+        header = SceneHeader("image", tuple(record["size"]), channels=3)
+        return Image("mini", scene, lambda: _read(record), lambda: _targets(record), header=header)
 
     def fingerprint(self) -> str:
         return fingerprint("mini", _MASKS.read_bytes())
