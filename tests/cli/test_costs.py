@@ -157,7 +157,7 @@ def test_clicks_at_the_cap_are_called_so(typed: Typed, tmp_path: Path) -> None:
     code, told, err = typed("run", "noc", "-m", "disc", "-d", "mini", "--limit", 1,
                             "--rounds", 2, "--workers", 0, "--out", out)  # fmt: skip
     assert code == 0, err
-    assert "clicks of disc are only the cap of 2 rounds: the goal was missed" in told
+    assert "clicks of disc are only the cap of 2 rounds: no goal was reached earlier" in told
     assert "with --objects N --hourly-rate R: hours and money for N objects" in told
     code, _, err = typed("report", out)
     assert code == 0, err

@@ -226,7 +226,7 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
     if not capped:
         return first
     names = ", ".join(dict.fromkeys(capped))
-    return [*first, f"clicks of {names} are only the cap of {rounds} rounds: the goal was missed"]
+    return [*first, f"clicks of {names} are only the cap of {rounds} rounds: no goal was reached earlier"]
 
 
 def _shortened(model: str) -> str:
