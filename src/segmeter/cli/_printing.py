@@ -226,7 +226,8 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
     if not capped:
         return first
     names = ", ".join(dict.fromkeys(capped))
-    return [*first, f"clicks of {names} are only the cap of {rounds} rounds: no goal was reached earlier"]
+    cap = f"clicks of {names} are only the cap of {rounds} rounds: no goal was reached earlier"
+    return [*first, cap]
 
 
 def _shortened(model: str) -> str:
