@@ -13,11 +13,10 @@ from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
     TARGETS,
     Summary,
+    agreement_tables,
     area_tables,
     compared_with_the_paper,
-    dataset_matrix,
     first_click_tables,
-    metric_matrix,
     paper_rows,
 )
 from segmeter.core import sections as page
@@ -120,11 +119,7 @@ def _unequal(run: Results, summary: Summary) -> list[page.Block]:
 
 def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     """Whether Min <= Base <= Max holds, counted; and how often a session was taken over."""
-    total = broken = 0
-    for group in members:
-        low, base, high = (group.role(role) for role in ("min", "base", "max"))
-        total += base.size
-        broken += int(((low > base) | (base > high)).sum())
+    total, broken = _out_of_order(members)
     protocol, dataset = members[0].protocol, members[0].dataset
     kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
     if protocol != "corrected":
@@ -142,6 +137,16 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
         "session)."
     )
+
+
+def _out_of_order(members: Sequence[AttackedSessions]) -> tuple[int, int]:
+    """How many masks of the base there are, and how many are not between Min and Max."""
+    total = broken = 0
+    for group in members:
+        low, base, high = (group.role(role) for role in ("min", "base", "max"))
+        total += base.size
+        broken += int(((low > base) | (base > high)).sum())
+    return total, broken
 
 
 def _beside(summary: Summary) -> page.Section | None:
@@ -235,17 +240,15 @@ def _first_click(summary: Summary, lead: str) -> page.Section | None:
 
 
 def _agreement(summary: Summary, lead: str) -> page.Section | None:
-    blocks = [metric_matrix(summary, lead, dataset) for dataset in summary.datasets]
-    blocks += [dataset_matrix(summary, lead, m) for m in ("iou-min", "iou-max", "iou-d", "biou-d")]
-    kept: list[page.Block] = [block for block in blocks if block is not None]
-    if not kept:
+    found = agreement_tables(summary, lead)
+    if not found:
         return None
     text = (
         "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
         "the paper. With few models they are unreliable: among four, swapping two neighbours "
         "changes a correlation by 0.2."
     )
-    return page.Section("Which numbers agree", text, kept, folded=True)
+    return page.Section("Which numbers agree", text, found, folded=True)
 
 
 def _cases(run: Results, summary: Summary, lead: str) -> list[page.Section]:
@@ -277,27 +280,25 @@ def _cases(run: Results, summary: Summary, lead: str) -> list[page.Section]:
 def box_sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    blocks: list[page.Block] = [
-        _box_answer(summary, lead, dataset)
-        for dataset in summary.datasets
-        if summary.of(lead, dataset)
-    ]
-    blocks += filter(None, area_tables(summary, "box"))
     apart = parts.difference_section(summary.tested(lead), CARDS)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
         "and best are found by trying, coarse to fine, from the tight box on."
     )
+    answers: list[page.Block] = []
     cases: list[page.Block] = []
     shifts: list[page.Block] = []
-    for dataset in summary.datasets:
-        members = summary.of(lead, dataset)
-        if members:
-            cases.append(fragile(run, members, "box"))
-            shifts += shift_maps(run, members)
+    for members in filter(None, (summary.of(lead, dataset) for dataset in summary.datasets)):
+        total, broken = _out_of_order(members)
+        kept = "does not hold" if broken else "holds"
+        order = f"Min ≤ Base ≤ Max {kept} in all {total} cases, each object with each model."
+        answers.append(page.Answer(span_sentence(summary, members, "box"), order))
+        cases.append(fragile(run, members, "box"))
+        shifts += shift_maps(run, members)
+    tables = filter(None, area_tables(summary, "box"))
     return [
-        page.Section("Results", text, blocks),
+        page.Section("Results", text, [*answers, *tables]),
         *apart,
         page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
         page.Section(
@@ -307,17 +308,3 @@ def box_sections(run: Results) -> list[page.Section]:
             shifts,
         ),
     ]
-
-
-def _box_answer(summary: Summary, lead: str, dataset: str) -> page.Answer:
-    members = summary.of(lead, dataset)
-    kept = all(
-        bool((g.role("min") <= g.role("base")).all() and (g.role("base") <= g.role("max")).all())
-        for g in members
-    )
-    cases = sum(len(g.keys) for g in members)
-    return page.Answer(
-        span_sentence(summary, members, "box"),
-        f"Min ≤ Base ≤ Max {'holds' if kept else 'does not hold'} in all {cases} cases, each "
-        "object with each model.",
-    )

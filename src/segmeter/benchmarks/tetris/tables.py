@@ -228,33 +228,37 @@ def first_click_tables(summary: Summary, lead: str) -> list[Table | None]:
     ]
 
 
-def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None:
-    """Rank correlations between the metrics over the models of one dataset (Fig. 9)."""
-    members = summary.of(protocol, dataset)
-    if len(members) < 3:
-        return None
-    table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
-    return parts.matrix_table(
-        f"spearman-metrics-{dataset}",
-        [m.replace("biou", "BIoU").replace("iou", "IoU") for m in AREAS],
-        spearman(table),
-        f"{dataset}: rank correlation of metrics over {len(members)} models",
-    )
+def agreement_tables(summary: Summary, protocol: str) -> list[Table]:
+    """Rank correlations over models: of metrics on each data set, of data sets in each metric.
 
-
-def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | None:
-    """Rank correlations between datasets of one metric, over models that have all (Fig. 10)."""
+    As in Figures 9 and 10 of the paper; over the models that have all, three at least.
+    """
     held = {(g.model, g.dataset): g for g in summary.of(protocol)}
+
+    def mean(model: str, dataset: str, metric: str) -> float:
+        return float(held[model, dataset].each(metric).mean())
+
+    made: list[Table] = []
+    for dataset in summary.datasets:
+        models = [model for model in summary.models if (model, dataset) in held]
+        table = [[mean(model, dataset, metric) for metric in AREAS] for model in models]
+        caption = f"{dataset}: rank correlation of metrics over {len(models)} models"
+        if len(models) >= _FEWEST:
+            name, labels = f"spearman-metrics-{dataset}", [*map(_titled, AREAS)]
+            made.append(parts.matrix_table(name, labels, spearman(np.array(table)), caption))
     models = [m for m in summary.models if all((m, d) in held for d in summary.datasets)]
-    if len(models) < 3 or len(summary.datasets) < 2:
-        return None
-    table = np.array(
-        [[float(held[m, d].each(measure).mean()) for d in summary.datasets] for m in models]
-    )
-    title = measure.replace("biou", "BIoU").replace("iou", "IoU")
-    return parts.matrix_table(
-        f"spearman-datasets-{measure}",
-        summary.datasets,
-        spearman(table),
-        f"{title}: rank correlation of datasets over {len(models)} models",
-    )
+    for metric in _COMPARED if len(models) >= _FEWEST and summary.several else ():
+        table = [[mean(model, dataset, metric) for dataset in summary.datasets] for model in models]
+        name = f"spearman-datasets-{metric}"
+        caption = f"{_titled(metric)}: rank correlation of data sets over {len(models)} models"
+        found = spearman(np.array(table))
+        made.append(parts.matrix_table(name, summary.datasets, found, caption))
+    return made
+
+
+_FEWEST = 3  # models to correlate
+_COMPARED = ("iou-min", "iou-max", "iou-d", "biou-d")
+
+
+def _titled(metric: str) -> str:
+    return metric.replace("biou", "BIoU").replace("iou", "IoU")
