@@ -367,6 +367,22 @@ def test_user_at_one_follows_from_the_rows(
         assert row.value == pytest.approx(100 * table[value])
 
 
+def test_obedience_is_reported_over_the_clicks_of_all_users(
+    run: Run, rows: dict[tuple[str, str, str, str], SummaryRow], sections: list[Section]
+) -> None:
+    table = run.sql("""
+        select model, protocol, sum(prompts_obeyed) / sum(prompts_given) as obeyed,
+               sum(earlier_kept) / sum(earlier_clicks) as kept
+        from rows where prompt is not null group by all
+    """).to_pylist()
+    assert len(table) == 4
+    for row in table:
+        for name, value in (("obeyed", row["obeyed"]), ("kept", row["kept"])):
+            found = rows[row["model"], "", row["protocol"], name]
+            assert found.value == pytest.approx(100 * value), (row["model"], name)
+    assert "Does the model follow clicks?" in [section.title for section in sections]
+
+
 def test_the_robots_first_click_counts_where_people_clicked(golden: Path) -> None:
     trial = trial_of(experiments(golden)[0])
     scores = {key: np.array([0.5, 0.6]) for key in trial.keys[:3]}
