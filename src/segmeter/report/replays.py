@@ -19,13 +19,10 @@ _WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
 class ReplayView:
     """A replay ready for the page: its drawing, its little curve, its list of rounds."""
 
-    key: str
-    title: str
-    caption: str
+    of: Replay
     scene: Markup
     curve: Markup
     steps: list[dict[str, str]]
-    last: int
     open_at: int
 
 
@@ -48,13 +45,10 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
         ],
     ]
     return ReplayView(
-        replay.key,
-        replay.title,
-        replay.caption,
+        replay,
         scene_svg(key, window, drawn, f"{replay.title}: image with masks and clicks"),
         _curve(replay),
         [_step(frame) for frame in replay.frames],
-        len(replay.frames),
         _open_at(replay),
     )
 

@@ -52,17 +52,13 @@ class Stack:
 class SlicesView:
     """A volume ready for the page."""
 
-    key: str
-    title: str
-    caption: str
+    of: Slices
     image: str
     source: str
     data: str
     still: Markup
     steps: list[dict[str, str]]
     boxed: bool
-    video: bool
-    window: bool
 
 
 def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
@@ -81,17 +77,13 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         ],
     }
     return SlicesView(
-        slices.key,
-        slices.title,
-        slices.caption,
+        slices,
         image,
         source,
         json.dumps(data, separators=(",", ":")),
         _still(slices, shown, album),
         [_frame_texts(step) for step in slices.frames],
         any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
-        slices.every_frame > 0,
-        slices.greys is not None,
     )
 
 

@@ -19,16 +19,6 @@ _CARD_LINES = 96  # a few turns of a phone's page
 
 
 @dataclass(frozen=True, slots=True)
-class HeadView:
-    """A column's heading; `axis` is the scale of a plotted column."""
-
-    title: str
-    unit: str
-    numeric: bool
-    axis: Markup | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CellView:
     """A cell ready for the page; `room` is how many letters its column's intervals have at most."""
 
@@ -47,9 +37,9 @@ class CellView:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """A table ready for the page."""
+    """A table ready for the page; `heads` are its columns with the scales of plotted ones."""
 
-    heads: list[HeadView]
+    heads: list[tuple[Column, Markup | None]]
     rows: list[list[CellView]]
     note: str = ""
     sortable: bool = False
@@ -86,15 +76,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         _ColumnLayout.of(c, [row[k] for row in table.rows], kinds)
         for k, c in enumerate(table.columns)
     ]
-    heads = [
-        HeadView(
-            layout.column.title,
-            layout.column.unit,
-            layout.column.digits is not None,
-            _ruler(layout.scale) if layout.scale else None,
-        )
-        for layout in layouts
-    ]
+    heads = [(one.column, _ruler(one.scale) if one.scale else None) for one in layouts]
     rows = []
     for i, row in enumerate(table.rows):
         style = palette.known(_name(row[0])) if palette and row else None
@@ -116,12 +98,12 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
     return TableView(heads, rows, note, len(rows) > 2, dense)
 
 
-def _inline_px(heads: list[HeadView], rows: list[list[CellView]]) -> float:
+def _inline_px(heads: list[tuple[Column, Markup | None]], rows: list[list[CellView]]) -> float:
     """Approximate width of a table with its intervals next to the numbers."""
     total = 0.0
-    for head, *cells in zip(heads, *rows, strict=True):
-        words = 7 * max(len(head.title), len(head.unit))
-        strip = _STRIP + 12 if head.axis else 0
+    for (column, axis), *cells in zip(heads, *rows, strict=True):
+        words = 7 * max(len(column.title), len(column.unit))
+        strip = _STRIP + 12 if axis else 0
         total += 14 + strip + max([words, *map(_cell_px, cells)])
     return total
 

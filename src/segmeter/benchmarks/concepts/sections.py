@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,25 +91,21 @@ def _curve(groups: Sequence[ConceptPairs]) -> list[page.Block]:
 
 
 def _kinds(groups: Sequence[ConceptPairs]) -> page.Table:
-    rows: list[list[page.Cell]] = []
-    for group in groups:
-        for kind in _KINDS:
-            own = [one for one in group.answers if one.pair.kind == kind]
-            if own:
-                answered = sum(bool(one.certain) for one in own)
-                masks = sum(len(one.certain) for one in own) / len(own)
-                share = 100 * answered / len(own)
-                rows.append([group.model, group.dataset, kind, len(own), share, masks])
-    columns = [
-        *(
-            page.Column("model"),
-            page.Column("data"),
-            page.Column("pairs"),
-            page.Column("number", "", 0),
-        ),
-        *(page.Column("answered", "%", 1), page.Column("masks per pair", "", 2)),
+    kinds = [
+        (group, kind, own)
+        for group in groups
+        for kind in _KINDS
+        if (own := [one for one in group.answers if one.pair.kind == kind])
     ]
-    return page.Table("kinds", columns, rows, "How often pairs of each kind are answered")
+    columns: dict[page.Column, Callable[[Any], page.Cell]] = {
+        page.Column("model"): lambda r: r[0].model,
+        page.Column("data"): lambda r: r[0].dataset,
+        page.Column("pairs"): lambda r: r[1],
+        page.Column("number", "", 0): lambda r: len(r[2]),
+        page.Column("answered", "%", 1): lambda r: 100 * fmean(bool(a.certain) for a in r[2]),
+        page.Column("masks per pair", "", 2): lambda r: fmean(len(a.certain) for a in r[2]),
+    }
+    return page.Table.of("kinds", kinds, columns, "How often pairs of each kind are answered")
 
 
 def _phrases(groups: Sequence[ConceptPairs]) -> page.Table:
@@ -123,8 +120,8 @@ def _phrases(groups: Sequence[ConceptPairs]) -> page.Table:
         worst = sorted(missed | wrong, key=lambda p: (-missed[p] - wrong[p], p))[:12]
         rows += [[group.model, group.dataset, p, missed[p], wrong[p]] for p in worst]
     columns = [
-        *(page.Column("model"), page.Column("data"), page.Column("phrase")),
-        *(page.Column("objects missed", "", 0), page.Column("wrong masks", "", 0)),
+        *map(page.Column, ("model", "data", "phrase")),
+        *(page.Column(title, "", 0) for title in ("objects missed", "wrong masks")),
     ]
     return page.Table("phrases", columns, rows, "Errors at IoU 0.5 by phrase")
 

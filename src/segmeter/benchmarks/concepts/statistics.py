@@ -135,10 +135,6 @@ class ConceptPairs(Group):
         sums = np.where(self.half[:, None] == 0, self.by_cut[first], self.by_cut[second])
         return _Numbers(self, sums)
 
-    def estimate(self, name: str) -> Interval | None:
-        """A number with its interval; None where it is undefined."""
-        return self.plain.estimate(name)
-
     def _results(self, cut: float) -> tuple[PairScore, ...]:
         return tuple(
             score(one.count(cut)) for one, score in zip(self.answers, self.scored, strict=True)

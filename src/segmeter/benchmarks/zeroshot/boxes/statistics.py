@@ -83,16 +83,16 @@ class Detections:
         draws = generator("boxes", self.dataset, many).integers(0, many, (RESAMPLES, many))
         return np.stack([np.bincount(row, minlength=many) for row in draws]).astype(float)
 
-    def cells(self, kind: Kind) -> list[Cell]:
-        """Images times classes with their overlaps, computed once."""
-        if kind not in self._cells:
-            self._cells[kind] = cells(self.ground_truth, self.found, self.rules(kind))
-        return self._cells[kind]
+    @cached_property
+    def cells(self) -> dict[Kind, list[Cell]]:
+        """Images times classes with their overlaps, by kind."""
+        kinds = _KINDS.values()
+        return {kind: cells(self.ground_truth, self.found, self.rules(kind)) for kind in kinds}
 
     def resampled(self, kind: Kind, protocol: ProtocolName) -> dict[str, Floats]:
         """AP of the resampled images, computed once."""
         if (kind, protocol) not in self._drawn:
-            found = resampled_scores(self.cells(kind), self.rules(kind), self.weights, protocol)
+            found = resampled_scores(self.cells[kind], self.rules(kind), self.weights, protocol)
             self._drawn[kind, protocol] = found
         return self._drawn[kind, protocol]
 
@@ -108,10 +108,6 @@ class Detections:
                 scores[thing] = iou(*masks, None), boundary_iou(*masks, None)
             made.append(scores)
         return made
-
-    @cached_property
-    def _cells(self) -> dict[Kind, list[Cell]]:
-        return {}
 
     @cached_property
     def _drawn(self) -> dict[tuple[Kind, ProtocolName], dict[str, Floats]]:
@@ -264,7 +260,7 @@ def _precision(found: Detections, protocol: ProtocolName) -> dict[str, Interval]
 
 def _values(group: Detections, kind: Kind, protocol: ProtocolName) -> dict[str, float]:
     """All that the evaluator prints of masks and boxes; AP of boundaries."""
-    made, rules = group.cells(kind), group.rules(kind)
+    made, rules = group.cells[kind], group.rules(kind)
     if kind != "boundary":
         return evaluator_scores(made, rules, group.ground_truth, protocol)
     found = matched_scores(made, rules, protocol)

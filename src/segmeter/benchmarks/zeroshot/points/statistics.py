@@ -84,17 +84,13 @@ def with_means(groups: Sequence[PointSessions]) -> list[Group]:
 def _statistics(name: str, title: str) -> list[Statistic]:
     """A mean IoU of one dataset, and the same over datasets."""
 
-    def of_objects(n: str) -> Callable[[PointSessions], Floats]:
-        return lambda g: g.values.get(n, np.full(g.size, np.nan))
-
-    def of_sets(n: str) -> Callable[[OverDatasets], Interval | None]:
-        return lambda g: g.mean(n)
-
     one = Statistic(
-        name, title, "%", 1, "higher", percent=True, values=of_objects(name),
-        interval=_known, of=PointSessions, tested="yes" if name in _TESTED else "on request",
+        name, title, "%", 1, "higher", percent=True, interval=_known, of=PointSessions,
+        values=lambda g: g.values.get(name, np.full(g.size, np.nan)),
+        tested="yes" if name in _TESTED else "on request",
     )  # fmt: skip
-    return [one, replace(one, values=None, whole=of_sets(name), of=OverDatasets, tested="no")]
+    over = replace(one, values=None, whole=lambda g: g.mean(name), of=OverDatasets, tested="no")
+    return [one, over]
 
 
 def _known(group: Group, values: Floats) -> Interval | None:
@@ -111,10 +107,8 @@ STATISTICS = [
 
 _MOST_DOTS = 8
 _CARDS = cards_by_name(STATISTICS)
-_MEASURES = {
-    name: page.Column(_CARDS[name].title, _CARDS[name].unit, 1, better="higher")
-    for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
-}
+_SHOWN = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
+_MEASURES = {name: parts.column_of(_CARDS[name]) for name in _SHOWN}
 _WHERE: parts.By = {**parts.DATA, page.Column("user"): lambda row: row.user}
 _PROTOCOLS = (
     "**published** and **corrected** differ where a prediction is perfect (published clicks the "
@@ -250,12 +244,8 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> page.Section:
             for key in dict.fromkeys(key for key, _ in held)
             if key[1:3] == (dataset, user)
         ]
-        title = f"mIoU after N points: {dataset}, {user}"
-        charts.append(
-            page.Chart(
-                title, page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %"), lines
-            )
-        )
+        axes = page.Axis("points", ticks=POINTS, digits=0), page.Axis("mIoU, %")
+        charts.append(page.Chart(f"mIoU after N points: {dataset}, {user}", *axes, lines))
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
     return page.Section("Quality by number of points", text, [page.Multiples(charts)])
 
