@@ -125,7 +125,7 @@ def test_a_page_with_costs_begins_with_them_and_is_not_replaced_silently(
     assert code == 0, err
     page = (run / "report.html").read_text()
     assert page.index("What 20 000 objects cost</h2>") < page.index(">Results</h2>")
-    assert "in the currency of 12.5 per hour" in page
+    assert "at 12.5 per hour, same currency" in page
     assert "at 12.5 per hour that is" in " ".join(out.split())
     assert "needs the least annotation time" in out  # the benchmark's own answer as well
     code, out, err = typed("report", run)

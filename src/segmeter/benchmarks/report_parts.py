@@ -630,7 +630,7 @@ def cost_section(
     columns = [Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1),
                Column("with waiting", "hours", 1)]  # fmt: skip
     if rate is not None:
-        columns.append(Column("money", f"in the currency of {rate:g} per hour", 0))
+        columns.append(Column("money", f"at {rate:g} per hour, same currency", 0))
     columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
     blocks: list[Block] = []
     for title, found in tables.items():
