@@ -74,13 +74,13 @@ def test_its_leaderboard_knows_which_way_is_better(place: Path, tmp_path: Path) 
 
 def test_its_table_json_and_report_are_written(place: Path, tmp_path: Path) -> None:
     from segmeter.report.paper_tables import table_text
-    from segmeter.report.writing import write_report
+    from segmeter.report.writing import sections_of, write_sections
 
     run = Run.open(place, trust=True)
     assert r"wrong size & overlap \\" in table_text(run, "latex")
     rows = json.loads(said("report", place, "--trust", "--json"))["rows"]
     assert {row["measure"] for row in rows} == {"wrong-size", "overlap"}
-    write_report(run, tmp_path / "page.html")
+    write_sections(run, sections_of(run), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "wrong size" in page
     assert "Significant differences" in page

@@ -15,7 +15,7 @@ from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.surfaces import hd95, mean_surface_distance, nsd
-from segmeter.report.writing import write_report
+from segmeter.report.writing import sections_of, write_sections
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run
 
@@ -45,7 +45,7 @@ def test_a_volume_is_run_stopped_resumed_scored_and_reported(tmp_path: Path) -> 
     for row in scored:
         assert abs(row["dice"] - 2 * row["iou"] / (1 + row["iou"])) < 1e-9
 
-    (page,) = write_report(Run.open(out), tmp_path / "page.html")
+    (page,) = write_sections(opened := Run.open(out), sections_of(opened), tmp_path / "page.html")
     assert "mini-volumes" in Path(page).read_text()
 
 

@@ -35,7 +35,7 @@ from segmeter.engine import run_plan
 from segmeter.report.mask_pages import ShownMap, map_page
 from segmeter.report.page import Page, render
 from segmeter.report.tables import table_view
-from segmeter.report.writing import write_report
+from segmeter.report.writing import sections_of, write_sections
 from segmeter.runtime.workers_and_devices import check_devices
 from segmeter.store import Run, RunFolder
 
@@ -108,7 +108,7 @@ def test_one_image_is_one_image(own: Path) -> None:
 def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> None:
     data = Spec("folder", {"path": str(own)})
     run_plan(Plan("noc", (Spec("synthetic-oracle"),), (data,), rounds=2), tmp_path / "r", workers=0)
-    write_report(Run.open(tmp_path / "r"))
+    write_sections(opened := Run.open(tmp_path / "r"), sections_of(opened))
     html = (tmp_path / "r/report.html").read_text()
     assert "<title>noc: synthetic-oracle on own" in html
     assert "1 object in 1 scene" in html

@@ -15,7 +15,7 @@ from segmeter.core.sections import Column, Label, Section, Table
 from segmeter.engine import run_plan
 from segmeter.report.exports import exported
 from segmeter.report.page import Page, render
-from segmeter.report.writing import write_report
+from segmeter.report.writing import sections_of, write_sections
 from segmeter.store import Run
 
 
@@ -63,7 +63,7 @@ def test_a_page_names_the_folder_and_its_provenance_the_whole_spec(
     spec = folder(str(tmp_path / "mine"))
     plan = Plan(benchmark, (Spec("disc", {"radius": 5}),), (spec,), rounds=2)
     assert run_plan(plan, tmp_path / "run", workers=0).failed == 0
-    (path,) = write_report(Run.open(tmp_path / "run"))
+    (path,) = write_sections(opened := Run.open(tmp_path / "run"), sections_of(opened))
     page = Path(path).read_text("utf-8")
     assert "on mine · segmeter</title>" in page
     told, _, provenance = page.partition('<section id="provenance"')

@@ -16,7 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.engine import run_plan
 from segmeter.models.synthetic import Disc
-from segmeter.report.writing import write_report
+from segmeter.report.writing import sections_of, write_sections
 from segmeter.runtime.redaction import redacted
 from segmeter.store import Run, RunFolder
 from segmeter.store.storage import Place, RemotePlace
@@ -59,7 +59,7 @@ def test_keys_are_in_no_file_of_a_run(
     monkeypatch.setattr(Telling, "said", f"{KEY}, {SECRET}, {address}, {OWN}")
     monkeypatch.setattr("sys.argv", ["segmeter", "run", "--out", address, KEY, SECRET])
     assert run_plan(PLAN, place, objects={"mine": Telling()}).failed == 1
-    write_report(Run.open(place))
+    write_sections(opened := Run.open(place), sections_of(opened))
     found = contents(place)
     assert {"plan.json", "provenance.json", "report.html"} <= found.keys()
     assert any(name.startswith("errors/") for name in found)

@@ -25,7 +25,7 @@ from segmeter.engine.executors import executor_names
 from segmeter.engine.jobs import Outcome
 from segmeter.engine.scoring import score_run
 from segmeter.models.synthetic import Disc
-from segmeter.report.writing import write_report
+from segmeter.report.writing import sections_of, write_sections
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run, RunFolder, write_lock
 from segmeter.store.storage import RemotePlace
@@ -58,7 +58,7 @@ def test_a_report_is_written_to_an_address() -> None:
     run_plan(PLAN, address, executor="inline")
     run = Run.open(address)
     assert run.differences()
-    assert write_report(run) == [f"{address}/report.html"]
+    assert write_sections(run, sections_of(run)) == [f"{address}/report.html"]
     assert RunFolder(address).place.read("report.html").startswith(b"<!doctype html")
 
 

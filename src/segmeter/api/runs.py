@@ -322,8 +322,8 @@ class Run(StoredRun):
             made = self._added_sections(_Split(objects=objects, hourly_rate=hourly_rate))
         elif made and split.objects is not None:
             made = made[1:]  # behind the costs
-        given = answer_of(made or self._report_sections(_Split()))
-        return "\n".join(filter(None, (*self.unfinished(), given)))
+        answer = answer_of(made or self._report_sections(_Split()))
+        return "\n".join(filter(None, (*self.unfinished(), answer)))
 
     def cost(
         self,

@@ -25,22 +25,14 @@ from segmeter.store.local import write_file
 Kind = Literal["html", "csv", "md", "tex"]
 
 
-def write_report(
-    run: Run, to: Path | None = None, kind: Kind = "html", more: Sequence[Section] = ()
-) -> list[str]:
-    """Write what a run's benchmark has to say; the files written.
-
-    A page goes to `report.html` in the run, tables go to `tables/`, unless `to` says
-    otherwise; with `csv` comes `objects.csv`, one line per session.
-    `more` are sections to add to the benchmark's own.
-    """
-    return write_sections(run, sections_of(run, more), to, kind)
-
-
 def write_sections(
     run: Run, sections: Sequence[Section], to: Path | None = None, kind: Kind = "html"
 ) -> list[str]:
-    """Write sections of a run as a page or as tables; the files written."""
+    """Write sections of a run as a page or as tables; the files written.
+
+    A page goes to `report.html` in the run, tables go to `tables/`, unless `to` is given; `csv`
+    also writes `objects.csv`, one line per session.
+    """
     if kind == "html":
         return [_written(run, "report.html", render(page_of(run, sections)), to)]
     files = exported(sections, [kind])

@@ -171,9 +171,9 @@ def test_its_numbers_have_names_and_directions(place: Path) -> None:
 
 
 def test_its_report_plays_the_video(place: Path, tmp_path: Path) -> None:
-    from segmeter.report.writing import write_report
+    from segmeter.report.writing import sections_of, write_sections
 
-    write_report(Run.open(place), tmp_path / "page.html")
+    write_sections(opened := Run.open(place), sections_of(opened), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("data-play") >= 2
     assert "Hardest moments" in page

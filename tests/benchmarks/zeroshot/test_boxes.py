@@ -27,7 +27,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Image
 from segmeter.evaluation import evaluate
 from segmeter.measures.objects import iou
-from segmeter.report.writing import write_report
+from segmeter.report.writing import sections_of, write_sections
 
 SHAPE = (50, 60)
 
@@ -157,7 +157,7 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
     assert rows["plain", "corrected", "boundary-ap"].value < rows["plain", "corrected", "ap"].value
     assert {group.user for group in groups(run)} == {"ground_truth"}
     objects_are_split_by_size_class_and_file(run, rows["plain", "corrected", "mask-iou"], tmp_path)
-    write_report(run, tmp_path / "report.html")
+    write_sections(run, sections_of(run), tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for title in (
         "Results",
