@@ -75,8 +75,7 @@ class FrameMasks(Mask):
     @classmethod
     def decoded(cls, text: str | bytes, shape: Sequence[int]) -> FrameMasks:
         """Masks that `encoded` wrote; each is checked when its frame is read."""
-        plain = text.decode("latin-1") if isinstance(text, bytes) else text
-        parts = plain.split(" ")
+        parts = (text if isinstance(text, str) else text.decode("latin-1")).split(" ")
         if len(parts) != shape[0]:
             raise BadInput(f"{len(parts)} masks for a video of {shape[0]} frames")
         return cls(shape, {t: part for t, part in enumerate(parts) if part != "-"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Difference, Results, Row, StatisticCard, SummaryRow
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, Scribble, moved, round_from_json
@@ -36,24 +36,22 @@ def sections(run: Results) -> list[Section]:
     leading = [g for g in benchmark.groups(run) if isinstance(g, Tables) and g.protocol == lead]
     cards = cards_by_name(benchmark.statistics(run))
     apart = [d for d in benchmark.differences(run) if d.protocol == lead]
+    sure = any(d.significant for d in apart)
     made = [
-        _results(run, apart),
+        _results(run, apart, cards),
         _curves(run, leading),
-        *parts.difference_section(
-            apart, cards, users=_label, units="videos", folded=not any(d.significant for d in apart)
-        ),
+        *parts.difference_section(apart, cards, users=_label, units="videos", folded=not sure),
         _moments(run, leading),
         _sessions(run, leading),
     ]
     return [section for section in made if section.blocks]
 
 
-def _results(run: Results, apart: Sequence[Difference]) -> Section:
-    benchmark, users = VideoBenchmark(), [str(u) for u in run.plan.users]
-    cards = cards_by_name(benchmark.statistics(run))
-    rows = sorted(  # trackers of one mode next to each other
-        benchmark.summary(run), key=lambda r: users.index(r.user) if r.user in users else 0
-    )
+def _results(
+    run: Results, apart: Sequence[Difference], cards: Mapping[str, StatisticCard]
+) -> Section:
+    users = {str(user): place for place, user in enumerate(run.plan.users)}
+    rows = sorted(VideoBenchmark().summary(run), key=lambda r: users.get(r.user, 0))  # by mode
     by: parts.By = {page.Column("user"): lambda row: _label(row.user)}
     by = {**parts.DATA, **by} if len(run.plan.datasets) > 1 else by
     leading = [r for r in rows if r.protocol == run.plan.leading_protocol and r.measure == "jf"]
@@ -88,16 +86,13 @@ def _answer(rows: Sequence[SummaryRow], apart: Sequence[Difference]) -> page.Ans
     """The best tracker of the first mode with several rounds, and whether that is significant."""
     user = next((r.user for r in rows if not r.user.startswith("first-frame")), rows[0].user)
     best = max((r for r in rows if r.user == user), key=lambda r: (r.value, r.model))
-    others = {
-        d.second if d.first == best.model else d.first: d.significant
-        for d in apart
-        if (d.measure, d.dataset, d.user) == ("jf", best.dataset, user)
-        and best.model in (d.first, d.second)
-    }
-    sure = " and ".join(name for name, significant in others.items() if significant)
+    same = [d for d in apart if (d.measure, d.dataset, d.user) == ("jf", best.dataset, user)]
+    pairs = [d for d in same if best.model in (d.first, d.second)]
+    led = [d.second if d.first == best.model else d.first for d in pairs if d.significant]
+    sure = " and ".join(led)
     ahead = f", significantly ahead of {sure}" if sure else ", but its lead is not significant"
     where = f"Highest J&F on {best.dataset} with {_label(user)}: **{best.model}**, "
-    return page.Answer(page.phrase(where, parts.percent(best), f"{ahead if others else ''}."))
+    return page.Answer(page.phrase(where, parts.percent(best), f"{ahead if pairs else ''}."))
 
 
 def _curves(run: Results, leading: Sequence[Tables]) -> Section:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -270,21 +271,18 @@ def judged_frames(target: FrameMasks, protocol: ProtocolName, given: int | None)
     return (frames[1:-1] if protocol == "published" else kept) or frames
 
 
-@dataclass(slots=True)
 class FrameJudge:
     """Scores the frames of one object; a mask that was scored before is not scored again."""
 
-    truth: FrameMasks
-    _known: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
+    def __init__(self, truth: FrameMasks) -> None:
+        self.truth, self._pair = truth, cache(self._scored)
 
     def scores(self, prediction: FrameMasks) -> Floats:
         """J and F of every annotated frame, `(frames, 2)`."""
         pairs = [self._pair(t, prediction.counts.get(t, "")) for t in self.truth.known]
         return np.array(pairs, dtype=float).reshape(-1, 2)
 
-    def _pair(self, t: int, counts: str) -> tuple[float, float]:
-        if (t, counts) not in self._known:
-            size, own = self.truth.shape[1:], self.truth.slice(t)
-            mask = Mask.decoded(counts, size) if counts else Mask.empty(size)
-            self._known[t, counts] = (iou(own, mask), morphological_f(own, mask))
-        return self._known[t, counts]
+    def _scored(self, t: int, counts: str) -> tuple[float, float]:
+        size, own = self.truth.shape[1:], self.truth.slice(t)
+        mask = Mask.decoded(counts, size) if counts else Mask.empty(size)
+        return iou(own, mask), morphological_f(own, mask)

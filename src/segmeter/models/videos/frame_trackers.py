@@ -21,15 +21,7 @@ from segmeter.core.capabilities import OnDevice, capable
 from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Mask
-from segmeter.core.models import (
-    EncodedScene,
-    MaskPrediction,
-    Model,
-    ModelCard,
-    Prediction,
-    Request,
-    render,
-)
+from segmeter.core.models import EncodedScene, MaskPrediction, Model, ModelCard, Request, render
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.videos import FrameMasks, Track, TracksObjects, Video, by_frame
@@ -87,7 +79,7 @@ class EncodedVideo:
     def begin(self) -> Track:
         raise NotImplementedError
 
-    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """The object in all frames, from all prompts `(t, y, x)` at once."""
         return [MaskPrediction(self._tracked(request.prompts)) for request in requests]
 
@@ -154,7 +146,7 @@ class HandOverVideo(EncodedVideo):
         half = (tracker.memory_mb << 20) // (2 if tracker.by and tracker.flow else 1)
         self.frames, self.flows = FrameStore(half), FrameStore(half)
         self.steps, self._on_gpu = 0, _on_gpu(str(tracker.device))
-        self._answers: dict[Any, Prediction] = {}
+        self._answers: dict[Any, Any] = {}  # predictions
         self._chains: dict[tuple[int, Mask, int], list[str]] = {}
         self._characters = 0
 

@@ -263,11 +263,10 @@ def robot_strokes(error: Bits, kernel: float = KERNEL) -> list[Points]:
     >>> len(strokes), strokes[0].shape
     (1, (1000, 2))
     """
-    if not error.any():
+    if not (mask := Mask.of(error)):
         return []
-    rows, columns = np.flatnonzero(error.any(1)), np.flatnonzero(error.any(0))
-    low = np.maximum([rows[0] - _MARGIN, columns[0] - _MARGIN], 0)
-    box = error[low[0] : rows[-1] + 1 + _MARGIN, low[1] : columns[-1] + 1 + _MARGIN]
+    low = np.maximum(np.subtract(mask.low, _MARGIN), 0)
+    box = error[low[0] : mask.high[0] + _MARGIN, low[1] : mask.high[1] + _MARGIN]
     pixels = np.argwhere(_skeleton(box, kernel))
     return [_bezier(pixels[path][::-1] + low) for path in _paths(pixels)]
 
