@@ -170,8 +170,8 @@ def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], wh
     if listed and not at_hand:
         raise NotFound(
             f"dataset '{dataset}': none of its {counted(len(listed), 'image')} is in '{where}', the"
-            f" first is '{listed[0]}'; move the images there, next to the annotation file, or into"
-            " its folder 'images'"
+            f" first is '{listed[0]}'; put the images there (next to a COCO file of your own, or in"
+            " a folder 'images' next to it, which may be a link)"
         )
 
 
