@@ -73,12 +73,12 @@ def left_out(run: Results) -> list[str]:
     for row in run.sql("select distinct model, prompter from rows order by all").to_pylist():
         ran.setdefault(row["model"], set()).add(row["prompter"])
     asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
-    said = []
+    sentences = []
     for model, users in ran.items():
         missing = [typed(name) for name in asked if name not in users]
         if missing:
-            said.append(f"{model} does not take the prompts of: {', '.join(missing)}; not run")
-    return said
+            sentences.append(f"{model} does not take the prompts of: {', '.join(missing)}; not run")
+    return sentences
 
 
 def _names(spec: Spec) -> list[str]:

@@ -55,10 +55,10 @@ def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         judge = judge_by(plan.measures, scene.spacing_mm, plan.options)
         records = simulate(scene, seen, sessions, plan.rounds, judge, seed=plan.seed)
         add_consistency(scene, encoded, records, plan)
-        told = {one.name: user for one, user in drawn}
+        drawn_user = {one.name: user for one, user in drawn}
         shown = _shown(scene, seen)
         made = [
-            row | shown | _prompter_columns(told[one.user.name], one.start)
+            row | shown | _prompter_columns(drawn_user[one.user.name], one.start)
             for one, row in _rows(scene, records, seconds_encode, plan)
         ]
         rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made

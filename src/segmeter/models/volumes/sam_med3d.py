@@ -164,18 +164,18 @@ class SamMed3dEncodedScene:
         published = self.protocol == "published"
         passed = heard.newest_first(request.prompts) if published else request.prompts
         given = [pair for prompt in passed for pair in _points(prompt)]
-        told = Heard(request.prompts, passed)
+        history = Heard(request.prompts, passed)
         if not given:
-            return SamMed3dPrediction(self, None, None, told)
+            return SamMed3dPrediction(self, None, None, history)
         places = [self.place(point) for point, _ in given]
         cube = state.cube if state is not None else cube_around(places, _SIDE)
         before = state.logits if state is not None else None
         points, labels = self._passed(cube, places, [positive for _, positive in given])
         if not points:
-            return SamMed3dPrediction(self, cube, before, told)
+            return SamMed3dPrediction(self, cube, before, history)
         if published and heard.repeated_in(request.prompts):
             before = None  # prompts that are merged with earlier ones lose the mask there
-        return SamMed3dPrediction(self, cube, self._decoded(cube, points, labels, before), told)
+        return SamMed3dPrediction(self, cube, self._decoded(cube, points, labels, before), history)
 
     def _passed(
         self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool]

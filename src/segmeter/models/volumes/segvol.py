@@ -108,11 +108,11 @@ class SegVolEncodedScene:
         values, origin = self._cropped
         return any(
             all(o <= round(p) < o + n for p, o, n in zip(point, origin, values.shape, strict=True))
-            for point in _told([prompt])[0]
+            for point in _points_and_labels([prompt])[0]
         )
 
     def _one(self, prompts: Sequence[Prompt]) -> Mask:
-        points, labels = _told(prompts)
+        points, labels = _points_and_labels(prompts)
         if not points:
             return Mask.empty(self.volume.shape)
         values, origin = self._cropped
@@ -124,10 +124,10 @@ class SegVolEncodedScene:
         if not found:
             return Mask.empty(self.volume.shape)
         logits = np.where(rough, 1.0, -1.0).astype(np.float32)
-        self._zoom_in(logits, _Told(inside, labels), found)
+        self._zoom_in(logits, _PointPrompts(inside, labels), found)
         return _placed(logits > 0, origin, self.volume.shape)
 
-    def _zoom_in(self, logits: Values, told: _Told, rough: Mask) -> None:
+    def _zoom_in(self, logits: Values, given: _PointPrompts, rough: Mask) -> None:
         """Blocks around what was found, half overlapping; their mean replaces the rough logits."""
         values, _ = self._cropped
         low, high = _grown(rough, self.network.size)
@@ -136,7 +136,7 @@ class SegVolEncodedScene:
         count = np.zeros_like(summed)
         starts = windows(low, high, self.network.size)
         for start in starts:
-            points, labels = self._near(start, told, rough, alone=len(starts) == 1)
+            points, labels = self._near(start, given, rough, alone=len(starts) == 1)
             if not points:
                 block = np.full(self.network.size, -1.0, np.float32)
             else:
@@ -149,17 +149,17 @@ class SegVolEncodedScene:
         logits[place] = summed / np.maximum(count, 1)
 
     def _near(
-        self, start: Index, told: _Told, rough: Mask, alone: bool
+        self, start: Index, given: _PointPrompts, rough: Mask, alone: bool
     ) -> tuple[list[Index], list[int]]:
         """Points within a block, with the box given, or of the rough mask there."""
         size = self.network.size
         end = tuple(s + n for s, n in zip(start, size, strict=True))
         clicks = [
             (_minus(p, start), label)
-            for p, label in zip(told.points, told.labels, strict=True)
+            for p, label in zip(given.points, given.labels, strict=True)
             if label < 2 and all(a <= c < b for c, a, b in zip(p, start, end, strict=True))
         ]
-        corners = [p for p, label in zip(told.points, told.labels, strict=True) if label >= 2]
+        corners = [p for p, label in zip(given.points, given.labels, strict=True) if label >= 2]
         if not (alone and corners):
             part = Mask.of(rough.crop(start, end))
             corners = [_plus(part.low, start), _plus(part.high, start, -1)] if part else []
@@ -205,7 +205,7 @@ class SegVolEncodedScene:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _PointPrompts:
     points: Sequence[Index]
     labels: Sequence[int]
 
@@ -245,7 +245,7 @@ def _grown(mask: Mask, size: Index) -> tuple[Index, Index]:
     return tuple(low), tuple(high)
 
 
-def _told(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]], list[int]]:
+def _points_and_labels(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]], list[int]]:
     """Points with their labels; the last box counts, its corners come last."""
     points: list[Sequence[float]] = []
     labels: list[int] = []
