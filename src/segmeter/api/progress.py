@@ -47,7 +47,7 @@ class Bar:
             console=self._console, disable=quiet or not sys.stderr.isatty(),
         )  # fmt: skip
         self._failures, self._ended = 0, Event()
-        self._began = self._last_line = monotonic()
+        self._began = self._last_line = self._stepped = monotonic()
         self.reason = ""
 
     def say(self, sentence: str) -> None:
@@ -69,6 +69,7 @@ class Bar:
             Thread(target=self._write_lines, daemon=True).start()
 
     def step(self, outcome: Outcome) -> None:
+        self._stepped = monotonic()
         if outcome.error:
             self._failures += 1
             self.reason = self.reason or f"{outcome.job}: {outcome.error}"
@@ -93,9 +94,10 @@ class Bar:
         """A line of a log: jobs so far, failures, and the expected time that is left."""
         task = self._bar.tasks[self._task]
         total, ours = task.total or 0, task.completed - self._before
-        each = (monotonic() - self._began) / max(1, ours)
+        each = (self._stepped - self._began) / max(1, ours)
         failed = f", {self._failures} failed" if self._failures else ""
-        left = f", about {time_text(each * (total - task.completed))} left"
+        seconds = each * (total - task.completed) - (monotonic() - self._stepped)
+        left = f", about {time_text(max(each, seconds))} left"
         if not ours:
             left = f" after {time_text(monotonic() - self._began)}"
         return f"{name}{task.completed:.0f} of {total:.0f} jobs{failed}{left}"

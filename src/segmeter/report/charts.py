@@ -41,7 +41,7 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
         [_band(m, x, y, palette[m.name]) for m in curves],
         [_curve(m, x, y, palette[m.name]) for m in curves],
         [_scatter(m, x, y, palette[m.name]) for m in dots],
-        dot_labels(dots, x, y, palette, frame),
+        dot_labels(dots, x, y, palette, frame.plot_right if curves else frame.width),
         end_labels(curves, x, y, palette, frame),
         readouts(curves, x, y, palette, frame),
     ]
@@ -207,9 +207,9 @@ class Words:
 
 
 def dot_labels(
-    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
+    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, right: float
 ) -> list[Markup]:
-    """Names next to their dots, inside the chart and without overlaps; else only on hover."""
+    """Names next to their dots, up to `right` and without overlaps; else only on hover."""
     parts: list[Markup] = []
     spots_of_dots = [at for mark in dots for at in placed(mark.x, mark.y, x, y)]
     taken = [Words(px - 4, px + 4, py + 4) for px, py in spots_of_dots]
@@ -219,7 +219,7 @@ def dot_labels(
             wide = text_width(label) * BOLD
             lefts = (px + 7, px - 7 - wide)
             spots = (Words(left, left + wide, py + down) for down in _BELOW for left in lefts)
-            free = (s for s in spots if s.left >= 0 and s.right <= frame.width and s.clear(taken))
+            free = (s for s in spots if s.left >= 0 and s.right <= right and s.clear(taken))
             spot = next(free, None)
             if label and spot is not None:
                 taken.append(spot)

@@ -151,8 +151,8 @@ def _click(
         if click is None:
             result.order[number].append(None)
             continue
-        kind = "fg" if click.click.positive else "bg"
-        result.clicks[number][kind].append([int(c) for c in click.click.point])
+        kind = "fg" if click.positive else "bg"
+        result.clicks[number][kind].append([int(c) for c in click.point])
         result.order[number].append(kind)
 
 
@@ -257,11 +257,8 @@ def test_golden_clicks_in_large_parts_agree(golden: Path, place: int) -> None:
     target, found = (Mask.of(drawn(case["shape"], case[k])) for k in ("gt", "prediction"))
     click = middle_click(target, found)
     assert click is not None
-    assert list(click.click.point) == case["click"], case["name"]
-    assert click.click.positive is case["positive"]
-    assert click.component_voxels == case["part_voxels"]
-    assert click.equally_deep == case["ties"]
-    assert click.squared_depth**0.5 == pytest.approx(case["deepest"])
+    assert list(click.point) == case["click"], case["name"]  # the tie that the script draws
+    assert click.positive is case["positive"]
 
 
 def test_golden_boxes_agree(golden: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_volume_in_every_orientation_is_the_same_scene(tmp_path, nifti):
         first = first or scene.header
         assert scene.header.shape == first.shape
         assert np.allclose(scene.header.affine, first.affine)
-        assert data.grid("a").size == grid.size
+        assert scene.grid.size == grid.size
 
 
 def test_scaled_values_and_plain_files(tmp_path, nifti):

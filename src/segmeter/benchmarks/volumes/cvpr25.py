@@ -27,11 +27,7 @@ COLUMNS = (
 
 
 def case_row(
-    name: str,
-    classes: int,
-    dsc: Sequence[float],
-    nsd: Sequence[float],
-    seconds: Sequence[float],
+    name: str, classes: int, dsc: Sequence[float], nsd: Sequence[float], seconds: Sequence[float]
 ) -> dict[str, Any]:
     """A case as a line of the organisers' table, from its six steps; areas leave the box out."""
     steps = (("RunningTime", seconds), ("DSC", dsc), ("NSD", nsd))

@@ -17,17 +17,14 @@ from segmeter.core.errors import BadInput
 from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.labels import (
-    Labelling,
-    chosen,
-    targets_in,
-    whole_numbers,
-)
-from segmeter.datasets.volumes.stored import Stored, open_stored
+from segmeter.datasets.volumes.labels import Labelling, chosen, targets_in, whole_numbers
+from segmeter.datasets.volumes.stored import ItkFile, NiftiFile, open_stored
 
 __all__ = ["FileVolume"]
 
 Window = tuple[float, float]
+Stored = NiftiFile | ItkFile | Series
+"""A volume in files of which only headers have been read."""
 
 WINDOWS: Mapping[str, Window] = {
     "ct": (-160.0, 240.0),

@@ -131,9 +131,5 @@ class Cvpr25:
         known(self.card.name, scene, self._cases)
         return _Case(self.card.name, self._cases[scene], self._ground_truths[scene])
 
-    def grid(self, scene: str) -> Grid:
-        """The grid of a case's arrays."""
-        return self.load(scene).grid
-
     def fingerprint(self) -> str:
         return digest(dict.fromkeys((*self._cases.values(), *self._ground_truths.values())))

@@ -74,10 +74,6 @@ class MiniVolumes:
         known(_CARD.name, scene, dict.fromkeys(_SCENES))
         return MiniVolume(scene)
 
-    def grid(self, scene: str) -> Grid:
-        """The grid of the decathlon's own file."""
-        return self.load(scene).grid
-
     def fingerprint(self) -> str:
         return fingerprint(_CARD.name, _DATA.read_bytes())
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,32 +55,7 @@ class Named:
     layer: int = 0
 
 
-class Stored(Protocol):
-    """A volume in a file of which only the header has been read."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def grid(self) -> Grid: ...
-
-    @property
-    def channels(self) -> int: ...
-
-    @property
-    def names(self) -> Sequence[Named]:
-        """Labels named in the file."""
-        ...
-
-    @property
-    def modality(self) -> str: ...
-
-    def read(self, channel: int = 0) -> npt.NDArray[Any]:
-        """One channel along the file's own axes."""
-        ...
-
-
-def open_stored(path: Path) -> Stored:
+def open_stored(path: Path) -> NiftiFile | ItkFile:
     """Read the header of a NIfTI, NRRD or MetaImage file."""
     name = path.name.lower()
     if not path.exists():

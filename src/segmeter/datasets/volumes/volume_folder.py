@@ -16,7 +16,6 @@ from segmeter.core.scenes import DatasetCard
 from segmeter.core.wording import counted
 from segmeter.datasets.data_roots import digest, known
 from segmeter.datasets.volumes.cases import FileVolume, Options, options_of
-from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling, named_values
 from segmeter.datasets.volumes.layouts import Layout, recognise
 
@@ -34,10 +33,6 @@ class VolumeSet:
     def load(self, scene: str) -> FileVolume:
         known(self.card.name, scene, self._layout.cases)
         return FileVolume(self._layout.cases[scene], self.card.name, self._options)
-
-    def grid(self, scene: str) -> Grid:
-        """The grid of a case's own file; its header is read."""
-        return self.load(scene).grid
 
     def fingerprint(self) -> str:
         return digest(file for case in self._layout.cases.values() for file in case.files())

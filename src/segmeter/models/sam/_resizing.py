@@ -86,18 +86,6 @@ def bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
     return F.interpolate(x.float(), size, mode="bilinear", align_corners=False)
 
 
-def shrunk(masks: Tensor, inside: tuple[int, int], side: int, low: int) -> Tensor:
-    """Masks of an image that fills a part of a square, at the square's low resolution."""
-    # At the square's own resolution first, so that padding starts where the image ends.
-    return antialiased(padded(antialiased(masks, inside), side), (low, low))
-
-
-def cut_out(logits: Tensor, inside: tuple[int, int], side: int, shape: tuple[int, int]) -> Tensor:
-    """Low-resolution logits of such a square at the image's size, without the padding."""
-    square = bilinear(logits, (side, side))
-    return bilinear(square[..., : inside[0], : inside[1]], shape)
-
-
 def padded(x: Tensor, side: int) -> Tensor:
     """Zeros to the right and below, until both sides are so long."""
     high, wide = x.shape[-2:]
@@ -197,10 +185,13 @@ class Padded:
         return padded(normalised(inside, self.mean, self.deviation), self.side)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return shrunk(masks, self.inside, self.side, side)
+        # At the square's own resolution first, so that padding starts where the image ends.
+        whole = padded(antialiased(masks, self.inside), self.side)
+        return antialiased(whole, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
-        return cut_out(logits, self.inside, self.side, self.shape)
+        (high, wide), square = self.inside, bilinear(logits, (self.side, self.side))
+        return bilinear(square[..., :high, :wide], self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, self.inside)

@@ -23,29 +23,22 @@ from segmeter.models.sam._resizing import (
     DEVIATION,
     MEAN,
     Frame,
+    Padded,
+    Squeezed,
     antialiased,
     bilinear,
     channels,
-    cut_out,
     normalised,
     padded,
-    shrunk,
 )
 from segmeter.models.sam._vit import SamVit, TinyVit
 
 
 @dataclass(frozen=True, slots=True)
-class LiteMedSamFrame:
+class LiteMedSamFrame(Padded):
     """The long side fills 256 pixels, values are stretched to 0..1, the rest is zero."""
 
-    shape: tuple[int, int]
     side: int = 256
-
-    @property
-    def inside(self) -> tuple[int, int]:
-        """Size of the slice within the square."""
-        height, width = (int(n * self.scale[0] + 0.5) for n in self.shape)
-        return height, width
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -57,37 +50,10 @@ class LiteMedSamFrame:
         resized = antialiased(channels(pixels, device), self.inside)
         return padded(_stretched(resized), self.side)
 
-    def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return shrunk(masks, self.inside, self.side, side)
-
-    def leave(self, logits: Tensor) -> Tensor:
-        return cut_out(logits, self.inside, self.side, self.shape)
-
-    def enlargement(self, low: tuple[int, int]) -> Enlargement:
-        return Enlargement(low, self.shape, self.side, self.inside)
-
 
 @dataclass(frozen=True, slots=True)
-class _FilledSquare:
-    """The slice fills a square, whatever its own proportions."""
-
-    shape: tuple[int, int]
-    side: int = 256
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        height, width = self.shape
-        return self.side / height, self.side / width
-
-    def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return antialiased(masks, (side, side))
-
-
-@dataclass(frozen=True, slots=True)
-class MedSamFrame(_FilledSquare):
+class MedSamFrame(Squeezed):
     """The slice fills 1024 x 1024 by bicubic curves, and values are stretched to 0..1."""
-
-    side: int = 1024
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
         import cv2
@@ -103,13 +69,12 @@ class MedSamFrame(_FilledSquare):
         """Probabilities less a half: this kind is enlarged after the sigmoid."""
         return bilinear(logits.float().sigmoid(), self.shape) - 0.5
 
-    def enlargement(self, low: tuple[int, int]) -> Enlargement:
-        return Enlargement(low, self.shape)
-
 
 @dataclass(frozen=True, slots=True)
-class SamMed2dFrame(_FilledSquare):
+class SamMed2dFrame(Squeezed):
     """The slice fills 256 x 256 by nearest neighbours, after SAM's normalisation."""
+
+    side: int = 256
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
         normal = normalised(channels(pixels, device), MEAN, DEVIATION)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
+Labelled = Sequence[tuple[Index, int]]
 _WHOLE = (-1, -1, -1)  # key of the small image of the whole
 _KEPT_BLOCKS = 64
 """Embedded blocks of a volume, those used last: 6 MB each, and a large CT has hundreds."""
@@ -124,10 +124,10 @@ class SegVolEncodedScene:
         if not found:
             return Mask.empty(self.volume.shape)
         logits = np.where(rough, 1.0, -1.0).astype(np.float32)
-        self._zoom_in(logits, _PointPrompts(inside, labels), found)
+        self._zoom_in(logits, list(zip(inside, labels, strict=True)), found)
         return _placed(logits > 0, origin, self.volume.shape)
 
-    def _zoom_in(self, logits: Values, given: _PointPrompts, rough: Mask) -> None:
+    def _zoom_in(self, logits: Values, given: Labelled, rough: Mask) -> None:
         """Blocks around what was found, half overlapping; their mean replaces the rough logits."""
         values, _ = self._cropped
         low, high = _grown(rough, self.network.size)
@@ -149,17 +149,17 @@ class SegVolEncodedScene:
         logits[place] = summed / np.maximum(count, 1)
 
     def _near(
-        self, start: Index, given: _PointPrompts, rough: Mask, alone: bool
+        self, start: Index, given: Labelled, rough: Mask, alone: bool
     ) -> tuple[list[Index], list[int]]:
         """Points within a block, with the box given, or of the rough mask there."""
         size = self.network.size
         end = tuple(s + n for s, n in zip(start, size, strict=True))
         clicks = [
             (_minus(p, start), label)
-            for p, label in zip(given.points, given.labels, strict=True)
+            for p, label in given
             if label < 2 and all(a <= c < b for c, a, b in zip(p, start, end, strict=True))
         ]
-        corners = [p for p, label in zip(given.points, given.labels, strict=True) if label >= 2]
+        corners = [p for p, label in given if label >= 2]
         if not (alone and corners):
             part = Mask.of(rough.crop(start, end))
             corners = [_plus(part.low, start), _plus(part.high, start, -1)] if part else []
@@ -202,12 +202,6 @@ class SegVolEncodedScene:
             kinds = torch.tensor(list(labels), device=device)
             found = self.network.decode(self._blocks[key], at, kinds)
         return np.asarray(found.float().cpu().numpy())
-
-
-@dataclass(frozen=True, slots=True)
-class _PointPrompts:
-    points: Sequence[Index]
-    labels: Sequence[int]
 
 
 def foreground_normalised(values: Values) -> Values:

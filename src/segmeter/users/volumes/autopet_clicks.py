@@ -103,13 +103,7 @@ class AutopetUser(Clicks):
 
 
 def _clicks(
-    bits: Bits,
-    n: int,
-    draws: np.random.RandomState,
-    order: str,
-    *,
-    thin_rule: bool,
-    border: bool,
+    bits: Bits, n: int, draws: np.random.RandomState, order: str, *, thin_rule: bool, border: bool
 ) -> Voxels:
     labels = components(bits.T)[0].T if order == "file" else components(bits)[0]
     count = int(labels.max())

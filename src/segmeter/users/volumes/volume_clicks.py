@@ -34,16 +34,6 @@ _TIE_SEED = 42
 _LARGE_VOXELS = 60_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class MiddleClick:
-    """A click and what it was chosen from."""
-
-    click: Click
-    component_voxels: int
-    squared_depth: int
-    equally_deep: int
-
-
 def challenge_box(target: Mask) -> Box:
     """First to last slice, with the rows and columns of the middle one, all inside.
 
@@ -56,7 +46,7 @@ def challenge_box(target: Mask) -> Box:
 
 def middle_click(
     target: Mask, prediction: Mask, rng: np.random.Generator | None = None
-) -> MiddleClick | None:
+) -> Click | None:
     """A click on the deepest voxel of the largest wrong part; None when nothing is wrong.
 
     False negatives and false positives that touch are one part, as in the challenge's
@@ -78,7 +68,7 @@ def middle_click(
     else:
         chosen = int(rng.integers(len(deepest)))
     voxel = tuple(int(c) for c in deepest[chosen])
-    return MiddleClick(Click(voxel, target[voxel]), part.area, int(depth.max()), len(deepest))
+    return Click(voxel, target[voxel])
 
 
 def _depths(bits: Bits) -> Floats:
@@ -139,8 +129,7 @@ class VolumeCentreClick(Clicks):
 
 
 @catalogue.users.add(
-    "volume-clicking-group",
-    summary="volumes: clicks of an RClicks group (group=1..10; 0 for all)",
+    "volume-clicking-group", summary="volumes: clicks of an RClicks group (group=1..10; 0 for all)"
 )
 @dataclass(frozen=True, slots=True)
 class VolumeClickingGroup(Clicks):
@@ -204,8 +193,7 @@ class ChallengeClicks(Clicks):
         if self.box and not observation.prompts:
             return challenge_box(observation.target.mask)
         own = None if observation.protocol == "published" else rng
-        found = middle_click(observation.target.mask, observation.mask, own)
-        return None if found is None else found.click
+        return middle_click(observation.target.mask, observation.mask, own)
 
 
 def _centre(observation: Observation) -> Click | None:
