@@ -49,7 +49,7 @@ def test_clickers_at_once_fill_cells_evenly_on_postgresql(
 
 def test_a_killed_server_loses_no_acknowledged_answer(faults: ModuleType) -> None:
     """Commands run beside it."""
-    found = faults.kill(1, None)
+    found = faults.kill(2, None)
     assert found["errors"] == 0, found["first error"]
     assert int(str(found["acknowledged"])) > 0
     assert found["lost"] == 0
