@@ -13,8 +13,6 @@ from typing import Any
 
 from segmeter.kernels import set_threads, threads
 
-__all__ = ["caller_state_kept", "steady_arithmetic"]
-
 _at_import: dict[str, Any] = {}  # torch's state when it was imported under a fixed arithmetic
 
 

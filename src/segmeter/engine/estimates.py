@@ -23,8 +23,6 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import encode
 
-__all__ = ["Cost", "Estimate", "cost_of", "free_folder", "run_some"]
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

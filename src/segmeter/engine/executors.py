@@ -17,8 +17,6 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.runtime.workers_and_devices import PrewarmedWorkers, Process, end_all, usable_cores
 from segmeter.store.storage import Address, Place
 
-__all__ = ["executor_names"]
-
 _GROUP = "segmeter.executors"
 AHEAD = 2  # jobs at a worker: one being done, one whose image is being read
 

@@ -28,8 +28,6 @@ from segmeter.store.job_files import provenance_of
 from segmeter.store.local import DiskFull, RunGone
 from segmeter.store.storage import Address, Place
 
-__all__ = ["Objects", "Outcome"]
-
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
 

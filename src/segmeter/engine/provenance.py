@@ -14,8 +14,6 @@ from typing import Any
 from segmeter import __version__
 from segmeter.runtime.redaction import redacted
 
-__all__ = ["command_entry"]
-
 _LIBRARIES = ("numpy", "opencv-python-headless", "scipy", "torch", "transformers", "pyarrow")
 
 

@@ -20,8 +20,6 @@ from segmeter.store.compaction import LOOSE, compact, drop_copies
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.storage import Address
 
-__all__ = ["score_run"]
-
 
 def score_run(
     address: Address,

@@ -25,8 +25,6 @@ from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.outlines import Grid, Outline, mask_outline, outline
 from segmeter.measures.tables import Labels
 
-__all__ = ["BoundaryCounts", "boundary_counts", "count_boundaries", "morphological_f", "outlines"]
-
 GroundTruths = Labels | Sequence[Labels]
 
 

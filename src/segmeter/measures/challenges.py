@@ -20,8 +20,6 @@ from segmeter.core.morphology import components
 from segmeter.measures.instances import matched_iou
 from segmeter.measures.surfaces import surface_distances
 
-__all__ = ["area_over_steps", "challenge_labels", "step_scores"]
-
 Labels = npt.NDArray[np.integer]
 TOLERANCE_MM = 2.0
 GATE = 0.2

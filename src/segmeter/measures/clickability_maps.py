@@ -13,9 +13,6 @@ from segmeter.core.measures import measure
 from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 
-__all__ = ["MapScores", "SampleScores", "ceiling", "compare", "compare_devices", "compare_samples"]
-
-
 Map = npt.NDArray[np.floating]
 Points = npt.NDArray[np.float64]
 

@@ -18,8 +18,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
 
-__all__ = ["Sides"]
-
 Floats = npt.NDArray[np.float64]
 Sides = tuple[float, float]
 

@@ -25,16 +25,6 @@ import numpy.typing as npt
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 
-__all__ = [
-    "PairScore",
-    "Truths",
-    "best_annotator",
-    "concept_scores",
-    "overlaps",
-    "score_pair",
-    "sums_of",
-]
-
 Floats = npt.NDArray[np.float64]
 Outcome = Literal["TP", "FP", "FN", "TN"]
 THRESHOLDS: Floats = np.linspace(0.5, 0.95, 10)

@@ -27,8 +27,6 @@ from segmeter.core.errors import BadInput, suggestion
 from segmeter.measures.boundaries import BoundaryCounts
 from segmeter.measures.objects_and_parts import harmonic, harmonics
 
-__all__ = ["Curve", "MeanScores", "Point", "PooledCounts", "summarize"]
-
 Rule = Literal["seism", "bench", "edges"]
 Real = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Cell"]
-
 Real = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

@@ -31,11 +31,6 @@ from segmeter.measures.detection_matching import (
 )
 from segmeter.measures.objects import band, band_reach
 
-__all__ = [
-    "Kind", "Rules", "cells", "check_detections", "coco_scores", "evaluator_scores",
-    "matched_scores", "resampled_scores", "size_ranges",
-]  # fmt: skip
-
 GroundTruth = Mapping[str, Any]
 Detections = Sequence[Mapping[str, Any]]
 Kind = Literal["bbox", "segm", "boundary"]

@@ -30,8 +30,6 @@ from segmeter.measures.tables import (
     regions,
 )
 
-__all__ = ["Hierarchy", "partition_at"]
-
 Numbers = npt.NDArray[np.int32]
 
 

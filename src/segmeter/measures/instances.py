@@ -14,8 +14,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 
-__all__ = ["mean_segmentation_accuracy", "panoptic_quality", "splits_and_merges"]
-
 Labels = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
 

@@ -33,17 +33,6 @@ from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.measures.tables import Real
 
-__all__ = [
-    "Densities",
-    "Discrimination",
-    "Sweep",
-    "against_baselines",
-    "against_swapped",
-    "densities",
-    "global_score",
-    "human_discrimination",
-]
-
 Places = npt.NDArray[np.intp]
 _BINS = 50
 

@@ -17,8 +17,6 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 
-__all__ = ["HURT", "Response", "responses", "setbacks"]
-
 HURT = 0.01
 """A round hurts when it lowers IoU by more than this: one IoU point."""
 

@@ -15,8 +15,6 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
 
-__all__ = ["band_reach", "boundary_iou", "dice", "iou"]
-
 
 @measure("iou", both_empty=1.0, one_empty=0.0, cite="jaccard1912")
 def iou(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:

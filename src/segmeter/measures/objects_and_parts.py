@@ -26,8 +26,6 @@ import numpy.typing as npt
 from segmeter.core.errors import check_choice
 from segmeter.measures.tables import Comparison, Real, Table, Whole
 
-__all__ = ["harmonics"]
-
 FopProtocol = Literal["published", "paper"]
 Flags = npt.NDArray[np.bool_]
 Classes = npt.NDArray[np.int8]

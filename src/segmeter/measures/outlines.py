@@ -18,9 +18,6 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 from segmeter.measures.tables import Labels, check_labels
 
-__all__ = ["Grid", "Outline", "outline"]
-
-
 # Neighbours x1..x8, counter-clockwise from east, as (dy, dx).
 _AROUND = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1))
 

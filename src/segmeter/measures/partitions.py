@@ -38,8 +38,6 @@ from segmeter.measures.objects_and_parts import (
 )
 from segmeter.measures.tables import Comparison, GroundTruths, Labels, Real, Table, compare
 
-__all__ = ["FORMULAS", "scores", "scores_of"]
-
 Formula = Callable[[Comparison], float]
 FORMULAS: dict[str, Formula] = {}
 

@@ -33,9 +33,6 @@ from segmeter.core.masks import Mask
 from segmeter.measures.detection_matching import flags_at, taken_by
 from segmeter.measures.tables import Real, Whole
 
-__all__ = ["ProposalCurve", "Recalled", "average_recall_of", "curve", "judge", "recalled"]
-
-
 Quality = Callable[[Mask, Mask], float]
 
 NUMBERS: tuple[int, ...] = (

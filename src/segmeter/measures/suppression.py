@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["suppress", "suppress_along_gradient"]
-
 Single = npt.NDArray[np.float32]
 _BLUR = np.array([1, 2, 3, 4, 5, 4, 3, 2, 1], dtype=np.float32) / 25
 

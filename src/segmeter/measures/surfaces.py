@@ -33,9 +33,6 @@ from segmeter.core.measures import Measure, measure
 from segmeter.core.morphology import check_spacing, squared_distances
 from segmeter.kernels import compiled
 
-__all__ = ["surface_distances", "voxel_surface_distances"]
-
-
 Floats = npt.NDArray[np.float64]
 Corner = tuple[int, int, int]
 Edge = tuple[Corner, Corner]

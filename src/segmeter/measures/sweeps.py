@@ -34,9 +34,6 @@ from segmeter.measures.outlines import Grid, Outline, outline, thin
 from segmeter.measures.partitions import FORMULAS
 from segmeter.measures.tables import Comparison, Labels
 
-__all__ = ["THRESHOLDS", "contour_strengths", "region_counts", "sweep_edge_map"]
-
-
 THRESHOLDS: Real = np.arange(1, 100) / 100
 """0.01, 0.02 .. 0.99, as the benchmarks have it."""
 

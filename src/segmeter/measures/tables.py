@@ -18,9 +18,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 
-__all__ = ["Comparison", "Regions", "compare", "regions"]
-
-
 Labels = npt.NDArray[Any]
 
 

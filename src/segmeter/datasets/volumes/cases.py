@@ -20,8 +20,6 @@ from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, chosen, targets_in, whole_numbers
 from segmeter.datasets.volumes.stored import ItkFile, NiftiFile, open_stored
 
-__all__ = ["FileVolume"]
-
 Window = tuple[float, float]
 Stored = NiftiFile | ItkFile | Series
 """A volume in files of which only headers have been read."""

@@ -22,8 +22,6 @@ from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim, need
 
-__all__ = ["Series"]
-
 _SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
 _DAMAGED = "holds DICOM that cannot be read"

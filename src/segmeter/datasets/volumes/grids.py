@@ -19,8 +19,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import SceneHeader
 
-__all__ = ["Grid"]
-
 Affine = npt.NDArray[np.float64]
 _SAME = 0.1  # of the smallest voxel side: files round their affines
 

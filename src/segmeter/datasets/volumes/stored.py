@@ -31,9 +31,6 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 
-__all__ = ["write_nifti"]
-
-
 _LABEL_SUFFIXES = (".in.nrrd", ".seg.nrrd")
 _NIFTI = (".nii.gz", ".nii")
 _ITK = (".nrrd", ".nhdr", ".mha", ".mhd")

@@ -22,9 +22,6 @@ from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Volume
 from segmeter.models import weights as weight_files
 
-__all__ = ["prepared"]
-
-
 Values = npt.NDArray[np.float32]
 Voxels = npt.NDArray[Any]
 Scope = Literal["volume", "positive slice", "slice", "window"]

@@ -22,8 +22,6 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, moved
 from segmeter.core.scenes import Image
 from segmeter.core.seeds import fingerprint
 
-__all__ = ["turned_mask"]
-
 
 @dataclass(frozen=True, slots=True)
 class SliceRequest:

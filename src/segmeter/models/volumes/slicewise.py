@@ -43,8 +43,6 @@ from segmeter.models.volumes.slices import (
     turned_mask,
 )
 
-__all__ = ["SliceEncodedScene", "Slicewise", "on_volumes"]
-
 Seen = npt.NDArray[Any]
 _BUDGET_MB = 2048
 _FIRST, _TOGETHER = 4, 16

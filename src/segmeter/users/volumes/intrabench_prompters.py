@@ -22,8 +22,6 @@ from segmeter.core.users import Observation
 from segmeter.users.volumes import initial_prompts as initial
 from segmeter.users.volumes.slices import Draws, draws_of, foreground_slices
 
-__all__ = ["Prompter"]
-
 Given: TypeAlias = Sequence[Prompt]
 
 

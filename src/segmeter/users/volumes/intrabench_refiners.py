@@ -30,8 +30,6 @@ from segmeter.users.volumes.refinement_prompts import (
 )
 from segmeter.users.volumes.slices import Draws, draws_of
 
-__all__ = ["Refiner"]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -24,9 +24,6 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.volumes.slices import check_target, foreground_slices
 
-__all__ = ["challenge_box", "middle_click"]
-
-
 Floats = npt.NDArray[np.float64]
 
 # The challenge draws ties with this seed, set again for each click.
