@@ -482,5 +482,9 @@ def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
     assert by_hand[4] == Value(pytest.approx(10 * hand))  # type: ignore[arg-type]
     (answer,) = (block for block in section.blocks if isinstance(block, Answer))
     assert not re.search(r"\(\S+ to ", answer.text), "three scans have no intervals"
+    other = re.search(r"this ranks by time, .*; by Dice alone \*\*(.*)\*\* is first", answer.text)
+    assert other is not None
+    assert other[1] in ways
+    assert other[1] != table.rows[0][0]
     few = "not tested: 3 scans, 6 needed"
     assert all(row[-1] == few for row in table.rows[:-1])

@@ -292,11 +292,10 @@ def project_section(run: Results, objects: int, rate: float | None) -> Section:
             )  # fmt: skip
         share, _, first = _recommended(members, goal)
         name = f"{first.model}, {typed(first.user)}"
-        if share and name != min(ways, key=lambda way: float(way.spent.mean())).name:
-            why = "fewest interactions" if share >= _WANTED else "most objects at the goal"
+        if name != min(ways, key=lambda way: float(way.spent.mean())).name:
+            fewest = "by interactions, as recommended," if share >= _WANTED else "by Dice alone"
             ranked[dataset] = (
-                f"this ranks by time, with correction by hand; the recommendation ranks by "
-                f"interactions and names **{name}** ({why})"
+                f"this ranks by time, with correction by hand; {fewest} **{name}** is first"
             )
     assumed = (
         f"Goal: {goal:g} % Dice. Assumed for drawing by hand: {cost.by_hand:g} s per slice of "
