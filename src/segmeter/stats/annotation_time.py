@@ -193,9 +193,9 @@ def seconds_with_touch_up(
 
     After each round the person may stop and correct the contour, for no more than drawing the
     whole object (`by_hand` seconds, by default those of the cost model). `redrawn_path` is in the
-    unit of `contour`: the path of an empty mask is the whole contour, and costs on average what
-    drawing does after the object is found. Also returns after how many rounds that is best: the
-    round of the goal where clicking on is.
+    unit of `contour`: the path of an empty mask is the whole contour, and costs what drawing an
+    object of mean length does after it is found. Also returns after how many rounds that is
+    best: the round of the goal where clicking on is.
 
     >>> seconds, clicks = seconds_with_touch_up(
     ...     CostModel(), [[0.5, 0.8, 0.95]], [[2.5, 4.0, 5.5]], 0.9, [[40.0, 1.0, 0.0]], [100.0])
