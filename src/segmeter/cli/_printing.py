@@ -227,7 +227,7 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
         return first
     names = ", ".join(dict.fromkeys(capped))
     cap = f"clicks of {names} are only the cap of {rounds} rounds: no goal was reached earlier"
-    return [*first, cap]
+    return [*first, *textwrap.wrap(cap, 80, subsequent_indent="  ", break_on_hyphens=False)]
 
 
 def _shortened(model: str) -> str:
