@@ -144,7 +144,8 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     notes = [*legend, *run.notes()] if rows else []
     if hidden:
         notes.append(f"left out to fit the terminal: {', '.join(hidden)}; --json has all")
-    for sentence in (*notes, *_closing(run, reported)):
+    say_answer("\n".join(notes))
+    for sentence in _closing(run, reported):
         print(printable(sentence))
 
 
