@@ -76,7 +76,7 @@ def test_the_help_of_a_benchmark_names_its_defaults(
     typed: Typed, benchmark: str, defaults: list[str]
 ) -> None:
     said = " ".join(re.sub(r"[│╭╮╰╯─]", " ", typed("run", benchmark, "--help")[1]).split())
-    assert "[default: both]" in said
+    assert "both by default" in said
     for value in defaults:
         assert (value if value.startswith("--") else f"Default: {value}.") in said
 

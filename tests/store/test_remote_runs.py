@@ -64,7 +64,7 @@ def test_a_report_is_written_to_an_address() -> None:
 
 def test_another_plan_is_refused_there_too(address: str) -> None:
     run_plan(replace(PLAN, limit=1), address, workers=0)
-    with pytest.raises(RunConflict, match="different rounds"):
+    with pytest.raises(RunConflict, match=r"rounds 2 \(not 3\)"):
         run_plan(replace(PLAN, limit=1, rounds=3), address, workers=0)
 
 

@@ -74,7 +74,8 @@ def rounds_text(run: Results) -> str:
     if most == 1 or not {"user", "round", "stopped"} <= {*columns}:
         return counted(most, "round")
     found = run.sql(
-        'select max(round) as made from rows where not stopped or round = 1 group by "user"'
+        'select max(round) as made from rows where not stopped or round = 1 group by "user" '
+        'order by "user"'
     )["made"].to_pylist()
     if not found or 1 not in found:
         return counted(most, "round")
