@@ -26,7 +26,7 @@ def _cards() -> dict[str, dict[str, Any]]:
 
 
 def card_of(name: str) -> DatasetCard:
-    """The card of a data set of this name.
+    """The card of a dataset of this name.
 
     >>> card_of("sbd").citation
     'hariharan2011'

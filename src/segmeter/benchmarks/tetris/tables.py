@@ -229,7 +229,7 @@ def first_click_tables(summary: Summary, lead: str) -> list[Table | None]:
 
 
 def agreement_tables(summary: Summary, protocol: str) -> list[Table]:
-    """Rank correlations over models: of metrics on each data set, of data sets in each metric.
+    """Rank correlations over models: of metrics on each dataset, of datasets in each metric.
 
     As in Figures 9 and 10 of the paper; over the models that have all, three at least.
     """
@@ -250,7 +250,7 @@ def agreement_tables(summary: Summary, protocol: str) -> list[Table]:
     for metric in _COMPARED if len(models) >= _FEWEST and summary.several else ():
         table = [[mean(model, dataset, metric) for dataset in summary.datasets] for model in models]
         name = f"spearman-datasets-{metric}"
-        caption = f"{_titled(metric)}: rank correlation of data sets over {len(models)} models"
+        caption = f"{_titled(metric)}: rank correlation of datasets over {len(models)} models"
         found = spearman(np.array(table))
         made.append(parts.matrix_table(name, summary.datasets, found, caption))
     return made
