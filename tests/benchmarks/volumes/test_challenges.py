@@ -18,6 +18,7 @@ from segmeter.benchmarks.volumes.cvpr25 import COLUMNS, STEPS, case_row
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import largest_component
 from segmeter.core.seeds import fingerprint, seeded
 from segmeter.measures.challenges import (
     area_over_steps,
@@ -27,7 +28,7 @@ from segmeter.measures.challenges import (
     text_scores,
 )
 from segmeter.users.volumes.autopet_clicks import autopet_clicks
-from segmeter.users.volumes.volume_clicks import challenge_box, middle_click
+from segmeter.users.volumes.volume_clicks import challenge_box, deepest_voxels, middle_click
 
 Labels = npt.NDArray[np.integer]
 Predict = Callable[[Mapping[str, Any]], Labels | None]
@@ -259,6 +260,11 @@ def test_golden_clicks_in_large_parts_agree(golden: Path, place: int) -> None:
     assert click is not None
     assert list(click.point) == case["click"], case["name"]  # the tie that the script draws
     assert click.positive is case["positive"]
+    part = largest_component((target - found) | (found - target))
+    deepest, squared = deepest_voxels(part, exact=False)
+    assert part.area == case["part_voxels"]
+    assert len(deepest) == case["ties"]
+    assert squared**0.5 == pytest.approx(case["deepest"])
 
 
 def test_golden_boxes_agree(golden: Path) -> None:

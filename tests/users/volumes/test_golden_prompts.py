@@ -13,12 +13,13 @@ from fakes import as_boxes, as_points, cases, checksum, dice, fakes, stacked
 from published_runs import STARTS, Asked, refined, whole
 
 from segmeter.core.masks import Mask
+from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Box
 from segmeter.measures.challenges import area_over_steps
 from segmeter.users.volumes.initial_prompts import box_propagation
 from segmeter.users.volumes.refinement_prompts import contour_scribble
 from segmeter.users.volumes.slices import PublishedDraws
-from segmeter.users.volumes.volume_clicks import challenge_box, middle_click
+from segmeter.users.volumes.volume_clicks import challenge_box, deepest_voxels, middle_click
 
 CASES = ["blob", "gap", "border", "ring", "speck", "pair", "multi1", "multi3"]
 
@@ -175,9 +176,15 @@ def test_challenge_clicks_are_those_of_the_script(volumes: Path) -> None:
             prompts.append(box)
             mask = models["F1"].volume(case, prompts)
         scores, clicks = [dice(case.bits, mask)], []
-        for _ in wanted["info"]:
-            found = middle_click(case.target, Mask.of(mask))
+        for info in wanted["info"]:
+            shown = Mask.of(mask)
+            found = middle_click(case.target, shown)
             assert found is not None
+            part = largest_component((case.target - shown) | (shown - case.target))
+            deepest, squared = deepest_voxels(part, exact=False)
+            assert part.area == info["component_voxels"]
+            assert len(deepest) == info["n_maxima"]
+            assert squared == round(info["edt_max"] ** 2)
             clicks.append(found)
             mask = models["F1"].volume(case, [*prompts, *clicks], mask)
             scores.append(dice(case.bits, mask))

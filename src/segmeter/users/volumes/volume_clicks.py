@@ -54,18 +54,22 @@ def middle_click(
     wrong = (target - prediction) | (prediction - target)
     if not wrong:
         return None
-    part = largest_component(wrong)
-    pads = [max(1, n // 4) for n in part.bits.shape]
-    padded = np.prod([n + 2 * pad for n, pad in zip(part.bits.shape, pads, strict=True)])
-    halved = rng is None and padded > _LARGE_VOXELS
-    depth = _block_depths(part.bits, pads) if halved else _depths(part.bits)
-    deepest = np.argwhere(depth == depth.max()) + part.low
+    deepest, _ = deepest_voxels(largest_component(wrong), exact=rng is not None)
     if rng is None:
         chosen = int(np.random.RandomState(_TIE_SEED).randint(len(deepest)))
     else:
         chosen = int(rng.integers(len(deepest)))
     voxel = tuple(int(c) for c in deepest[chosen])
     return Click(voxel, target[voxel])
+
+
+def deepest_voxels(part: Mask, *, exact: bool) -> tuple[npt.NDArray[np.intp], float]:
+    """The voxels of a part that are farthest from its outside, and their squared depth."""
+    pads = [max(1, n // 4) for n in part.bits.shape]
+    padded = np.prod([n + 2 * pad for n, pad in zip(part.bits.shape, pads, strict=True)])
+    halved = not exact and padded > _LARGE_VOXELS
+    depth = _block_depths(part.bits, pads) if halved else _depths(part.bits)
+    return np.argwhere(depth == depth.max()) + part.low, float(depth.max())
 
 
 def _depths(bits: Bits) -> Floats:
