@@ -10,7 +10,7 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.measures import Measure
+from segmeter.core.measures import Measure, mask_measure
 
 IDS = ["iou", "dice", "precision", "recall", "boundary-iou"]
 
@@ -109,3 +109,18 @@ def test_tensors_of_bfloat16_are_read() -> None:
     ones = torch.ones(2, 4, 4, dtype=torch.bfloat16)
     assert running.update(ones, ones > 0) == 1.0
     assert catalogue.measures.make("iou")(ones[0], ones[0]) == 1.0
+
+
+@pytest.mark.parametrize("name", ["hd95", "nsd", "redrawn-path"])
+def test_a_stream_ignores_pixels_of_measures_in_millimetres_too(name: str) -> None:
+    measure = catalogue.measures.make(name)
+    sides = 2 if 2 in measure.dimensions else 3
+    ground_truth, prediction, ignore = (
+        plane if sides == 2 else np.stack([plane] * 3) for plane in pair(3)
+    )
+    within = np.where(ignore, ~ground_truth, ground_truth)
+    running = measure.stream(sides)
+    masks = [Mask.of(a) for a in (ground_truth, prediction, ignore)]
+    wanted = mask_measure(name, (1.0,) * sides)(*masks)
+    assert running.update(ground_truth, prediction, ignore) == wanted
+    assert running.update(within, prediction, ignore) == wanted

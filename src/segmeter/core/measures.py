@@ -140,7 +140,10 @@ class Stream:
         if len({len(one) for one in pairs}) > 1:
             sizes = " and ".join(str(len(one)) for one in pairs)
             raise BadInput(f"ground truth and prediction differ in their number of masks: {sizes}")
-        found = [self.measure(*given) for given in zip(*pairs, strict=True)]
+        judged: MaskMeasure = self.measure
+        if ignore is not None and "spacing_mm" in self.measure.parameters:
+            judged = mask_measure(self.measure.id, (1.0,) * self.dimensions)
+        found = [judged(*given) for given in zip(*pairs, strict=True)]
         self.values += found
         return math.fsum(found) / len(found) if found else math.nan
 
