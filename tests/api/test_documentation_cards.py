@@ -19,7 +19,7 @@ from segmeter.core.models import ModelCard
 
 def test_every_question_of_the_supplement_is_asked(golden: Path) -> None:
     listed = json.loads((golden / "words" / "cards.json").read_text())
-    kinds = {"Dataset card": "dataset", "Annotation card": "annotation", "Model card": "model"}
+    kinds = {"Data set card": "dataset", "Annotation card": "annotation", "Model card": "model"}
     asked = [
         (kind, section, number)
         for kind, sections in QUESTIONS.items()

@@ -72,11 +72,12 @@ def test_one_group_of_all_targets_is_the_whole(run: Run, tmp_path: Path) -> None
 def test_a_sentence_says_who_by_how_much_and_how_sure(run: Run) -> None:
     found = differences_by_group(run.benchmark, run, "size")
     for g in found:
-        told = g.sentence()
-        assert told.startswith(f"size {g.group}, ")
-        told_open = "not significant" in told or "not tested: " in told
-        assert told_open != g.difference.significant
-        assert f"Holm over {g.comparisons} comparisons" in told
+        sentence = g.sentence()
+        assert sentence.startswith(f"size {g.group}, ")
+        untested = "not tested: " in sentence
+        assert ("not significant" in sentence or untested) != g.difference.significant
+        assert untested == (g.difference.cases < 6)
+        assert (f"Holm over {g.comparisons} comparisons" in sentence) != untested
 
 
 def test_the_command_compares_by_group(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

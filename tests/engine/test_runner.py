@@ -169,9 +169,11 @@ def test_a_lost_part_is_done_again_and_nothing_else(whole: Path, tmp_path: Path)
 
 
 def test_another_plan_is_refused_and_says_what_differs(whole: Path) -> None:
-    with pytest.raises(RunConflict, match="different rounds"):
+    with pytest.raises(RunConflict, match=r"rounds 3 \(not 4\)"):
         run_plan(replace(PLAN, rounds=4), whole, workers=0)
-    with pytest.raises(RunConflict, match="different models or methods"):
+    with pytest.raises(
+        RunConflict, match=r"models or methods 'disc', 'synthetic-noisy' \(not 'disc'\)"
+    ):
         run_plan(replace(PLAN, segmenters=(Spec("disc"),)), whole, workers=0)
 
 

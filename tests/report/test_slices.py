@@ -83,7 +83,7 @@ def test_the_legend_names_boxes_where_boxes_were_drawn() -> None:
             "k", "small", np.zeros(shape, np.uint8), [Frame(ground_truth, (prompt,))], ground_truth
         )
         page = render(Page("volumes", "", [], [Section("Slices", blocks=[whole])]))
-        assert ("</span>a box</p>" in page) == named
+        assert ("</span> a box</span></p>" in page) == named
 
 
 def test_a_page_of_mini_volumes_stays_small() -> None:
