@@ -20,6 +20,7 @@ def test_the_demo_of_volumes_needs_nothing_downloaded(
     code, out, err = typed("demo", "volumes", "--out", "run")
     assert code == 0, err
     assert "ranges:" not in out, "three scans have none"
+    assert "only the cap" not in out, "boxes drawn are no clicks that failed"
     assert "disc and synthetic-stubborn on the built-in volumes" in err
     page = Path("run/report.html").read_bytes()
     assert b'class="replay slices"' in page
