@@ -222,6 +222,7 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
     timed = any(card.effort == "seconds" for card in cards)
     seconds = ["seconds: annotation time by cost model, no waiting"] if timed else []
     first = ["; ".join([*ranges, *seconds])] if ranges or seconds else []
+    # Interactions of volumes, of which fewer are not better by themselves, have no cap.
     counts = {card.name for card in cards if card.effort == "clicks" and card.better}
     capped = [short(r.model) for r in rows if r.measure in counts and r.value >= rounds]
     if not capped:
