@@ -63,7 +63,7 @@ def main() -> None:
 def show(rows: list[SummaryRow]) -> None:
     """A Markdown table: the paper's row, ours in both protocols, and its null expectation."""
     known: dict[tuple[str, str, object], SummaryRow] = {
-        (r.model, r.protocol, r.measure): r for r in rows if r.user != "people"
+        (r.model, r.protocol, r.statistic): r for r in rows if r.user != "people"
     }
     print("| model | targets | | " + " | ".join(head for head, *_ in CELLS) + " |")
     print("|---|---:|---|" + "---:|" * len(CELLS))

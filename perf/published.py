@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def show(out: Path, model: str, dataset: str, paper: tuple[float, ...]) -> None:
-    rows = {(r.protocol, r.measure): r for r in Noc().summary(Run.open(out))}
+    rows = {(r.protocol, r.statistic): r for r in Noc().summary(Run.open(out))}
     for protocol in ("published", "corrected"):
         cells = [rows[protocol, name] for name in MEASURES]
         values = "".join(f"{c.value:8.2f} ±{(c.high - c.low) / 2:7.2f} " for c in cells)

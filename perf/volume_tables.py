@@ -84,10 +84,10 @@ def read(run: Path) -> Found:
         run.with_suffix(".json").write_text(done.stdout)
     reports = sorted(run.parent.glob(f"{run.name}*.json"))
     return {
-        (Path(row["dataset"]).name, plain(row["user"]), row["model"], row["measure"]): row
+        (Path(row["dataset"]).name, plain(row["user"]), row["model"], row["statistic"]): row
         for report in reports
         for row in json.loads(report.read_text())["rows"]
-        if row["measure"] in ("dice", "interactions")
+        if row["statistic"] in ("dice", "interactions")
     }
 
 

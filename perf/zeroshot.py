@@ -142,12 +142,12 @@ def tables(asked: argparse.Namespace) -> None:
     for place in asked.runs:
         run = Run.open(place)
         rows = run.summary()
-        shown = [m for m in (*POINTS, *BOXES) if any(r.measure == m for r in rows)]
+        shown = [m for m in (*POINTS, *BOXES) if any(r.statistic == m for r in rows)]
         print(f"\n{place}\n")
         print(f"| model | data | by | reading | masks | {' | '.join(shown)} |")
         print("|---|---|---|---|---:|" + "---:|" * len(shown))
         for who in dict.fromkeys((r.model, r.dataset, r.user, r.protocol) for r in rows):
-            mine = {r.measure: r for r in rows if (r.model, r.dataset, r.user, r.protocol) == who}
+            mine = {r.statistic: r for r in rows if (r.model, r.dataset, r.user, r.protocol) == who}
             masks = max(r.targets for r in mine.values())
             print(f"| {' | '.join(who)} | {masks} | " + " | ".join(
                 told(mine.get(m)) for m in shown) + " |")  # fmt: skip
@@ -172,7 +172,7 @@ def together(asked: argparse.Namespace) -> None:
                 groups[key] = group
     rows: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
     for row in summary_of(with_means(list(groups.values())), STATISTICS):
-        rows.setdefault((row.dataset, row.user, row.protocol, row.model), {})[row.measure] = row
+        rows.setdefault((row.dataset, row.user, row.protocol, row.model), {})[row.statistic] = row
     print(f"| data | first point | reading | model | masks | {' | '.join(POINTS)} |")
     print("|---|---|---|---|---:|" + "---:|" * len(POINTS))
     for (data, user, protocol, model), mine in sorted(rows.items(), key=lambda r: r[0][0] == ALL):

@@ -98,7 +98,7 @@ def test_nobody_learns_anything_from_the_name_of_a_statistic() -> None:
 def test_no_text_is_compared_with_a_part_of_the_name_of_a_statistic() -> None:
     """Whatever the variable is called: parts are those of the names in the kept runs."""
     kept = Path(__file__).parent / "benchmarks" / "kept_runs" / "numbers.parquet"
-    named = {*pq.read_table(kept)["measure"].to_pylist(), *(s.name for s in RESPONSES)}
+    named = {*pq.read_table(kept)["statistic"].to_pylist(), *(s.name for s in RESPONSES)}
     wrong = []
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):

@@ -135,7 +135,7 @@ def test_a_run_becomes_data_frames(tmp_path: Path) -> None:
     rows, sessions, numbers = (run.to_pandas(w) for w in ("rows", "sessions", "summary"))
     assert len(rows) == 2 * len(sessions)
     assert "mask" not in rows.columns
-    (noc,) = numbers[numbers.measure == "noc@90"].value
+    (noc,) = numbers[numbers.statistic == "noc@90"].value
     reached = sessions.rounds_to_goal.fillna(2)
     assert noc == pytest.approx(reached.mean())
 

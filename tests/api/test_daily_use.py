@@ -54,7 +54,7 @@ def test_a_gate_fails_if_the_new_model_is_significantly_worse(runs: tuple[Path, 
     assert not gate
     (line,) = gate.lines
     differences = segmeter.open_run([old, new]).compare()
-    (same,) = [d for d in differences if d.measure == "iou@1"]
+    (same,) = [d for d in differences if d.statistic == "iou@1"]
     assert line.objects == same.targets
     assert line.value == pytest.approx(-same.value)  # new minus old
     assert line.p < 0.05
@@ -155,7 +155,7 @@ def test_costs_are_the_seconds_of_the_report_times_objects(tmp_path: Path, typed
     run = segmeter.evaluate(
         "synthetic-oracle", "mini", out=out, rounds=2, limit=3, protocols="corrected"
     )
-    seconds = {row.measure: row for row in run.summary()}
+    seconds = {row.statistic: row for row in run.summary()}
     model, hand = run.cost(7200, 10)
     assert model["way"] == "synthetic-oracle"
     assert model["hours"]["value"] == pytest.approx(2 * seconds["seconds-to-90"].value)
@@ -249,7 +249,7 @@ def test_drawing_all_by_hand_is_reviewed_too(tmp_path: Path) -> None:
 def test_a_share_has_one_interval_on_a_page(tmp_path: Path) -> None:
     """The curve of objects that reached the goal ends where the leaderboard's failures say."""
     run = segmeter.evaluate("synthetic-noisy", "mini", out=tmp_path / "run", rounds=4, limit=6)
-    (never,) = (r for r in run.summary() if (r.measure, r.protocol) == ("never@90", "corrected"))
+    (never,) = (r for r in run.summary() if (r.statistic, r.protocol) == ("never@90", "corrected"))
     blocks = [block for section in run.sections() for block in section.blocks]
     charts = [c for b in blocks if isinstance(b, Multiples) for c in b.charts]
     (chart,) = (c for c in charts if c.title.startswith("Objects that have reached"))

@@ -149,7 +149,7 @@ def test_a_run_gives_masks_tables_figures_and_citations(run: segmeter.Run, tmp_p
     assert run.figure(tmp_path / "iou.png").stat().st_size > 1000
     assert "synthetic-oracle" in run.leaderboard(tmp_path / "board.html").read_text()
     assert "@" in run.cite()
-    assert {d.measure for d in run.compare()}
+    assert {d.statistic for d in run.compare()}
     assert len(run.export(tmp_path / "masks")) == len(masks)
 
 

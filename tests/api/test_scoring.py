@@ -94,9 +94,9 @@ def test_methods_are_compared_reported_and_broken_down(volumes: Path, tmp_path: 
     run = segmeter.score(
         [volumes / "near", volumes / "far"], volumes / "truth", out=tmp_path / "run"
     )
-    found = {(row.model, row.measure): row for row in run.summary()}
+    found = {(row.model, row.statistic): row for row in run.summary()}
     assert found["near", "dice"].low < found["near", "dice"].value < found["near", "dice"].high
-    (dice,) = [d for d in run.compare() if d.measure == "dice"]
+    (dice,) = [d for d in run.compare() if d.statistic == "dice"]
     assert (dice.first, dice.second) == ("near", "far")
     assert dice.value > 0
     assert "near" in run.report(tmp_path / "page.html").read_text()
@@ -123,7 +123,7 @@ def test_pq_and_matching_of_instances_equal_an_independent_count(tmp_path: Path)
         iou = np.nan_to_num(table / union)[1:, 1:]
     hits = iou[iou > 0.5]
     objects, predictions = len(np.unique(truth)) - 1, len(np.unique(found)) - 1
-    values = {row.measure: row.value for row in run.summary()}
+    values = {row.statistic: row.value for row in run.summary()}
     assert values["pq"] == pytest.approx(100 * hits.sum() / ((objects + predictions) / 2))
     assert values["sq"] == pytest.approx(100 * hits.mean())
     inner, sizes = table[1:, 1:], (table.sum(1)[1:, None], table.sum(0)[None, 1:])
@@ -172,7 +172,7 @@ def test_a_missing_prediction_is_named_and_the_others_are_scored(tmp_path: Path)
         run = segmeter.score(tmp_path / "found", tmp_path / "truth", out=tmp_path / "run")
     (error,) = run.errors()
     assert "has no prediction of 'b'" in error["error"]
-    assert {row.measure: row.value for row in run.summary()}["iou"] == 100
+    assert {row.statistic: row.value for row in run.summary()}["iou"] == 100
 
 
 def test_predictions_of_another_size_are_refused(tmp_path: Path) -> None:

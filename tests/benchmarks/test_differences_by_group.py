@@ -54,7 +54,7 @@ def test_pairs_of_a_measure_are_corrected_over_all_groups(run: Run) -> None:
     ]
     assert [(g.difference.value, g.difference.p) for g in found] == [(d.value, d.p) for d in alone]
     mine = [
-        g for g in found if (g.difference.protocol, g.difference.measure) == ("corrected", "auc")
+        g for g in found if (g.difference.protocol, g.difference.statistic) == ("corrected", "auc")
     ]
     assert len(mine) == 3
     assert [g.difference.p_holm for g in mine] == holm([g.difference.p for g in mine])

@@ -9,7 +9,7 @@ import pytest
 
 from .kept_results import NUMBERS, RUNS, numbers_of
 
-NAMES = ("model", "first", "second", "dataset", "user", "protocol", "measure")
+NAMES = ("model", "first", "second", "dataset", "user", "protocol", "statistic")
 VALUES = ("value", "low", "high", "p", "p_holm", "targets")
 
 

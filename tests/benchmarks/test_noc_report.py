@@ -61,7 +61,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
-    return {(r.model, r.protocol, r.measure): r for r in Noc().summary(run)}
+    return {(r.model, r.protocol, r.statistic): r for r in Noc().summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_what_fails_is_drawn_by_hand_where_masks_are_not_corrected(
     file = tmp_path / "cost.toml"
     file.write_text("touch_up = inf\n")
     own = Run.open(run.folder.path, settings={"cost": file})
-    rows = {(r.model, r.protocol, r.measure): r for r in Noc().summary(own)}
+    rows = {(r.model, r.protocol, r.statistic): r for r in Noc().summary(own)}
     clicks, never = (
         rows["synthetic-noisy", "corrected", "noc@95"],
         rows["synthetic-noisy", "corrected", "never@95"],
@@ -149,7 +149,7 @@ def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) 
     file = tmp_path / "cost.toml"
     file.write_text("locate = 0\nclick = 10\n")
     own = Run.open(run.folder.path, settings={"cost": file})
-    seconds = {r.model: r.value for r in Noc().summary(own) if r.measure == "seconds-to-90"}
+    seconds = {r.model: r.value for r in Noc().summary(own) if r.statistic == "seconds-to-90"}
     assert seconds["synthetic-oracle"] == 10
 
 
@@ -167,11 +167,11 @@ def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: 
 
 def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:
     found = [d for d in Noc().differences(run) if d.protocol == "corrected"]
-    assert {d.measure for d in found} == {"seconds-to-90", "noc@90", "auc", "iou@1"}
+    assert {d.statistic for d in found} == {"seconds-to-90", "noc@90", "auc", "iou@1"}
     for d in found:
         assert (d.first, d.second) == ("synthetic-noisy", "synthetic-oracle")
         assert d.significant
-        assert (d.value > 0) == (d.measure in ("seconds-to-90", "noc@90"))
+        assert (d.value > 0) == (d.statistic in ("seconds-to-90", "noc@90"))
 
 
 def test_groups_line_up_targets_and_times(run: Run) -> None:

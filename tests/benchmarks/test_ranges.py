@@ -100,12 +100,12 @@ def _range(measure: str, targets: int) -> tuple[float, float]:
 
 def check_summary(rows: Sequence[SummaryRow]) -> None:
     for row in rows:
-        low, high = _range(row.measure, row.targets)
+        low, high = _range(row.statistic, row.targets)
         slack = 1e-9 * max(1.0, abs(row.value))
         assert low - slack <= row.value <= high + slack, row
         if not math.isnan(row.low):  # one image gives no interval
             assert low - slack <= row.low <= row.high + slack <= high + 2 * slack, row
-        if row.measure.startswith(("nof@", "never@")):  # Wilson's holds its estimate
+        if row.statistic.startswith(("nof@", "never@")):  # Wilson's holds its estimate
             assert row.low - slack <= row.value <= row.high + slack, row
 
 
@@ -113,7 +113,7 @@ def check_differences(found: Sequence[Difference]) -> None:
     for d in found:
         assert 0 < d.p <= d.p_holm <= 1, d
         assert math.isnan(d.low) or d.low <= d.high, d
-        if d.measure.startswith("noc@"):
+        if d.statistic.startswith("noc@"):
             assert abs(d.value) <= ROUNDS - 1, d
 
 

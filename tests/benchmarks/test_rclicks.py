@@ -304,7 +304,7 @@ def _with(plan: Plan, **options: object) -> Plan:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str, str], SummaryRow]:
-    return {(r.model, r.user, r.protocol, r.measure): r for r in Rclicks().summary(run)}
+    return {(r.model, r.user, r.protocol, r.statistic): r for r in Rclicks().summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -395,7 +395,7 @@ def test_the_robots_first_click_counts_where_people_clicked(golden: Path) -> Non
 
 def test_models_are_compared_with_peoples_clicks(run: Run) -> None:
     found = Rclicks().differences(run)
-    assert {d.measure for d in found} == {"sample-noc", "sample-auc"}
+    assert {d.statistic for d in found} == {"sample-noc", "sample-auc"}
     assert {d.protocol for d in found} == {"published", "corrected"}
 
 

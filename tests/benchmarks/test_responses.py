@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def numbers(run: Any) -> dict[tuple[str, str], float]:
-    return {(r.model, r.measure): r.value for r in run.summary() if r.protocol == "corrected"}
+    return {(r.model, r.statistic): r.value for r in run.summary() if r.protocol == "corrected"}
 
 
 def test_an_oracle_follows_every_click_and_a_mask_that_never_changes_undoes_none(run: Any) -> None:
@@ -94,7 +94,7 @@ def test_a_run_made_by_version_0_2_gets_the_section(tmp_path: Path) -> None:
     kept = Path(__file__).parent / "kept_run_0_2"
     old = segmeter.open_run(shutil.copytree(kept, tmp_path / "run"))
     assert old.sql("select count(prompts_given) as n from rows").to_pylist() == [{"n": 0}]
-    found = {r.measure: r.value for r in old.summary()}
+    found = {r.statistic: r.value for r in old.summary()}
     assert found["obeyed"] == 100.0  # a disc is drawn where it is clicked
     assert {"kept", "hurt", "rice", "undone", "recovery"} & set(found)
     assert "Does the model follow clicks?" in old.report().read_text()

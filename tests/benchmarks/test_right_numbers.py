@@ -77,7 +77,7 @@ def test_every_benchmark_has_sessions_a_table_a_leaderboard_and_differences(name
 
 def test_sessions_that_ended_at_a_goal_tell_nothing_beyond_it() -> None:
     run = KeptRun("noc-until")
-    found = {row.measure for row in run.summary()}
+    found = {row.statistic for row in run.summary()}
     assert {"noc@80", "noc@85", "noc@90", "nof@90", "seconds-to-90", "iou@1"} <= found
     for name in ("noc@95", "nof@95", "never@95", "seconds-to-95", "iou@2", "auc", "boundary-auc"):
         assert name not in found
@@ -88,7 +88,7 @@ def test_sessions_that_ended_at_a_goal_tell_nothing_beyond_it() -> None:
 def test_pairs_of_a_statistic_are_corrected_over_all_data_sets_and_users() -> None:
     run = KeptRun("noc")
     found = [d for d in run.benchmark.differences(run) if d.protocol == "corrected"]
-    clicks = [d for d in found if d.measure == "noc@90"]
+    clicks = [d for d in found if d.statistic == "noc@90"]
     assert len({(d.dataset, d.user) for d in clicks}) == 4
     assert [d.p_holm for d in clicks] == holm([d.p for d in clicks])
 

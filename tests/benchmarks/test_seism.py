@@ -81,7 +81,7 @@ def test_the_rows_are_the_measures_of_the_levels(run: Run, real_data: Path) -> N
 
 
 def test_looking_beats_not_looking_and_people_beat_both(run: Run) -> None:
-    rows = {(r.model, r.protocol, r.measure): r for r in Seism().summary(run)}
+    rows = {(r.model, r.protocol, r.statistic): r for r in Seism().summary(run)}
     people = human_points(run)["bsds500"]
     for measure in ("fb", "fop"):
         ods = [rows[m, "published", f"{measure}-ods"].value for m in ("quadtree", "slic-hierarchy")]
@@ -92,7 +92,7 @@ def test_looking_beats_not_looking_and_people_beat_both(run: Run) -> None:
 
 
 def test_each_image_at_its_own_best_is_never_worse_than_one_for_all(run: Run) -> None:
-    rows = {(r.model, r.protocol, r.measure): r.value for r in Seism().summary(run)}
+    rows = {(r.model, r.protocol, r.statistic): r.value for r in Seism().summary(run)}
     for model in ("quadtree", "slic-hierarchy"):
         for measure, sign in (("covering", 1), ("pri", 1), ("voi", -1)):
             ods, ois = (rows[model, "published", f"{measure}-{kind}"] for kind in ("ods", "ois"))
@@ -104,7 +104,7 @@ def test_each_image_at_its_own_best_is_never_worse_than_one_for_all(run: Run) ->
 
 def test_the_summary_is_the_curve_of_the_original_rule(run: Run) -> None:
     rows = {
-        (r.model, r.measure): r.value for r in Seism().summary(run) if r.protocol == "published"
+        (r.model, r.statistic): r.value for r in Seism().summary(run) if r.protocol == "published"
     }
     for group in groups(run):
         assert rows[group.model, "fb-ods"] == pytest.approx(group.curve("fb").ods.f)
@@ -122,7 +122,7 @@ def test_the_report_draws_both_curves_with_people_on_them(run: Run) -> None:
         assert guides == [f"0.{tenth}" for tenth in range(1, 10)]
         (people,) = [m for m in chart.marks if isinstance(m, Points) and m.name == "people"]
         assert 0 < people.y[0] <= 1
-    assert [d.measure for d in Seism().differences(run)] == ["fb", "fop"]
+    assert [d.statistic for d in Seism().differences(run)] == ["fb", "fop"]
 
 
 def test_stored_results_give_the_numbers_of_the_method_itself(

@@ -74,7 +74,7 @@ def started(tmp_path: Path) -> segmeter.Run:
 
 
 def test_a_mask_that_meets_the_goal_costs_no_click(started: segmeter.Run) -> None:
-    rows = {(r.user, r.measure): r for r in started.summary() if r.measure.startswith("noc@90")}
+    rows = {(r.user, r.statistic): r for r in started.summary() if r.statistic.startswith("noc@90")}
     masked, nothing = rows["centre-click from network", "noc@90"], rows["centre-click", "noc@90"]
     curves = started.sql(
         'select scene, target, min(start_mask_iou) as start, list(iou order by "round") as iou '
@@ -168,7 +168,7 @@ def test_volumes_start_from_a_folder_of_label_maps(tmp_path: Path) -> None:
         protocols="corrected", limit=1, options={"start": str(tmp_path / "nnunet")},
         out=tmp_path / "run",
     )  # fmt: skip
-    found = {r.user: r.value for r in run.summary() if r.measure == "dice"}
+    found = {r.user: r.value for r in run.summary() if r.statistic == "dice"}
     assert found["volume-centre-click from nnunet"] > found["volume-centre-click"]
     assert "Correct, not create" in Path(run.report()).read_text()
 
@@ -193,7 +193,7 @@ def test_order_and_place_of_clicks_do_not_matter_to_an_oracle(tmp_path: Path) ->
         ["synthetic-oracle", "disc"], "mini", benchmark="noc", rounds=3,
         protocols="corrected", limit=3, options={"consistency": True}, out=tmp_path / "run",
     )  # fmt: skip
-    found = {(r.model, r.measure): r.value for r in run.summary()}
+    found = {(r.model, r.statistic): r.value for r in run.summary()}
     assert 0 < found["disc", "order"] < 1  # later discs cover earlier ones
     assert 0 < found["disc", "jitter"] < 1
     assert found["synthetic-oracle", "jitter"] == pytest.approx(1.0)
@@ -212,7 +212,7 @@ def test_every_benchmark_with_rounds_measures_the_order_of_clicks(
         "disc", data, benchmark=benchmark, users=[user] if user else (), rounds=3, limit=1,
         protocols="corrected", options={"consistency": True}, out=tmp_path / "run",
     )  # fmt: skip
-    found = {r.measure: r.value for r in run.summary()}
+    found = {r.statistic: r.value for r in run.summary()}
     assert 0 < found["order"] <= 1
     assert {"obeyed", "kept", "hurt", "rice"} <= set(found)
 
@@ -222,10 +222,10 @@ def test_correcting_by_hand_is_in_the_headline(tmp_path: Path) -> None:
         "disc?radius=9", "mini", benchmark="noc", rounds=3, protocols="corrected", limit=2,
         out=tmp_path / "run",
     )  # fmt: skip
-    cheap = {r.measure: r.value for r in run.summary()}
+    cheap = {r.statistic: r.value for r in run.summary()}
     assert cheap["seconds-to-90"] < cheap["seconds-by-clicks-to-90"]
     assert 1 <= cheap["clicks-before-touch-up-to-90"] <= 3
     (tmp_path / "cost.toml").write_text("touch_up = inf\n")
     never = segmeter.open_run(tmp_path / "run", cost=tmp_path / "cost.toml").summary()
-    dear = {r.measure: r.value for r in never}
+    dear = {r.statistic: r.value for r in never}
     assert dear["seconds-to-90"] == dear["seconds-by-clicks-to-90"]

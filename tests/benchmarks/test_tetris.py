@@ -81,7 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, clicks: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
-    return {(r.model, r.protocol, r.measure): r for r in Tetris().summary(run)}
+    return {(r.model, r.protocol, r.statistic): r for r in Tetris().summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def test_every_trial_is_kept(run: Run) -> None:
 
 def test_differences_are_paired(run: Run) -> None:
     found = Tetris().differences(run)
-    assert {d.measure for d in found} >= {"iou-d", "iou-min"}
+    assert {d.statistic for d in found} >= {"iou-d", "iou-min"}
     for d in found:
         assert d.p <= d.p_holm <= 1
 
@@ -325,7 +325,7 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
         assert (group.role("min") <= group.role("base")).all()
         assert (group.role("base") <= group.role("max")).all()
     values = {
-        (r.model, r.measure): r.value for r in Tetris().summary(run) if r.protocol == "corrected"
+        (r.model, r.statistic): r.value for r in Tetris().summary(run) if r.protocol == "corrected"
     }
     assert values["disc", "iou-d"] > 0
     made = catalogue.benchmarks.make("tetris-boxes").sections(run)
@@ -413,7 +413,7 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
         group = AttackedSessions("mobile-sam", "grabcut", "", "corrected", keys, places, curves)
         group.values.update(from_curves(group))
         found = summary_of([group], STATISTICS)
-        return Summary([group], {(r.key, r.measure): r for r in found}, [])
+        return Summary([group], {(r.key, r.statistic): r for r in found}, [])
 
     like = compared_with_the_paper(summary(50, 10))
     assert like is not None

@@ -39,7 +39,7 @@ def test_it_runs_and_resumes(place: Path) -> None:
 
 def test_its_summary_has_values_and_intervals(place: Path) -> None:
     run = Run.open(place, trust=True)
-    rows = {(row.model, row.measure): row for row in run.summary()}
+    rows = {(row.model, row.statistic): row for row in run.summary()}
     (mean,) = run.sql("select 100 * avg(overlap) as v from rows where model = 'disc'").to_pylist()
     row = rows["disc", "overlap"]
     assert row.value == pytest.approx(mean["v"])
@@ -49,7 +49,7 @@ def test_its_summary_has_values_and_intervals(place: Path) -> None:
 
 def test_its_models_are_compared(place: Path) -> None:
     rows = json.loads(said("compare", place, "--trust", "--json"))["rows"]
-    found = {row["measure"]: row for row in rows}
+    found = {row["statistic"]: row for row in rows}
     assert found.keys() == {"wrong-size", "overlap"}
     assert found["overlap"]["first"] == "synthetic-oracle"
     assert found["overlap"]["value"] > 0 > found["wrong-size"]["value"]
@@ -79,7 +79,7 @@ def test_its_table_json_and_report_are_written(place: Path, tmp_path: Path) -> N
     run = Run.open(place, trust=True)
     assert r"wrong size & overlap \\" in table_text(run, "latex")
     rows = json.loads(said("report", place, "--trust", "--json"))["rows"]
-    assert {row["measure"] for row in rows} == {"wrong-size", "overlap"}
+    assert {row["statistic"] for row in rows} == {"wrong-size", "overlap"}
     write_sections(run, sections_of(run), tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "wrong size" in page

@@ -69,7 +69,7 @@ def test_groups_have_clicks_hours_and_money_that_add_up_to_those_of_all(
         (whole,) = (c for c in costs if c.get("way") == model)
         many = [int(c["objects"]) for c in here]
         assert len(here) > 1
-        rows = {r.measure: r for r in opened.summary()
+        rows = {r.statistic: r for r in opened.summary()
                 if (r.model, r.protocol) == (model, "corrected")}  # fmt: skip
         for key, all_objects in (
             ("hours", whole["hours"]["value"]),

@@ -40,7 +40,7 @@ def sentence(done: Done) -> str:
 
 def test_report_json_is_the_summary(run: Path) -> None:
     rows = json.loads(segmeter("report", run, "--json").stdout)["rows"]
-    keys = {"model", "dataset", "user", "protocol", "measure", "value", "low", "high", "targets"}
+    keys = {"model", "dataset", "user", "protocol", "statistic", "value", "low", "high", "targets"}
     assert all(set(row) == keys for row in rows)
     assert {row["model"] for row in rows} == {"disc", "synthetic-noisy"}
     assert {row["protocol"] for row in rows} == {"published", "corrected"}

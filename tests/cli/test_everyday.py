@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(out: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    return {(r["model"], r["protocol"], r["measure"]): r for r in json.loads(out)["rows"]}
+    return {(r["model"], r["protocol"], r["statistic"]): r for r in json.loads(out)["rows"]}
 
 
 def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, here: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, 
         mean["precision"]
     )
     compared = json.loads(typed("compare", "runs/noc-1", "--json")[1])["rows"]
-    assert {"dice-auc", "precision-auc"} <= {r["measure"] for r in compared}
+    assert {"dice-auc", "precision-auc"} <= {r["statistic"] for r in compared}
     aimed = rows(typed("report", "runs/noc-1", "--json", "--goal", "dice>=0.7")[1])
     first = run.sql("""select avg(coalesce(f, 3)) as noc from (select min(case when dice >= 0.7
         then round end) as f from rows where model = 'disc' and protocol = 'corrected'

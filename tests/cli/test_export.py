@@ -323,4 +323,4 @@ def test_an_exported_coco_list_is_scored_by_file_name_and_class(typed: Any, tmp_
                                tmp_path / file.stem, "--json")  # fmt: skip
         assert code == 0, err
         rows = json.loads(out)["rows"]
-        assert [r["value"] for r in rows if r["measure"] == "iou"] == [100.0]
+        assert [r["value"] for r in rows if r["statistic"] == "iou"] == [100.0]

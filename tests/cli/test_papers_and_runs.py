@@ -103,7 +103,7 @@ def test_csv_headings_are_identifiers_and_numbers_are_whole(
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in first)
     _, told, _ = typed("report", runs[0], "--json")
     rows = json.loads(told)["rows"]
-    (noc,) = (r["value"] for r in rows if (r["model"], r["protocol"], r["measure"])
+    (noc,) = (r["value"] for r in rows if (r["model"], r["protocol"], r["statistic"])
               == (first["method"], "corrected", "noc@90"))  # fmt: skip
     assert float(first["drawn_noc90"]) == noc
 

@@ -68,11 +68,11 @@ def test_answer_and_costs_are_of_the_objects_that_all_models_have(half: Path) ->
     run = segmeter.open_run(half)
     mine = {(r["scene"], r["target"]) for r in run.rows() if r["model"] == "stops"}
     common = run.only([("drawn", *key) for key in mine])
-    wanted = {r.model: r.value for r in common.summary() if r.measure == "seconds-to-90"}
+    wanted = {r.model: r.value for r in common.summary() if r.statistic == "seconds-to-90"}
     costs = {row["way"]: row for row in run.cost(3600)}
     for model, seconds in wanted.items():
         assert costs[model]["hours"]["value"] == pytest.approx(seconds)
-    whole = {r.model: r.value for r in run.summary() if r.measure == "seconds-to-90"}
+    whole = {r.model: r.value for r in run.summary() if r.statistic == "seconds-to-90"}
     assert whole["synthetic-noisy"] != pytest.approx(wanted["synthetic-noisy"])
     assert f"{len(mine)} measured in 2 images" in next(iter(costs.values()))["table"]
     page = run.report(half.parent / "page.html").read_text()

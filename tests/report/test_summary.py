@@ -101,7 +101,7 @@ def tables(folder: Path) -> dict[str, tuple[list[str], list[list[Cell]]]]:
 def test_every_number_on_the_page_is_in_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str, count: int
 ) -> None:
-    rows = {(r["model"], r["protocol"], r["measure"]): r for r in said(folder, capsys)}
+    rows = {(r["model"], r["protocol"], r["statistic"]): r for r in said(folder, capsys)}
     heads, body = tables(folder)[name]
     compared = 0
     for cells in body[1:]:
@@ -134,7 +134,7 @@ def test_compare_and_the_page_agree_on_every_verdict(
         assert cells[5]["v"].startswith("significant") == row["significant"]
         assert row["significant"] == (row["p_holm"] < 0.05)
         if row["significant"]:
-            less_is_better = row["measure"] in ("seconds-to-90", "noc@90")
+            less_is_better = row["statistic"] in ("seconds-to-90", "noc@90")
             better = row["first"] if (row["value"] < 0) == less_is_better else row["second"]
             assert cells[5]["v"] == f"significant: {better} is better"
 
@@ -158,7 +158,7 @@ def test_a_cost_model_of_ones_own_holds_for_page_and_json(
 ) -> None:
     cost = tmp_path / "cost.toml"
     cost.write_text("locate = 0\nclick = 100\nby_hand = 0\ntouch_up = inf\n")
-    rows = {(r["model"], r["measure"]): r["value"] for r in said(folder, capsys, cost=cost)}
+    rows = {(r["model"], r["statistic"]): r["value"] for r in said(folder, capsys, cost=cost)}
     assert rows["disc", "seconds-to-90"] == 100 * float(rows["disc", "noc@90"])
     report(folder, out=tmp_path / "page.html", cost=cost)
     assert "100 s per click" in (tmp_path / "page.html").read_text()
@@ -167,7 +167,7 @@ def test_a_cost_model_of_ones_own_holds_for_page_and_json(
 def test_what_is_not_known_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1)
     run_plan(plan, tmp_path / "run", workers=0)
-    clicks = next(r for r in said(tmp_path / "run", capsys) if r["measure"] == "noc@90")
+    clicks = next(r for r in said(tmp_path / "run", capsys) if r["statistic"] == "noc@90")
     assert clicks["value"] is not None
     assert clicks["low"] is clicks["high"] is None
 
@@ -186,6 +186,6 @@ def test_exports_hold_the_numbers_of_the_json(
     report(folder, out=tmp_path, kind=kind)
     text = (tmp_path / f"clicks-drawn.{kind}").read_text()
     for row in rows:
-        if row["measure"] in ("noc@80", "noc@90"):
+        if row["statistic"] in ("noc@80", "noc@90"):
             value = row["value"]
             assert (str(value) if kind == "csv" else f"{float(value):.2f}") in text

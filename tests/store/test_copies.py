@@ -84,8 +84,8 @@ def test_a_copy_over_an_older_one_counts_every_job_once(old: Path, new: Path, ty
     copied_over(new, old)
     assert len(RunFolder(old).place.files("jobs")) == 4  # two compacted files of each
     assert facts(old).equals(want)
-    assert [(r.measure, r.value, r.targets) for r in Run.open(old).summary()] == [
-        (r.measure, r.value, r.targets) for r in summary
+    assert [(r.statistic, r.value, r.targets) for r in Run.open(old).summary()] == [
+        (r.statistic, r.value, r.targets) for r in summary
     ]
     assert run_plan(WIDE, old, workers=0) == Tally(0, JOBS, 0)
     assert facts(old).equals(want)

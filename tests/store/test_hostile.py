@@ -248,11 +248,11 @@ def test_a_column_of_any_name_changes_no_number(
 ) -> None:
     """Neither in one run nor where several are read as one."""
     beside = Path(shutil.copytree(run, tmp_path / "beside"))
-    true = [row for row in Run.open(run).summary() if row.measure.startswith("noc@")]
+    true = [row for row in Run.open(run).summary() if row.statistic.startswith("noc@")]
     for part in (run / "jobs").glob("*.parquet"):
         table = pq.read_table(part)
         pq.write_table(table.append_column(name, table["iou"]), part)
-    told = [row for row in Run.open(run).summary() if row.measure.startswith("noc@")]
+    told = [row for row in Run.open(run).summary() if row.statistic.startswith("noc@")]
     assert told == true
     for command in (("compare", run), ("compare", run, beside)):
         code, _, err = typed(*command)

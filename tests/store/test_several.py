@@ -50,8 +50,8 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def facts(run: Run) -> list[tuple[object, ...]]:
-    found = sorted(run.summary(), key=lambda r: (r.key, r.measure))
-    return [(r.key, r.measure, r.value, r.low, r.high, r.targets) for r in found]
+    found = sorted(run.summary(), key=lambda r: (r.key, r.statistic))
+    return [(r.key, r.statistic, r.value, r.low, r.high, r.targets) for r in found]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 1, 0), (0, 2), (2, 1)])
@@ -103,9 +103,9 @@ def test_comparing_old_with_new_keeps_the_order_in_which_they_are_named(
     forth, back = Run.open(list(versions)), Run.open(list(versions[::-1]))
     assert {(d.first, d.second) for d in forth.differences()} == {(old, new)}
     assert {(d.first, d.second) for d in back.differences()} == {(new, old)}
-    values = {(d.protocol, d.measure): d for d in back.differences()}
+    values = {(d.protocol, d.statistic): d for d in back.differences()}
     for d in forth.differences():
-        other = values[d.protocol, d.measure]
+        other = values[d.protocol, d.statistic]
         turned = (-other.value, -other.high, -other.low, other.p)
         assert (d.value, d.low, d.high, d.p) == pytest.approx(turned, rel=1e-9, abs=1e-9)
     code, _, err = typed("compare", *versions)

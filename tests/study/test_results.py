@@ -192,7 +192,7 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
     assert len(people) == 2 * 3
     assert [row["stopped"] for row in people if row["round"] == 3] == [True, True]
     assert sorted(row["seconds_user"] for row in people if row["round"] == 1) == [2.4, 2.6]
-    assert any(row.measure == "noc@90" for row in run.summary())
+    assert any(row.statistic == "noc@90" for row in run.summary())
 
 
 def test_two_modes_are_compared_without_a_text_description(

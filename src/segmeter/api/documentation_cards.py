@@ -386,9 +386,9 @@ def _results(run: Any, subject: str) -> list[dict[str, Any]]:
     rows = run.summary()
     name = _named(subject, [row.model for row in rows])
     for row in rows:
-        if row.model == name and row.measure in benchmark.headline:
+        if row.model == name and row.statistic in benchmark.headline:
             limits = {"low": round(row.low, 4), "high": round(row.high, 4)}
-            metric = {"type": row.measure, "name": cards[row.measure].title,
+            metric = {"type": row.statistic, "name": cards[row.statistic].title,
                       "value": round(row.value, 4), "args": limits}  # fmt: skip
             groups.setdefault((row.dataset, row.user, row.protocol), []).append(metric)
     if not groups:

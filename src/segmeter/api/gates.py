@@ -87,7 +87,7 @@ def judge(run: Run, conditions: Sequence[str], protocol: str) -> Gate:
         statistic, may, margin = _parsed(text, cards)
         sign = -1 if cards[statistic].better == "higher" else 1
         found = run.benchmark.differences(run, [statistic])
-        counts = {r.key: r.targets for r in run.summary() if r.measure == statistic}
+        counts = {r.key: r.targets for r in run.summary() if r.statistic == statistic}
         for old, new in pairs:
             both = {old, new}
             apart = [d for d in found if {d.first, d.second} == both and d.protocol == protocol]
@@ -158,7 +158,7 @@ def differences_markdown(found: Sequence[Difference]) -> str:
         span = _span(d.value, d.low, d.high)
         mark = f"**{span}**" if d.significant else span
         lines.append(
-            f"| {d.dataset} | {d.measure} | {short(d.first)} | {short(d.second)} | {mark} "
+            f"| {d.dataset} | {d.statistic} | {short(d.first)} | {short(d.second)} | {mark} "
             f"| {'not tested' if d.too_few else _p(d.p_holm)} | {d.targets} |"
         )
     return "\n".join(lines)

@@ -51,7 +51,7 @@ def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list
         except SegmeterError as error:
             tell(f"{facts.run}: {error}")
             continue
-        for row in (asdict(r) for r in rows if r.measure == statistic):
+        for row in (asdict(r) for r in rows if r.statistic == statistic):
             unknown = {k for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)}
             numbers.append({"run": facts.run, **row, **dict.fromkeys(unknown)})
     if not numbers:

@@ -97,7 +97,7 @@ class Run(StoredRun):
     ... )
     >>> len(run.sessions()), len(run.rows())
     (32, 64)
-    >>> run.compare()[0].measure
+    >>> run.compare()[0].statistic
     'noc@90'
     >>> run.report().name, run.figure(f"{run.address}/iou.svg").name
     ('report.html', 'iou.svg')

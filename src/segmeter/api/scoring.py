@@ -49,7 +49,7 @@ def score(
     ...     mask = np.zeros((20, 20), np.uint8); mask[5:15, 5 : 5 + width] = 255
     ...     _ = cv2.imwrite(str(place / name / "a.png"), mask)
     >>> run = segmeter.score(place / "network", place / "truth", out=place / "run")
-    >>> {row.measure: round(row.value, 1) for row in run.summary()}["iou"]
+    >>> {row.statistic: round(row.value, 1) for row in run.summary()}["iou"]
     50.0
     """
     from segmeter.datasets.label_files import Predictions, labels_at

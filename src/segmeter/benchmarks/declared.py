@@ -152,7 +152,7 @@ class Declared:
 
     def numbers(self, run: Results) -> Numbers:
         """The summary by group and statistic."""
-        return {(row.key, row.measure): row for row in self.summary(run)}
+        return {(row.key, row.statistic): row for row in self.summary(run)}
 
     def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
         """Every pair of models in the named statistics, by default in those that are tested."""

@@ -128,12 +128,12 @@ def difference_table(
         columns[Column("dataset")] = lambda d: d.dataset
     if len({d.user for d in found}) > 1:
         columns[Column(pairs[1])] = lambda d: users(d.user)
-    digits = max((cards[d.measure].digits for d in found), default=2)
-    columns[Column("statistic")] = lambda d: titled(cards[d.measure])
+    digits = max((cards[d.statistic].digits for d in found), default=2)
+    columns[Column("statistic")] = lambda d: titled(cards[d.statistic])
     columns[Column("difference", "first − second", max(2, digits), plot=True)] = Value.of
     columns[P_VALUE] = lambda d: None if d.too_few else d.p_holm
     columns[Column("conclusion")] = lambda d: (
-        _conclusion(d, cards[d.measure].better, shown) + at_odds(d)
+        _conclusion(d, cards[d.statistic].better, shown) + at_odds(d)
     )
     note = _NOTE.format(units=units, pairs=pairs[0])
     return Table.of(name, found, columns, caption, note)
@@ -199,11 +199,11 @@ def summary_table(
     ['b', 'a']
     """
     told = by or {}
-    shown = [m for m in measures if any(row.measure == m for row in rows)]
+    shown = [m for m in measures if any(row.statistic == m for row in rows)]
     groups: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
     for row in rows:
-        if row.measure in shown:
-            groups.setdefault(row.key, {})[row.measure] = row
+        if row.statistic in shown:
+            groups.setdefault(row.key, {})[row.statistic] = row
     lines = list(groups.values())
     if ranked:
         lines.sort(key=lambda line: -line[shown[0]].value if shown[0] in line else 0.0)
@@ -230,7 +230,7 @@ def null_table(
     name: str, rows: Iterable[SummaryRow], cards: Mapping[str, StatisticCard], caption: str
 ) -> Table:
     """The statistics of one group that have a null: seen, under the null, what is left, and p."""
-    held = {row.measure: row for row in rows}
+    held = {row.statistic: row for row in rows}
 
     def of(part: str) -> Callable[[str], Value]:
         return lambda n: Value.of(held[f"{n}{part}"])
@@ -361,7 +361,7 @@ def measured(row: SummaryRow, card: StatisticCard) -> Quantity:
     low, high = f"{row.low:.{card.digits}f}", f"{row.high:.{card.digits}f}"
     limits = "" if np.isnan(row.low) or low == high else f"({low} to {high})"
     text = f"{row.value:.{card.digits}f} {card.unit}".strip()
-    return Quantity(text, Value.of(row), limits, row.measure)
+    return Quantity(text, Value.of(row), limits, row.statistic)
 
 
 def best_answer(
@@ -387,7 +387,7 @@ def best_answer(
     told = ""  # where the numbers before are from
     for name in names:
         for protocol in dict.fromkeys(row.protocol for row in rows):
-            mine = [r for r in rows if (r.measure, r.protocol) == (name, protocol)]
+            mine = [r for r in rows if (r.statistic, r.protocol) == (name, protocol)]
             if not mine:
                 continue
             card = cards[name]
@@ -404,7 +404,7 @@ def best_answer(
 def percent(row: SummaryRow) -> Quantity:
     """A percentage with its interval, for a sentence."""
     limits = "" if np.isnan(row.low) else f"({row.low:.1f} to {row.high:.1f})"
-    return Quantity(f"{row.value:.1f} %", Value.of(row), limits, row.measure)
+    return Quantity(f"{row.value:.1f} %", Value.of(row), limits, row.statistic)
 
 
 def lost_jobs(run: Results) -> list[Note]:

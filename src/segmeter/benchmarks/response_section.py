@@ -148,12 +148,12 @@ def followed_sentence(
 
     `rows` are those of the summary, by model and statistic.
     """
-    found = [d for d in differences if d.measure == "obeyed" and d.significant and d.value]
+    found = [d for d in differences if d.statistic == "obeyed" and d.significant and d.value]
     if not found:
         return ""
     d = max(found, key=lambda d: abs(d.value))
     one = d if d.value > 0 else d.turned
-    shares = [rows[model, d.measure].value for model in (one.first, one.second)]
+    shares = [rows[model, d.statistic].value for model in (one.first, one.second)]
     return (
         f"**{one.first}** follows {shares[0]:.0f} % of clicks, **{one.second}** {shares[1]:.0f} %, "
         "which is **significant**."

@@ -137,7 +137,7 @@ def print_summary(run: segmeter.Run, as_json: bool, *, reported: bool = False) -
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
     cards = {card.name: card for card in run.statistics()} if rows else {}
     shown = run.headline() if rows else []
-    printed = [row for row in rows if row.measure in shown] if shown else rows
+    printed = [row for row in rows if row.statistic in shown] if shown else rows
     unit = "scene" if run.plan.kind == "method" else "object"
     hidden = _print_tables(rows, shown, cards, unit)
     legend = _legend(printed, [cards[name] for name in shown], run.plan.rounds)
@@ -179,7 +179,7 @@ def _print_tables(
     """
     hidden: list[str] = []
     for (dataset, user, protocol), here in _by_protocol(rows, headline).items():
-        known = [row.measure for row in here if row.measure in cards]
+        known = [row.statistic for row in here if row.statistic in cards]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
         title = ", ".join(filter(None, (dataset, user, count, protocol)))
@@ -187,7 +187,7 @@ def _print_tables(
         shown = _fitting(here, shown, cards)
         lines = []
         for model in dict.fromkeys(row.model for row in here):
-            values = {r.measure: r for r in here if r.model == model}
+            values = {r.statistic: r for r in here if r.model == model}
             cells = (_cell(values.get(name), cards[name]) for name in shown)
             lines.append([_shortened(short(model)), *cells])
         numbers = [{"justify": "right", "no_wrap": True}] * len(shown)
@@ -205,7 +205,7 @@ def _by_protocol(
         names = list(dict.fromkeys(row.protocol for row in here))
         apart = [[row for row in here if row.protocol == name] for name in names]
         distinct = {  # as text, for nan is not nan
-            repr([replace(r, protocol="") for r in part if not headline or r.measure in headline])
+            repr([replace(r, protocol="") for r in part if not headline or r.statistic in headline])
             for part in apart
         }
         if len(names) > 1 and len(distinct) == 1:
@@ -224,7 +224,7 @@ def _legend(rows: Sequence[segmeter.SummaryRow], cards: Sequence[Any], rounds: i
     first = ["; ".join([*ranges, *seconds])] if ranges or seconds else []
     # Interactions of volumes, of which fewer are not better by themselves, have no cap.
     counts = {card.name for card in cards if card.effort == "clicks" and card.better}
-    capped = [short(r.model) for r in rows if r.measure in counts and r.value >= rounds]
+    capped = [short(r.model) for r in rows if r.statistic in counts and r.value >= rounds]
     if not capped:
         return first
     names = ", ".join(dict.fromkeys(capped))
@@ -251,7 +251,7 @@ def _fitting(
     left = min(Console().width, 100) - max(len(_shortened(short(r.model))) for r in rows) - 2
     fitting: list[str] = []
     for name in shown:
-        cells = [_cell(r, cards[name]) for r in rows if r.measure == name]
+        cells = [_cell(r, cards[name]) for r in rows if r.statistic == name]
         lines = [line for cell in cells for line in cell.split("\n")]
         left -= max(map(len, (name, *lines))) + 2
         if left < 0 and fitting:

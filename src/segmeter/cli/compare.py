@@ -138,9 +138,9 @@ def _print(found: Sequence[segmeter.Difference]) -> None:
         rows = [_row(d, narrow) for d in sorted(here, key=lambda d: not d.significant)]
         title = ", ".join(filter(None, (*place[:2], f"protocol {place[2]}")))
         numbers = {"justify": "right", "no_wrap": True}
-        columns: dict[str, dict[str, Any]] = {} if narrow else {"measure": {"no_wrap": True}}
+        columns: dict[str, dict[str, Any]] = {} if narrow else {"statistic": {"no_wrap": True}}
         columns |= {
-            "measure, first\nminus second" if narrow else "first minus\nsecond": _PAIR,
+            "statistic, first\nminus second" if narrow else "first minus\nsecond": _PAIR,
             "difference\n95 % interval": numbers,
             "p\n(Holm)": numbers,
             "signi-\nficant" if narrow else "conclusion": {"no_wrap": True},
@@ -153,9 +153,9 @@ def _row(d: segmeter.Difference, narrow: bool) -> tuple[str, ...]:
     p = "" if d.too_few else f"{d.p_holm:.3f}"
     if narrow:
         word = "yes" if d.significant else "not\ntested" if d.too_few else "no"
-        return f"{d.measure}\n{pair}", span, p, word
+        return f"{d.statistic}\n{pair}", span, p, word
     word = "significant" if d.significant else "not\nsignificant"
-    return d.measure, pair, span, p, d.too_few.replace(": ", ":\n").replace(", ", ",\n") or word
+    return d.statistic, pair, span, p, d.too_few.replace(": ", ":\n").replace(", ", ",\n") or word
 
 
 def _span(d: segmeter.Difference) -> str:

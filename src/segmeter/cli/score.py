@@ -83,7 +83,7 @@ def _score_folders(
     titles = {card.name: card for card in run.benchmark.statistics(run)}
     for row in rows:
         limits = "" if row.low != row.low else f" ({row.low:.2f} to {row.high:.2f})"
-        unit = titles[row.measure].unit
-        typer.echo(f"{row.model}: {titles[row.measure].title} {row.value:.2f} {unit}{limits}")
+        unit = titles[row.statistic].unit
+        typer.echo(f"{row.model}: {titles[row.statistic].title} {row.value:.2f} {unit}{limits}")
     typer.echo(f"report: {page}")
     return Exit.WITH_ERRORS if run.errors() else Exit.DONE

@@ -50,7 +50,7 @@ class SummaryRow:
     dataset: str
     user: str
     protocol: str
-    measure: str
+    statistic: str
     value: float
     low: float
     high: float
@@ -84,7 +84,7 @@ class Difference:
     dataset: str
     user: str
     protocol: str
-    measure: str
+    statistic: str
     value: float
     low: float
     high: float

@@ -350,13 +350,13 @@ class Slices:
 class Quantity:
     """A number in a sentence: its text, the text of its interval, and the value itself.
 
-    `measure` names the statistic. A page sets the interval quieter than the number.
+    `statistic` names the statistic. A page sets the interval quieter than the number.
     """
 
     text: str
     value: Value
     limits: str = ""
-    measure: str = ""
+    statistic: str = ""
 
     def __str__(self) -> str:
         return f"{self.text} {self.limits}" if self.limits else self.text

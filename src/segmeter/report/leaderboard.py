@@ -66,11 +66,11 @@ def _tables(
     best = standing_out(rows, found, cards)
     for dataset, user in dict.fromkeys((r.dataset, r.user) for r in rows):
         here = [r for r in rows if (r.dataset, r.user) == (dataset, user)]
-        known = list(dict.fromkeys(r.measure for r in here if r.measure in cards))
+        known = list(dict.fromkeys(r.statistic for r in here if r.statistic in cards))
         shown = [cards[m] for m in ([m for m in headline if m in known] or known)[:_WIDTH]]
         if not shown:
             continue
-        values = {(r.model, r.measure): r for r in here}
+        values = {(r.model, r.statistic): r for r in here}
         models = _ranked(list(dict.fromkeys(r.model for r in here)), values, shown[0])
         scored = {m: max(r.targets for r in here if r.model == m) for m in models}
         uneven = len(set(scored.values())) > 1
@@ -79,7 +79,7 @@ def _tables(
                 model,
                 *([scored[model]] if uneven else []),
                 *(
-                    Value.of(row, row is not None and (row.key, row.measure) in best)
+                    Value.of(row, row is not None and (row.key, row.statistic) in best)
                     for row in (values.get((model, s.name)) for s in shown)
                 ),
             ]

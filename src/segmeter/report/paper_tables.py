@@ -69,7 +69,7 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
     if choice.columns:
         layout = replace(layout, caption=f"Results of {run.plan.benchmark}")
     shown = _shown(rows, layout, cards, choice.columns)
-    rows = [row for row in rows if row.measure in shown]
+    rows = [row for row in rows if row.statistic in shown]
     names = {
         n: choice.names.get(n) or choice.names.get(label, label) for n, label in labels.items()
     }
@@ -77,7 +77,7 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
     sizes, best = _sizes(run), standing_out(rows, run.benchmark.differences(run, tested), cards)
     places = list(dict.fromkeys((row.dataset, row.user) for row in rows))
     several = len({user for _, user in places}) > 1
-    values = {(r.model, r.dataset, r.user, r.measure): r for r in rows}
+    values = {(r.model, r.dataset, r.user, r.statistic): r for r in rows}
     columns = [Column("method"), *([Column("Params (M)", digits=1)] if sizes else [])]
     uneven = {place for place in places if len(_counts(rows, place)) > 1}
     for dataset, user in places:
@@ -95,7 +95,7 @@ def paper_table(run: Run, protocol: str = "corrected", choice: TableChoice | Non
             if (dataset, user) in uneven:
                 line.append(max((row.targets for row in mine if row is not None), default=0))
             line += [
-                Value.of(row, row is not None and (row.key, row.measure) in best) for row in mine
+                Value.of(row, row is not None and (row.key, row.statistic) in best) for row in mine
             ]
         body.append(line)
     caption = _caption(run, layout, rows, places, names, protocol, bool(uneven))
@@ -140,7 +140,7 @@ def _shown(
     columns: Sequence[str],
 ) -> dict[str, str]:
     """Statistics of the columns with their headings: those of the layout, or as chosen."""
-    known = list(dict.fromkeys(row.measure for row in rows if row.measure in cards))
+    known = list(dict.fromkeys(row.statistic for row in rows if row.statistic in cards))
     for name in columns:
         if name not in known:
             hint = suggestion(name, known)
@@ -155,7 +155,7 @@ def _shown(
 
 def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
     """The columns of a benchmark without a table of its own: its headline, or what it has."""
-    known = [row.measure for row in run.summary() if row.measure in cards]
+    known = [row.statistic for row in run.summary() if row.statistic in cards]
     names = run.headline() or list(dict.fromkeys(known))[:_FEW]
     shown = {name: cards[name].title for name in names}
     return PaperLayout(shown, f"Results of {run.plan.benchmark}")

@@ -224,7 +224,7 @@ def summary_of(groups: Iterable[Group], statistics: Sequence[Statistic]) -> Iter
 
     >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
     >>> size = Statistic("size", "size", values=lambda group: np.array([1.0, 3.0]))
-    >>> [(row.measure, row.value) for row in summary_of([group], [size])]
+    >>> [(row.statistic, row.value) for row in summary_of([group], [size])]
     [('size', 2.0)]
     """
     for group in groups:
@@ -286,7 +286,7 @@ def corrected_together(found: Sequence[Difference]) -> list[Difference]:
     """
     families: dict[tuple[str, ...], list[int]] = {}
     for place, d in enumerate(found):
-        families.setdefault((d.protocol, d.measure), []).append(place)
+        families.setdefault((d.protocol, d.statistic), []).append(place)
     made = list(found)
     for places in families.values():
         adjusted = holm([found[i].p for i in places])
@@ -303,13 +303,13 @@ def standing_out(
     >>> standing_out([], [], {})
     set()
     """
-    models = Counter((row.key[1:], row.measure) for row in rows)
+    models = Counter((row.key[1:], row.statistic) for row in rows)
     won: Counter[tuple[tuple[str, str, str, str], str]] = Counter()
     for d in found:
-        sign = {"lower": -1, "higher": 1, "": 0}[cards[d.measure].better]
+        sign = {"lower": -1, "higher": 1, "": 0}[cards[d.statistic].better]
         if d.significant and sign * d.value:
             better = d.first if sign * d.value > 0 else d.second
-            won[(better, d.dataset, d.user, d.protocol), d.measure] += 1
+            won[(better, d.dataset, d.user, d.protocol), d.statistic] += 1
     return {(key, name) for (key, name), n in won.items() if n == models[key[1:], name] - 1}
 
 
@@ -341,7 +341,7 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
             for i, group in enumerate(members)
         ]
         for d in pairwise_tables(where, [together[k].name for k in chosen], samples):
-            made[d.measure].append(replace(d, unit=members[0].unit))
+            made[d.statistic].append(replace(d, unit=members[0].unit))
     return [d for s in asked for d in made[s.name]]
 
 

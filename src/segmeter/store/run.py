@@ -310,9 +310,9 @@ class Run:
     def _repr_html_(self) -> str:
         """The headline statistics as a small table, for notebooks."""
         rows = self.summary()
-        known = list(dict.fromkeys(r.measure for r in rows))
+        known = list(dict.fromkeys(r.statistic for r in rows))
         shown = [m for m in self.headline() if m in known] or known[:5]
-        values = {(r.key, r.measure): f"{r.value:.2f}" for r in rows}
+        values = {(r.key, r.statistic): f"{r.value:.2f}" for r in rows}
         keys = dict.fromkeys(r.key for r in rows)
         lines = [("model", "data", "user", "protocol", *shown)]
         lines += [(*key, *(values.get((key, m), "") for m in shown)) for key in keys]

@@ -84,7 +84,7 @@ class Reader:
 
 def numbers(run: segmeter.Run, protocol: str, model: str = "") -> dict[str, float]:
     return {
-        row.measure: row.value
+        row.statistic: row.value
         for row in run.summary()
         if row.protocol == protocol and model in row.model
     }

@@ -163,10 +163,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_its_numbers_have_names_and_directions(place: Path) -> None:
     run = Run.open(place)
-    rows = {(r.user, r.protocol, r.measure) for r in run.summary()}
+    rows = {(r.user, r.protocol, r.statistic) for r in run.summary()}
     for name in ("jf", "j-decay", "area", "jf@60s", "jf@8", "flicker", "seconds", "ms-frame"):
         assert ("scribble-robot", "corrected", name) in rows
-    found = {d.measure for d in run.benchmark.differences(run)}
+    found = {d.statistic for d in run.benchmark.differences(run)}
     assert found == {"jf", "jf-mean"}
 
 

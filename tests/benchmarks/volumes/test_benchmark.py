@@ -131,7 +131,7 @@ def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
 
 
 def test_summary_numbers_are_means_over_cases(run: Run) -> None:
-    found = {(r.model, r.user, r.protocol, r.measure): r for r in Volumes().summary(run)}
+    found = {(r.model, r.user, r.protocol, r.statistic): r for r in Volumes().summary(run)}
     for group in groups(run):
         row = found[group.key[0], group.key[2], group.key[3], "dice"]
         cases: dict[str, dict[str, list[float]]] = {}
@@ -158,7 +158,7 @@ def test_models_are_compared_on_the_objects_they_share(run: Run) -> None:
     found = Volumes().differences(run)
     assert {d.user for d in found} == {"box-interpolation?n=3", "box-propagation"}
     for d in found:
-        if d.measure == "dice":
+        if d.statistic == "dice":
             assert d.targets == 6
 
 
@@ -324,15 +324,15 @@ def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> 
     plan = replace(plan, measures=("dice",))
     run_plan(plan, tmp_path / "run", workers=0)
     score_run(tmp_path / "run", "hd95", Roots())
-    found = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "run"))}
+    found = {row.statistic: row.value for row in Volumes().summary(Run.open(tmp_path / "run"))}
     asked = replace(plan, measures=("dice", "hd95"))
     run_plan(asked, tmp_path / "other", workers=0)
-    at_once = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "other"))}
+    at_once = {row.statistic: row.value for row in Volumes().summary(Run.open(tmp_path / "other"))}
     assert found["hd95"] == at_once["hd95"] > 0
 
     lost = next((tmp_path / "run" / "scores").rglob("*.parquet"))
     lost.unlink()
-    assert "hd95" not in {row.measure for row in Volumes().summary(Run.open(tmp_path / "run"))}
+    assert "hd95" not in {row.statistic for row in Volumes().summary(Run.open(tmp_path / "run"))}
 
 
 class Cropper:
@@ -397,7 +397,7 @@ def test_users_that_draw_at_random_are_run_five_times_and_are_one_row(tmp_path: 
     assert all(row["n"] == per_target for row in counted)
     random = [row["protocol"] for row in counted if row["name"].startswith("points")]
     assert random == ["corrected"] * 5 + ["published"]
-    rows = [row for row in made.summary() if row.measure == "dice"]
+    rows = [row for row in made.summary() if row.statistic == "dice"]
     assert {(r.user, r.protocol) for r in rows if r.user.startswith("points")} == {
         ("points-per-slice?n=1", "corrected"),
         ("points-per-slice?n=1", "published"),

@@ -258,7 +258,7 @@ def test_one_model_alone_is_compared_by_its_prompters():
     object.__setattr__(alone.plan, "segmenters", (model,))
     found = Volumes().differences(alone)
     assert {d.user for d in found} == {str(model)}
-    assert {d.measure for d in found} >= {"dice", "area"}
+    assert {d.statistic for d in found} >= {"dice", "area"}
     assert all(d.first != d.second for d in found)
 
 

@@ -145,7 +145,7 @@ def _named(name):
 
 def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, tmp_path):
     run = run_boxes(real_data, tmp_path / "r", "ground_truth", ("filler", "plain"), limit=3)
-    rows = {(r.model, r.protocol, r.measure): r for r in run.summary()}
+    rows = {(r.model, r.protocol, r.statistic): r for r in run.summary()}
     for protocol in ("published", "corrected"):
         assert rows["filler", protocol, "box-ap"].value == pytest.approx(100.0)
         assert rows["filler", protocol, "boxes-found"].value == pytest.approx(100.0)
@@ -205,7 +205,7 @@ def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, 
     found = [d for d in json.loads(source.read_text()) if d["image_id"] in ids]
     layout = coco_layout(ground_truths, ground_truths[0].categories)
     wanted = coco_scores(layout, found, "bbox")
-    rows = {(r.protocol, r.measure): r.value for r in run.summary()}
+    rows = {(r.protocol, r.statistic): r.value for r in run.summary()}
     for name in ("ap", "ap50", "ap75"):
         assert rows["published", f"box-{name}"] == pytest.approx(100 * wanted[name], abs=1e-9)
     assert {group.user for group in groups(run)} == {"picodet_coco80"}
@@ -213,14 +213,14 @@ def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, 
 
 def test_one_image_has_no_interval(real_data, tmp_path):
     run = run_boxes(real_data, tmp_path / "r", "ground_truth", limit=1)
-    (row,) = (r for r in run.summary() if (r.measure, r.protocol) == ("ap", "corrected"))
+    (row,) = (r for r in run.summary() if (r.statistic, r.protocol) == ("ap", "corrected"))
     assert np.isnan(row.low)
     assert row.value > 0
 
 
 def test_lvis_is_scored_by_its_own_rules(real_data, tmp_path):
     run = run_boxes(real_data, tmp_path / "r", "ground_truth", dataset="lvis")
-    measures = {r.measure for r in run.summary()}
+    measures = {r.statistic for r in run.summary()}
     assert "ap" in measures
     assert {"ap-rare", "ap-common", "ap-frequent"} & measures
 

@@ -121,7 +121,7 @@ def run(tmp_path_factory):
 
 
 def test_the_summary_has_every_n_the_oracle_and_the_unweighted_mean(run):
-    rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in run.summary()}
+    rows = {(r.model, r.dataset, r.protocol, r.statistic): r for r in run.summary()}
     model = "disc?radius=9"
     for measure in ("iou@1", "iou@2", "iou@3", "iou@5", "iou@9", "oracle@1"):
         one, other, top = (rows[model, d, "corrected", measure] for d in ("drawn", "mini", ALL))

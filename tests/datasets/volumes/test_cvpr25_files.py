@@ -51,7 +51,7 @@ def test_a_folder_of_cases_is_recognised_and_run_with_the_challenges_clicks(
         "disc", str(folder), benchmark="volumes", users="cvpr25-clicks", out=tmp_path / "run",
         rounds=6, workers=0,
     )  # fmt: skip
-    found = {row.measure: row.value for row in run.summary() if row.protocol == "published"}
+    found = {row.statistic: row.value for row in run.summary() if row.protocol == "published"}
     assert 0 < found["dsc-final"] <= 1
     assert found["dsc-auc"] <= 4
 

@@ -221,9 +221,9 @@ class GroupedDifference:
         objects = counted(d.targets, "object")
         over = f"(p {d.p_holm:.3f}, Holm over {counted(self.comparisons, 'comparison')})"
         sure = d.too_few or f"{'' if d.significant else 'not '}significant {over}"
-        amount = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
+        amount = f"has {_signed(d.value)} {d.statistic} than {d.second}{_interval(d)}"
         if d.value == 0:
-            amount = f"has as much {d.measure} as {d.second}{_interval(d)}"
+            amount = f"has as much {d.statistic} as {d.second}{_interval(d)}"
         return f"{self.by} {self.group}, {objects}: {d.first} {amount}, {sure}."
 
 
@@ -246,7 +246,7 @@ def differences_by_group(
     ]
     families: dict[tuple[str, ...], list[int]] = {}
     for i, (_, d) in enumerate(found):
-        families.setdefault((d.dataset, d.user, d.protocol, d.measure), []).append(i)
+        families.setdefault((d.dataset, d.user, d.protocol, d.statistic), []).append(i)
     made: dict[int, GroupedDifference] = {}
     for places in families.values():
         adjusted = holm([found[i][1].p for i in places])

@@ -131,7 +131,7 @@ def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quant
     """The first model's number with its interval, where there is one that says something."""
     value = comparison.value(comparison.models[0], measure)
     if value.value is None or value.low is None or value.high is None:
-        return Quantity(f"– {unit}", value, measure=measure)
+        return Quantity(f"– {unit}", value, statistic=measure)
     low, high = f"{value.low:.{digits}f}", f"{value.high:.{digits}f}"
     limits = "" if np.isnan(value.low) or low == high else f"({low}–{high})"
     return Quantity(f"{value.value:.{digits}f}{TIED}{unit}", value, limits, measure)

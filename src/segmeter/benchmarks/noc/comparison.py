@@ -88,7 +88,7 @@ class Comparison:
     def behind(self, first: str, second: str, measure: str) -> Difference | None:
         """`first - second`, whichever way round the comparison was made."""
         for d in self.differences:
-            if d.measure == measure and {d.first, d.second} == {first, second}:
+            if d.statistic == measure and {d.first, d.second} == {first, second}:
                 return d if d.first == first else d.turned
         return None
 
@@ -230,7 +230,7 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
     best, *others = comparison.models
     tested = [name for name, card in comparison.statistics.items() if card.tested == "yes"]
     # First and second as in `run.compare()`: one sign everywhere.
-    pairs = {(d.measure, frozenset((d.first, d.second))): d for d in comparison.differences}
+    pairs = {(d.statistic, frozenset((d.first, d.second))): d for d in comparison.differences}
     wanted = [(name, frozenset((best, other))) for other in others for name in tested]
     found = [pairs[pair] for pair in wanted if pair in pairs]
     if not found:

@@ -152,13 +152,13 @@ def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> page
     against = [
         d if d.first == best.model else d.turned
         for d in compared
-        if d.measure == "sample-noc" and best.model in (d.first, d.second)
+        if d.statistic == "sample-noc" and best.model in (d.first, d.second)
     ]
     images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
     means: page.Phrase = ()
     for f in members:
         seen = f.seen("sample-noc")
-        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), measure="sample-noc")
+        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), statistic="sample-noc")
         means = page.phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
     opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
     if images < FEWEST_IMAGES:

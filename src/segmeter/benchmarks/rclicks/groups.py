@@ -242,7 +242,7 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Fin
             first.setdefault((g.model, g.dataset, g.protocol), {})[who] = g
     held: dict[tuple[str, str, str, str], dict[str, SummaryRow]] = {}
     for row in rows:
-        held.setdefault(row.key, {})[row.measure] = row
+        held.setdefault(row.key, {})[row.statistic] = row
     clicks = [first.get((t.model, t.dataset, t.protocol), {}) for t in trials]
     return [
         Findings(t, held.get(t.key, {}), _base_first(t, own), own)

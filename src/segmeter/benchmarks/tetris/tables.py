@@ -90,7 +90,7 @@ class Summary:
         """The differences of a protocol in the statistics that are tested unasked."""
         return [
             d for d in self.differences
-            if d.protocol == protocol and CARDS[d.measure].tested == "yes"
+            if d.protocol == protocol and CARDS[d.statistic].tested == "yes"
         ]  # fmt: skip
 
     def of(self, protocol: str, dataset: str | None = None) -> list[AttackedSessions]:

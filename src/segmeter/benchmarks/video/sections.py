@@ -54,7 +54,7 @@ def _results(
     rows = sorted(VideoBenchmark().summary(run), key=lambda r: users.get(r.user, 0))  # by mode
     by: parts.By = {page.Column("user"): lambda row: _label(row.user)}
     by = {**parts.DATA, **by} if len(run.plan.datasets) > 1 else by
-    leading = [r for r in rows if r.protocol == run.plan.leading_protocol and r.measure == "jf"]
+    leading = [r for r in rows if r.protocol == run.plan.leading_protocol and r.statistic == "jf"]
     blocks: list[page.Block] = [_answer(leading, apart)] if leading else []
     note = "95 % intervals from resampling videos."
     table = partial(parts.summary_table, by=by, who="tracker", note=note)
@@ -86,7 +86,7 @@ def _answer(rows: Sequence[SummaryRow], apart: Sequence[Difference]) -> page.Ans
     """The best tracker of the first mode with several rounds, and whether that is significant."""
     user = next((r.user for r in rows if not r.user.startswith("first-frame")), rows[0].user)
     best = max((r for r in rows if r.user == user), key=lambda r: (r.value, r.model))
-    same = [d for d in apart if (d.measure, d.dataset, d.user) == ("jf", best.dataset, user)]
+    same = [d for d in apart if (d.statistic, d.dataset, d.user) == ("jf", best.dataset, user)]
     pairs = [d for d in same if best.model in (d.first, d.second)]
     led = [d.second if d.first == best.model else d.first for d in pairs if d.significant]
     sure = " and ".join(led)

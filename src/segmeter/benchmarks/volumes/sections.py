@@ -401,7 +401,7 @@ def against_best(
             pair = [swapped[one] for one in swapped if one in (user, best.user)]
             found += [_first(d, best.user) for d in differences_of(pair, statistics)]
     order = [statistic.name for statistic in statistics]
-    return corrected_together(sorted(found, key=lambda d: order.index(d.measure)))
+    return corrected_together(sorted(found, key=lambda d: order.index(d.statistic)))
 
 
 def _first(difference: Difference, user: str) -> Difference:

@@ -204,7 +204,7 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     assert tally.failed == 0
     run = Run.open(tmp_path / "run")
     rows = Edges().summary(run)
-    assert {row.measure for row in rows} == {"ods", "ois", "ap", "r50", "f"}
+    assert {row.statistic for row in rows} == {"ods", "ois", "ap", "r50", "f"}
     assert {row.protocol for row in rows} == set(BOTH)
     overview, comparison = Edges().sections(run)
     assert overview.title.startswith("Results: ")

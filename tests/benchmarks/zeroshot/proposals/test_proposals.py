@@ -165,7 +165,7 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     assert tally.failed == 0
     run = Run.open(tmp_path / "run")
     rows = Proposals().summary(run)
-    values = {(r.model, r.protocol, r.measure): r.value for r in rows}
+    values = {(r.model, r.protocol, r.statistic): r.value for r in rows}
     assert values["mine", "corrected", "ar@1000"] > values["disc", "corrected", "ar@1000"]
     assert values["mine", "corrected", "ar@10"] <= values["mine", "corrected", "ar@1000"]
     assert values["mine", "published", "masks"] > values["mine", "corrected", "masks"]

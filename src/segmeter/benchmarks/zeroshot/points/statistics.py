@@ -176,7 +176,7 @@ def _side_by_side(
 ) -> list[page.Section]:
     """Each model minus the baseline on every dataset, sorted; dots for its oracle."""
     turned = (side for d in found for side in (d, d.turned) if d.protocol == lead)
-    asked = [d for d in turned if (d.measure, d.second) == ("iou@1", baseline)]
+    asked = [d for d in turned if (d.statistic, d.second) == ("iou@1", baseline)]
     gaps = sorted(asked, key=lambda d: -d.value)
     if not gaps:
         return []
@@ -234,7 +234,7 @@ def _dots(
 
 def _growth(rows: Sequence[SummaryRow], lead: str) -> page.Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
-    held = {(r.key, r.measure): r for r in top if r.protocol == lead}
+    held = {(r.key, r.statistic): r for r in top if r.protocol == lead}
     charts = []
     for dataset, user in dict.fromkeys(key[1:3] for key, _ in held):
         lines = [

@@ -191,7 +191,7 @@ def _overview(
 
 
 def _chart(here: Sequence[Proposed], rows: Sequence[SummaryRow]) -> Chart:
-    held = {(row.key, row.measure): row for row in rows}
+    held = {(row.key, row.statistic): row for row in rows}
     marks = [
         parts.line_of(
             f"{g.model}, {g.protocol}",
