@@ -35,12 +35,12 @@ class Forgetful(HandOverVideo):
 
     def begin(self) -> Any:
         self.forget()
+        self._answers = {}  # within a track they hold the state that the next prompts continue
         return super().begin()
 
     def forget(self) -> None:
         fresh = HandOverVideo(self.tracker, self.video)
-        self.frames, self.flows = fresh.frames, fresh.flows
-        self._answers, self._chains = {}, {}
+        self.frames, self.flows, self._chains = fresh.frames, fresh.flows, {}
 
 
 class Plain(HandOver):

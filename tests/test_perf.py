@@ -64,3 +64,12 @@ def test_the_size_of_a_page_is_measured_with_tiny_sizes(python: Interpreter) -> 
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("2 images") == 3
     assert "page: " in done.stdout
+
+
+def test_videos_in_one_pass_have_the_rows_of_one_protocol_after_the_other(
+    python: Interpreter,
+) -> None:
+    tiny = ("--model", "disc", "--frames", 3, "--rounds", 3)
+    done = python.run("perf/video.py", *tiny, folder=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "rows equal: True" in done.stdout
