@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["SEGMETER_OFFLINE"] = "1"  # no test asks for anything outside this machine
+# Bytecode is kept whatever the shell says: new processes need not compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 SHARED = Path(os.environ.get("SEGMETER_SHARED", ROOT.parent / "shared"))
 
 # What a machine may lack even where the reference folder is there.
@@ -91,6 +96,11 @@ def real_weights(shared: Path) -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first: at the end both workers have something left to do."""
     items.sort(key=lambda item: "long" not in item.keywords)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: no garbage collection need visit them again."""
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
