@@ -163,8 +163,14 @@ def read(golden: Path, name: str) -> list[dict[str, Any]]:
 
 
 def ball(shape: tuple[int, ...], centre: Any, radii: Any) -> np.ndarray[Any, Any]:
-    grid = np.ogrid[tuple(slice(n) for n in shape)]
-    return sum(((g - c) / r) ** 2 for g, c, r in zip(grid, centre, radii, strict=True)) <= 1.0  # type: ignore[no-any-return]
+    made = np.zeros(shape, bool)
+    around = zip(shape, centre, radii, strict=True)
+    window = tuple(slice(max(0, int(c - r)), min(n, int(c + r) + 2)) for n, c, r in around)
+    grid = np.ogrid[window]
+    made[window] = (
+        sum(((g - c) / r) ** 2 for g, c, r in zip(grid, centre, radii, strict=True)) <= 1.0
+    )
+    return made
 
 
 def drawn(shape: list[int], operations: list[dict[str, Any]], dtype: str = "uint8") -> Any:
