@@ -29,7 +29,7 @@ USERS = {
 }
 # A dataset and a rule of the SEISM programs that share their name with a benchmark.
 SAME_WORD = {
-    "datasets/tetris.py",
+    "datasets/click_benchmarks.py",
     "measures/curves.py",
     "measures/sweeps.py",
     "models/clicknets/clicknet.py",

@@ -117,7 +117,7 @@ def wrong_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "colour.png": "one label a pixel", "text.png": "not a whole image",
         "other.mat": "holds none of", "drawn.mat": "without 'Segmentation'",
         "none.mat": "empty", "even.mat": "2H", "text.mat": "not a",
-        "text.json": "not JSON", "nothing.json": "no run-length mask",
+        "text.json": "not a JSON file", "nothing.json": "no run-length mask",
         "counts.json": "do not add up", "vast.json": "at most", "overlap.json": "overlaps",
         "a.tex": "not a label map", "absent.png": "no file", "absent.npy": "no file",
         "absent.mat": "no file", "absent.json": "no file",

@@ -12,8 +12,8 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.datasets.click_benchmarks import _class_and_number, trimap, union
 from segmeter.datasets.image_files import read_colours
-from segmeter.datasets.paired import _class_and_number, trimap, union
 
 NAMES = {
     "GrabCut": "grabcut",
@@ -139,9 +139,8 @@ def test_a_missing_mask_is_said_and_other_scenes_go_on(tmp_path, write, photo):
 def test_an_empty_folder_of_images_is_said(tmp_path):
     for part in ("data_GT", "boundary_GT"):
         (tmp_path / "GrabCut" / part).mkdir(parents=True)
-    data = catalogue.datasets.make("grabcut", data=tmp_path)
     with pytest.raises(NotFound, match="'grabcut': no image in"):
-        data.scenes()
+        catalogue.datasets.make("grabcut", data=tmp_path)
 
 
 def test_two_images_of_one_name_are_refused(tmp_path, write, photo):

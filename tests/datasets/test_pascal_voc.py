@@ -13,7 +13,7 @@ from PIL import Image
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
-from segmeter.datasets.pascal_voc import read_plain_pickle
+from segmeter.datasets.click_benchmarks import read_plain_pickle
 
 # VOC's colours for objects 1 and 2 and for outlines, with OpenCV's grey values of them.
 COLOURS = [(0, 0, 0), (128, 0, 0), (0, 128, 0), (224, 224, 192)]

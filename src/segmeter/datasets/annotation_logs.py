@@ -106,19 +106,16 @@ def _seconds(value: Any, where: str) -> float:
     >>> _seconds("1970-01-01T00:01:00Z", ""), _seconds(1.5, ""), _seconds("1700000000000", "")
     (60.0, 1.5, 1700000000.0)
     """
+    shown = ascii(str(value)[:40])  # on one line, whatever the cell contains
+    refused = BadInput(f"{where} has the time {shown}; times are ISO 8601 or seconds")
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return _stamp(value, where)
+        try:
+            stamp = datetime.fromisoformat(str(value).strip())
+        except ValueError:
+            raise refused from None
+        return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, bool) or not math.isfinite(number):
-        raise BadInput(f"{where} has the time '{value}'; times are ISO 8601 or seconds")
+        raise refused
     return number / 1000 if abs(number) > _MILLISECONDS else number
-
-
-def _stamp(value: Any, where: str) -> float:
-    try:
-        stamp = datetime.fromisoformat(str(value).strip())
-    except ValueError:
-        shown = ascii(str(value)[:40])  # on one line, whatever the cell contains
-        raise BadInput(f"{where} has the time {shown}; times are ISO 8601 or seconds") from None
-    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

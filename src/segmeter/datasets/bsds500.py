@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.datasets.data_roots import (
     by_stem,
@@ -46,8 +46,7 @@ class Bsds500:
     """
 
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
-        if split not in ("train", "val", "test"):
-            raise BadInput(f"bsds500: no split '{split}'; it is train, val or test")
+        check_choice("split of bsds500", split, _IMAGES)
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
         self._folder = set_folder(_CARD, data, names, ("groundTruth",))
         self.split = split

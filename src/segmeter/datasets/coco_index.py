@@ -33,21 +33,13 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Images and classes of a file as they stand in it, and its objects in the file's order.
-
-    Attributes
-    ----------
-    image, crowd
-        Of each object: the place of its image in `images`, and whether it is a crowd region.
-    objects
-        Records, or their JSON in an Arrow array.
-    """
+    """Images and classes of a file as they stand in it, and its objects in the file's order."""
 
     images: list[Any]
     categories: list[Any]
-    image: Places
-    crowd: npt.NDArray[np.bool_]
-    objects: Sequence[Any]
+    image: Places  # of each object: the place of its image in `images`
+    crowd: npt.NDArray[np.bool_]  # of each object: whether it is a crowd region
+    objects: Sequence[Any]  # records, or their JSON in an Arrow array
 
     def read(self, places: Places) -> list[Mapping[str, Any]]:
         """The records of some objects."""

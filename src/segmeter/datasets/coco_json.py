@@ -20,8 +20,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import HasVocabulary, capable
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
-from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.masks import Mask
+from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
 from segmeter.datasets.coco_index import Index, Places, index_of
 from segmeter.datasets.coco_outlines import outline
@@ -121,8 +120,7 @@ class CocoJson:
     def __init__(
         self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
     ) -> None:
-        if crowd not in ("leave-out", "keep"):
-            raise BadInput(f"{card.name}: 'crowd' is leave-out or keep, not '{crowd}'")
+        check_choice("crowd", crowd, ("leave-out", "keep"))
         self.name = card.name
         self._card = card
         self._annotations = annotations
@@ -214,14 +212,12 @@ class CocoJson:
     def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
         where = f"'{self._annotations}', object {record['id']}"
         mask = outline(record.get("segmentation"), image.size, where)
-        area = float(record.get("area", mask.area))
-        return TrueObject(
-            int(record["category_id"]),
-            mask,
-            _stated_box(record, mask),
-            area,
-            bool(record.get("iscrowd")),
-        )
+        area, crowd = float(record.get("area", mask.area)), bool(record.get("iscrowd"))
+        (top, left), (bottom, right) = mask.low, mask.high
+        stated = record.get("bbox")
+        x, y, width, height = (left, top, right - left, bottom - top) if stated is None else stated
+        box = float(x), float(y), float(width), float(height)
+        return TrueObject(int(record["category_id"]), mask, box, area, crowd)
 
     @cached_property
     def _categories(self) -> tuple[Category, ...]:
@@ -251,7 +247,8 @@ class CocoJson:
         where = f"'{self._annotations}', object {record['id']}"
         mask = outline(record.get("segmentation"), image.size, where)
         label, groups = self._classes.get(record.get("category_id"), ("", {}))
-        groups = {"size": _extent(mask.area), **groups}
+        extent = "small" if mask.area < 32**2 else "medium" if mask.area < 96**2 else "large"
+        groups = {"size": extent, **groups}
         return Target(str(record["id"]), mask, label=label, groups=groups) if mask else None
 
     @cached_property
@@ -261,7 +258,12 @@ class CocoJson:
 
     @cached_property
     def _classes(self) -> Mapping[Any, tuple[str, dict[str, str]]]:
-        return {entry["id"]: _class(entry) for entry in self._index.categories}
+        """Name and groups of each class, by its number."""
+        kinds = ("supercategory", "frequency")
+        return {
+            c["id"]: (str(c["name"]), {kind: str(c[kind]) for kind in kinds if c.get(kind)})
+            for c in self._index.categories
+        }
 
     @cached_property
     def _listed(self) -> dict[str, _Image]:
@@ -286,14 +288,6 @@ class CocoJson:
 
     def _of_coco(self) -> AbstractContextManager[None]:
         return named_errors(self._annotations, "is not a JSON file of COCO's layout")
-
-
-def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, float, float]:
-    if record.get("bbox") is None:
-        (top, left), (bottom, right) = mask.low, mask.high
-        return float(left), float(top), float(right - left), float(bottom - top)
-    x, y, width, height = (float(n) for n in record["bbox"])
-    return x, y, width, height
 
 
 def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
@@ -334,18 +328,7 @@ def _files(record: Mapping[str, Any]) -> Iterator[str]:
             yield "/".join(path.parts[-2:])
 
 
-def _class(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    kinds = ("supercategory", "frequency")
-    return str(entry["name"]), {kind: str(entry[kind]) for kind in kinds if entry.get(kind)}
-
-
-def _extent(area: int) -> str:
-    return "small" if area < 32**2 else "medium" if area < 96**2 else "large"
-
-
-_COCO = card_of("coco")
-
-_LVIS = card_of("lvis")
+_COCO, _LVIS = card_of("coco"), card_of("lvis")
 
 
 @catalogue.datasets.add("coco", summary=_COCO.summary)
@@ -393,8 +376,6 @@ def images_beside(annotations: Path) -> Path:
     part = re.search(r"(train|val|test)(20\d\d)?", annotations.name)
     year = part and (part[2] or "2017")
     root = annotations.parent.parent
-    predictions = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
-    predictions += [root / "images", annotations.parent / "images"]
-    return next(
-        (prediction for prediction in predictions if prediction.is_dir()), annotations.parent
-    )
+    places = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
+    places += [root / "images", annotations.parent / "images"]
+    return next((place for place in places if place.is_dir()), annotations.parent)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
-from segmeter.datasets.data_roots import ImageSet, digest
+from segmeter.datasets.data_roots import ImageItem, ImageSet
 from segmeter.datasets.image_files import image_size, named_errors
 
 _FARTHEST = 1 << 17  # pycocotools allocates memory for every pixel along a side
@@ -65,47 +65,35 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
             return Mask.from_coco(segmentation)
         parts = list(segmentation)
         if parts and len(parts[0]) == 4:
-            parts = [_corners(*box) for box in parts]
+            for _, _, width, height in parts:
+                if width < 0 or height < 0:
+                    raise BadInput(f"a box of {width} x {height} pixels")
+            parts = [[x, y, x, y + h, x + w, y + h, x + w, y] for x, y, w, h in parts]
         return fill(parts, size)
     except (BadInput, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
 
 
-def _corners(x: float, y: float, width: float, height: float) -> list[float]:
-    if width < 0 or height < 0:
-        raise BadInput(f"a box of {width} x {height} pixels")
-    return [x, y, x, y + height, x + width, y + height, x + width, y]
-
-
 Named = tuple[str, str, Any]
 
 
-class RunLengthJson(ImageSet):
+def run_length_images(
+    card: DatasetCard,
+    images: Mapping[str, Path],
+    masks: Callable[[str], Sequence[Named]],
+    files: Sequence[Path],
+) -> ImageSet:
     """Images whose masks are given by name, label and run lengths."""
 
-    def __init__(
-        self,
-        card: DatasetCard,
-        images: Mapping[str, Path],
-        masks: Callable[[str], Sequence[Named]],
-        files: Sequence[Path],
-    ) -> None:
-        self.card, self.name = card, card.name
-        self._given, self._masks, self._files = images, masks, files
-
-    @cached_property
-    def _images(self) -> Mapping[str, Path]:
-        return self._given
-
-    def fingerprint(self) -> str:
-        return digest([*self._files, *self._images.values()])
-
-    def _targets(self, scene: str) -> list[Target]:
-        size = image_size(self._images[scene])
+    def targets(scene: str) -> list[Target]:
+        size = image_size(images[scene])
         return [
-            Target(name, outline(mask, size, f"{self.name}/{scene}, '{name}'"), label=label)
-            for name, label, mask in self._masks(scene)
+            Target(name, outline(mask, size, f"{card.name}/{scene}, '{name}'"), label=label)
+            for name, label, mask in masks(scene)
         ]
+
+    items = {scene: ImageItem(image, partial(targets, scene)) for scene, image in images.items()}
+    return ImageSet(card, items, files)
 
 
 def read_json(path: Path) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
@@ -15,14 +16,13 @@ from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
 from segmeter.datasets.image_files import SUFFIXES, named_errors, read_rgb
 
+Source = TypeVar("Source")
 _PIECE = 1 << 16
 _MOST_PIECES = 16
 _MOST_READ = 1 << 28
 
 
-@cache
-def _cards() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(Path(__file__).with_name("cards.toml").read_text("utf-8"))
+_CARDS = tomllib.loads(Path(__file__).with_name("cards.toml").read_text("utf-8"))
 
 
 def card_of(name: str) -> DatasetCard:
@@ -31,38 +31,95 @@ def card_of(name: str) -> DatasetCard:
     >>> card_of("sbd").citation
     'hariharan2011'
     """
-    return DatasetCard(name, **_cards()[name])
+    return DatasetCard(name, **_CARDS[name])
 
 
-class ImageSet:
-    """A dataset whose scenes are image files; a reader adds its card and targets."""
+def own_card(name: str, notes: str = "", summary: str = "a folder of your own") -> DatasetCard:
+    """The card of a user's own data."""
+    return DatasetCard(name, summary, "your own", "nothing to cite", notes=notes)
 
-    name: str
 
-    @cached_property
-    def _images(self) -> Mapping[str, Path]:
-        """The image of each scene, in order."""
-        raise NotImplementedError
+class SceneSet(Generic[Source]):
+    """A dataset whose scenes are each read from a source of their own, such as some files.
+
+    `read` makes a scene of its name and source, `files` lists the files of a source.
+    """
+
+    recognised = ""  # what was found in a user's own folder
+
+    def __init__(
+        self,
+        card: DatasetCard,
+        sources: Mapping[str, Source],
+        read: Callable[[str, Source], Scene],
+        files: Callable[[Source], Iterable[Path]],
+    ) -> None:
+        self.card, self._sources, self._read, self._files = card, sources, read, files
+        self.unused: dict[str, str] = {}  # files that no scene uses, and what is wrong with each
 
     def scenes(self) -> Sequence[str]:
-        return list(self._images)
+        return list(self._sources)
 
     def load(self, scene: str) -> Scene:
-        known(self.name, scene, self._images)
-        image = self._images[scene]
-        return Image(
-            self.name,
-            scene,
-            lambda: self._pixels(image),
-            lambda: self._targets(scene),
-            file_name=image.name,
-        )
+        known(self.card.name, scene, self._sources)
+        return self._read(scene, self._sources[scene])
 
-    def _pixels(self, image: Path) -> Pixels:
-        return read_rgb(image)
+    def fingerprint(self) -> str:
+        own = (file for source in self._sources.values() for file in self._files(source))
+        return digest(dict.fromkeys(own))
 
-    def _targets(self, scene: str) -> Sequence[Target]:
-        raise NotImplementedError
+
+@dataclass(frozen=True, slots=True)
+class ImageItem:
+    """One image and its targets; `files` are what the targets are read from."""
+
+    image: Path
+    targets: Callable[[], Iterable[Target]]
+    files: tuple[Path, ...] = ()
+
+
+class ImageSet(SceneSet[ImageItem]):
+    """A dataset of image files; `files` hold the targets of all of them."""
+
+    def __init__(
+        self,
+        card: DatasetCard,
+        items: Mapping[str, ImageItem],
+        files: Sequence[Path] = (),
+        pixels: Callable[[Path], Pixels] = read_rgb,
+    ) -> None:
+        def read(scene: str, item: ImageItem) -> Image:
+            return Image(
+                card.name,
+                scene,
+                lambda: pixels(item.image),
+                lambda: tuple(item.targets()),
+                file_name=item.image.name,
+            )
+
+        super().__init__(card, items, read, lambda item: (*files, item.image, *item.files))
+
+
+def masked_images(
+    card: DatasetCard,
+    images: Mapping[str, Path],
+    masks: Mapping[str, Path],
+    targets: Callable[[str, Path], Iterable[Target]],
+    files: Sequence[Path] = (),
+    pixels: Callable[[Path], Pixels] = read_rgb,
+) -> ImageSet:
+    """Images with a mask file each: `targets` reads the objects of a scene from its file."""
+
+    def read(scene: str) -> Iterable[Target]:
+        if not masks[scene].exists():
+            raise NotFound(f"{card.name}/{scene}: no mask '{masks[scene]}'")
+        return targets(scene, masks[scene])
+
+    items = {
+        scene: ImageItem(image, partial(read, scene), (masks[scene],))
+        for scene, image in images.items()
+    }
+    return ImageSet(card, items, files, pixels)
 
 
 def set_folder(
@@ -85,7 +142,7 @@ def set_folder(
             return folder
     raise NotFound(
         f"dataset '{card.name}' is not in '{root}': no folder '{names[0]}' there holds"
-        f" {_list(parts)} ({advice})"
+        f" {' and '.join(map(repr, parts))} ({advice})"
     )
 
 
@@ -252,7 +309,3 @@ def _child(folder: Path, name: str) -> Path | None:
         return None
     alike = (p for p in sorted(folder.iterdir()) if p.name.lower() == name.lower() and p.is_dir())
     return next(alike, None)
-
-
-def _list(parts: Sequence[str]) -> str:
-    return " and ".join(f"'{part}'" for part in parts)

@@ -6,9 +6,9 @@ What was recognised is said in one sentence, `recognised`; options override it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -20,14 +20,15 @@ from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.coco_outlines import (
     Named,
-    RunLengthJson,
     read_json,
+    run_length_images,
     run_lengths_in,
 )
 from segmeter.datasets.data_roots import (
+    ImageItem,
     ImageSet,
-    digest,
     images_in,
+    own_card,
     passed_over,
     printable,
     writable,
@@ -100,45 +101,34 @@ class Folder:
             raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
         if not writable(path):
             raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
-        folder, named = _moved(Path(path), data), path
-        self._data: Dataset
-        if is_address(path):
-            folder = local_folder(path)
-            path, named = str(folder), path.rstrip("/").rpartition("/")[2]
-        if folder != Path(path) and not is_address(path):
-            path = str(folder)
-        table = folder.is_file() and folder.suffix.lower() == ".csv"
+        name = path.rstrip("/").rpartition("/")[2] if is_address(path) else ""
+        folder = local_folder(path) if name else _moved(Path(path), data)
+        place, table = str(folder), folder.is_file() and folder.suffix.lower() == ".csv"
         if not folder.is_dir() and not table:
             raise NotFound(
                 f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
             )
+        self._data: Dataset
         if not table and holds_videos(folder):
-            self._data = videos = VideoFolder(path)
+            self._data = videos = VideoFolder(place)
             self.recognised = videos.recognised
-            return
-        if not table and holds_cases(folder):
-            self._data = Cvpr25(path)
+        elif not table and holds_cases(folder):
+            self._data = Cvpr25(place)
             self.recognised = (
                 f"{len(self._data.scenes())} cases of the CVPR 2025 challenge (.npz); for ground "
-                f"truth in another folder write 'cvpr25?path={path}&ground_truth=FOLDER'"
+                f"truth in another folder write 'cvpr25?path={place}&ground_truth=FOLDER'"
             )
-            return
-        if table or holds_volumes(folder):
+        elif table or holds_volumes(folder):
             meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
             self._data = volumes = VolumeFolder(
-                path, meant, channel, window, components, smallest, grid, classes, modality,
+                place, meant, channel, window, components, smallest, grid, classes, modality,
                 patient, labels,
             )  # fmt: skip
             self.recognised = volumes.recognised
-            return
-        card = DatasetCard(
-            name=printable(named if named != path else folder.resolve().name) or "folder",
-            summary="a folder of your own",
-            licence="your own",
-            citation="nothing to cite",
-        )
-        self._data, sentence = _recognise(folder, card, kind, ignore)
-        self.recognised = "; ".join(filter(None, (sentence, passed_over(image_folder(folder)))))
+        else:
+            card = own_card(printable(name or folder.resolve().name) or "folder")
+            self._data, sentence = _recognise(folder, card, kind, ignore)
+            self.recognised = "; ".join(filter(None, (sentence, passed_over(image_folder(folder)))))
 
     @property
     def card(self) -> DatasetCard:
@@ -147,7 +137,7 @@ class Folder:
     @property
     def unused(self) -> Mapping[str, str]:
         """Files that no scene uses, and what is wrong with each."""
-        return self._data.unused if isinstance(self._data, MaskFiles) else {}
+        return self._data.unused if isinstance(self._data, ImageSet) else {}
 
     def scenes(self) -> Sequence[str]:
         return self._data.scenes()
@@ -169,41 +159,6 @@ def _moved(folder: Path, data: str | Path | None) -> Path:
     return next((place for place in there if place.exists()), folder)
 
 
-class MaskFiles(ImageSet):
-    """Images with masks in files of their own."""
-
-    def __init__(
-        self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None, chosen: bool = True
-    ) -> None:
-        self.card, self.name = card, card.name
-        self._pairs, self._kind, self._ignore, self._chosen = pairs, kind, ignore, chosen
-
-    @cached_property
-    def _images(self) -> Mapping[str, Path]:
-        return {name: self._pairs.images[name] for name in self._pairs.paired}
-
-    @property
-    def unused(self) -> dict[str, str]:
-        """Images without a mask and masks without an image, by name: what is wrong."""
-        images = dict.fromkeys(self._pairs.unpaired, "image has no mask; add one or remove it")
-        masks = dict.fromkeys(self._pairs.stray, "mask has no image of its name; rename it")
-        return images | masks
-
-    def fingerprint(self) -> str:
-        return digest([*self._images.values(), *self._pairs.files()])
-
-    def _targets(self, scene: str) -> list[Target]:
-        targets: list[Target] = []
-        if scene in self._pairs.whole:
-            if self._kind == "binary" and not self._chosen:
-                check_binary(self._pairs.whole[scene])
-            targets += objects_in(self._pairs.whole[scene], self._kind, self._ignore)
-        kind: Kind = self._kind if self._kind in ("soft", "trimap", "alpha") else "binary"
-        for name, path in self._pairs.single.get(scene, []):
-            targets.append(object_in(path, kind, name, _class(name)))
-        return targets
-
-
 def _recognise(
     folder: Path, card: DatasetCard, kind: str | None, ignore: int | None
 ) -> tuple[Dataset, str]:
@@ -223,8 +178,28 @@ def _recognise(
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
-    data = MaskFiles(card, pairs, meant, ignore, chosen=kind is not None)
+    read = partial(_objects, pairs, meant, ignore, kind is not None)
+    items = {
+        name: ImageItem(pairs.images[name], partial(read, name), tuple(pairs.files_of(name)))
+        for name in pairs.paired
+    }
+    data = ImageSet(card, items)
+    data.unused = dict.fromkeys(pairs.unpaired, "image has no mask; add one or remove it")
+    data.unused |= dict.fromkeys(pairs.stray, "mask has no image of its name; rename it")
     return data, _sentence(pairs, meant, ignore)
+
+
+def _objects(
+    pairs: Pairs, kind: Kind, ignore: int | None, chosen: bool, scene: str
+) -> Iterator[Target]:
+    """The objects of a scene: those of one file for all, and of files of one object each."""
+    if scene in pairs.whole:
+        if kind == "binary" and not chosen:
+            check_binary(pairs.whole[scene])
+        yield from objects_in(pairs.whole[scene], kind, ignore)
+    single: Kind = kind if kind in ("soft", "trimap", "alpha") else "binary"
+    for name, path in pairs.single.get(scene, []):
+        yield object_in(path, single, name, _class(name))
 
 
 def _foreign(folder: Path) -> str:
@@ -244,7 +219,7 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
     images = image_folder(folder)
     listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
     files = sorted(file for file in listed if file.is_file())
-    if {file.stem for file in files} & _stems(images):
+    if {file.stem for file in files} & {path.stem for path in images_in(images)}:
         return None  # one per image
     for file in files:
         found = _from_coco(card, file, images)
@@ -252,7 +227,7 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
             return found
         masks = run_lengths_in(read_json(file))
         if masks is not None:
-            return _run_lengths(card, images, masks, [file], f"'{file.name}'")
+            return _run_lengths(card, images, masks, file)
     return None
 
 
@@ -276,20 +251,19 @@ def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str]
     pairs = {
         path.stem: (path, files[path.stem]) for path in images_in(images) if path.stem in files
     }
-    for _, file in _spread(list(pairs.values())):
-        if run_lengths_in({file.stem: _content(file)}) is not None:
-            found = {name: image for name, (image, _) in pairs.items()}
-            read = partial(_of_one_image, {name: json for name, (_, json) in pairs.items()})
-            sentence = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
-            return RunLengthJson(card, found, read, [json for _, json in pairs.values()]), sentence
-    return None
+    if not any(run_lengths_in({f.stem: _content(f)}) for _, f in _spread(list(pairs.values()))):
+        return None
 
+    def masks(scene: str) -> list[Named]:
+        file = pairs[scene][1]
+        found = run_lengths_in({f"{scene}.png": read_json(file)})
+        if found is None:
+            raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
+        return found[scene]
 
-def _of_one_image(files: Mapping[str, Path], scene: str) -> list[Named]:
-    found = run_lengths_in({f"{scene}.png": read_json(files[scene])})
-    if found is None:
-        raise BadInput(f"'{files[scene]}' holds no run-length mask; write one or move it away")
-    return found[scene]
+    found = {name: image for name, (image, _) in pairs.items()}
+    sentence = f"{counted(len(pairs), 'image')} with run lengths in a JSON file each"
+    return run_length_images(card, found, masks, [file for _, file in pairs.values()]), sentence
 
 
 def _content(file: Path) -> Any:
@@ -301,21 +275,19 @@ def _content(file: Path) -> Any:
 
 
 def _run_lengths(
-    card: DatasetCard,
-    folder: Path,
-    masks: Mapping[str, list[Named]],
-    files: Sequence[Path],
-    where: str,
+    card: DatasetCard, folder: Path, masks: Mapping[str, list[Named]], file: Path
 ) -> tuple[Dataset, str]:
     images = {path.stem: path for path in images_in(folder)}
     count = sum(len(things) for name, things in masks.items() if name in images)
     found = {name: image for name, image in images.items() if name in masks}
-    data = RunLengthJson(replace(card, targets=count), found, masks.__getitem__, files)
+    data = run_length_images(replace(card, targets=count), found, masks.__getitem__, [file])
     missing = [name for name in masks if name not in images]
     if count == 0:
-        raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such image")
+        raise BadInput(
+            f"'{file.name}' has masks for '{missing[0]}', but '{folder}' has no such image"
+        )
     held = f"{counted(len(data.scenes()), 'image')} with {counted(count, 'object')}"
-    sentence = f"{held} as run lengths in {where}"
+    sentence = f"{held} as run lengths in '{file.name}'"
     if missing:
         more = counted(len(missing), "record")
         sentence += f"; {more} without an image, the first is '{missing[0]}'"
@@ -340,10 +312,6 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         stray = counted(len(pairs.stray), "mask")
         parts.append(f"{stray} without an image, the first is '{pairs.stray[0]}'")
     return "; ".join(parts)
-
-
-def _stems(folder: Path) -> set[str]:
-    return {path.stem for path in images_in(folder)}
 
 
 def _spread(things: list[T]) -> list[T]:

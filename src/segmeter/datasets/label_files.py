@@ -7,7 +7,6 @@ two folders.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,8 +31,8 @@ from segmeter.core.scenes import (
 )
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
-from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.data_roots import digest, known
+from segmeter.datasets.coco_outlines import outline, read_json
+from segmeter.datasets.data_roots import SceneSet, digest, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
@@ -43,7 +42,7 @@ _LOOKED_AT = 8  # JSON files; a folder of run lengths has one for each image
 _CARD = DatasetCard("coco", "a COCO file of your own", "your own", "your own")
 
 
-def labels_at(path: str | Path) -> LabelFolder | CocoLabels | str:
+def labels_at(path: str | Path) -> SceneSet[Path] | CocoLabels | str:
     """Ground truth of label maps, or of a COCO file or a folder that holds one.
 
     A COCO file whose images are all available is returned as the name of a dataset, which later
@@ -52,7 +51,7 @@ def labels_at(path: str | Path) -> LabelFolder | CocoLabels | str:
     place = Path(path)
     file = place if place.is_file() else _coco_file(place)
     if file is None:
-        return LabelFolder(path)
+        return _label_folder(place)
     images = images_beside(file)
     try:
         complete = not CocoJson(_CARD, file, images).card.missing
@@ -78,10 +77,6 @@ class CocoLabels(CocoJson):
     def _at_hand(self) -> dict[str, Path]:
         return {name: Path(image.files[0]) for name, image in self._listed.items()}
 
-    def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, self._listed)
-        return CocoImage(self, scene)
-
     def pixels(self, scene: str) -> npt.NDArray[np.uint8]:
         """Objects in white, since there is no image."""
         shown = np.zeros((*self._listed[scene].size, 3), np.uint8)
@@ -96,33 +91,21 @@ class CocoLabels(CocoJson):
         """There is no image to compare the stated size with."""
 
 
-class LabelFolder:
+def _label_folder(path: Path) -> SceneSet[Path]:
     """Ground truth: every value of a file but 0 is an object, named by its value."""
+    name = path.resolve().name
 
-    def __init__(self, path: str | Path) -> None:
-        self._files = _label_files(Path(path))
-        self.card = DatasetCard(
-            Path(path).resolve().name,
-            "a folder of masks of your own",
-            "your own",
-            "nothing to cite",
-        )
-
-    def scenes(self) -> Sequence[str]:
-        return list(self._files)
-
-    def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, self._files)
-        labels, header = _read(self._files[scene])
+    def read(scene: str, file: Path) -> Scene:
+        labels, header = _read(file)
         values = [int(v) for v in np.unique(labels) if v]
         targets = [Target(str(v), Mask.of(labels == v), label=f"label {v}") for v in values]
         if header is None:
             shown = np.repeat((255 * (labels > 0)).astype(np.uint8)[..., None], 3, axis=2)
-            return Image(self.card.name, scene, shown, targets, file_name=self._files[scene].name)
-        return Volume(self.card.name, scene, labels, targets, header=header)
+            return Image(name, scene, shown, targets, file_name=file.name)
+        return Volume(name, scene, labels, targets, header=header)
 
-    def fingerprint(self) -> str:
-        return digest(self._files.values())
+    card = own_card(name, summary="a folder of masks of your own")
+    return SceneSet(card, _label_files(path), read, lambda file: [file])
 
 
 @dataclass(frozen=True)
@@ -198,8 +181,7 @@ class Predictions:
 
 def _read_detections(path: Path) -> dict[Any, list[Mapping[str, Any]]]:
     """Masks by image: of COCO results by its id, of a COCO annotation file by its name."""
-    with named_errors(path, "is not JSON"):
-        data = json.loads(path.read_bytes())
+    data = read_json(path)
     if isinstance(data, dict) and {"images", "annotations"} <= set(data):
         return _read_annotations(path)
     found: dict[Any, list[Mapping[str, Any]]] = {}

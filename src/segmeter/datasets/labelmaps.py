@@ -19,7 +19,6 @@ Pixels with the label `void` are not judged.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
+from segmeter.datasets.coco_outlines import read_json
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values
 
@@ -163,9 +163,10 @@ def _whole(values: Labels) -> Labels:
 
 def read_run_lengths(path: Path) -> list[tuple[Mask, Any]]:
     """All run-length masks of a file, in its order, each with the entry that it came from."""
-    with named_errors(path, "is not JSON"):
-        data = json.loads(path.read_bytes())
-    found = [(_mask(path, entry), entry) for entry in _entries(data)]
+    data = read_json(path)
+    if isinstance(data, dict):
+        data = data["annotations"] if isinstance(data.get("annotations"), list) else [data]
+    found = [(_mask(path, entry), entry) for entry in (data if isinstance(data, list) else ())]
     for number, (mask, _) in enumerate(found, start=1):
         if mask.shape != found[0][0].shape:
             raise BadInput(f"'{path}': mask {number} is not of the first one's size")
@@ -186,27 +187,16 @@ def _from_runs(path: Path) -> Labels:
     return labels
 
 
-def _entries(data: Any) -> Sequence[Any]:
-    if isinstance(data, dict):
-        return data["annotations"] if isinstance(data.get("annotations"), list) else [data]
-    return data if isinstance(data, list) else []
-
-
 def _mask(path: Path, entry: Any) -> Mask:
-    """An annotation's run lengths, or run lengths as they are; the size is checked first."""
+    """An annotation's run lengths, or run lengths as they are."""
     whole = isinstance(entry, dict) and "segmentation" in entry
-    runs = entry["segmentation"] if whole else entry
-    size = runs.get("size") if isinstance(runs, dict) else None
-    if not isinstance(size, list) or len(size) != 2 or not all(type(n) is int for n in size):
-        raise BadInput(f"'{path}': a run-length mask needs 'counts' and a 'size' of two numbers")
-    if size[0] * size[1] > MOST_PIXELS:
-        raise BadInput(
-            f"'{path}' claims {size[0] * size[1]} pixels; at most {MOST_PIXELS} are read"
-        )
     try:
-        return Mask.from_coco(runs)
+        mask = Mask.from_coco(entry["segmentation"] if whole else entry)
     except BadInput as error:
         raise BadInput(f"'{path}': {error}") from error
+    if len(mask.shape) != 2:
+        raise BadInput(f"'{path}': a run-length mask needs 'counts' and a 'size' of two numbers")
+    return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +220,10 @@ def read_objects(path: Path, void: int | None = None) -> Objects:
     if path.suffix.lower() == ".json":
         found = [(mask, entry) for mask, entry in read_run_lengths(path) if mask]
         masks = tuple(mask for mask, _ in found)
-        return Objects(masks, tuple(_class_of(entry) for _, entry in found))
+        classes = [entry.get("category", entry.get("category_id", "")) for _, entry in found]
+        return Objects(masks, tuple(map(str, classes)))
     labels = read_label_map(path)
-    masks = tuple(mask for _, mask in masks_of_values(labels, path, without=(0, void)))
+    masks = tuple(mask for _, mask in masks_of_values(labels, f"'{path}'", without=(0, void)))
     ignore = None if void is None else Mask.of(labels == void)
     return Objects(masks, ("",) * len(masks), ignore)
 
@@ -272,11 +263,6 @@ def _by_stem(folder: Path) -> dict[str, Path]:
     if not files:
         raise BadInput(f"folder '{folder}' holds no mask file: no image, .npy, .mat or .json")
     return {file.stem: file for file in files}
-
-
-def _class_of(entry: Any) -> str:
-    """The class that an entry names, or none."""
-    return str(entry.get("category", entry.get("category_id", "")))
 
 
 Map = npt.NDArray[Any]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
@@ -31,6 +32,8 @@ MEANING: dict[Kind, str] = {
 _ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "alpha", "binary")
 # More values than this are an image's, unless each stands on this many pixels on average.
 _MOST_LABELS, _FEWEST_PIXELS = 4096, 16
+MOST_BITS = 2 << 30
+"""Pixels in the boxes of all masks of one file, a byte each: 2 GiB."""
 _VOID = 255
 # By how much a JPEG's values stray around an edge.
 _RINGING = 96
@@ -38,10 +41,8 @@ _RINGING = 96
 
 def as_kind(text: str) -> Kind:
     """A kind by its name, as a user gives it."""
-    for kind in get_args(Kind):
-        if text == kind:
-            return kind  # type: ignore[no-any-return]  # get_args forgets the literals' type
-    raise BadInput(f"no kind of mask '{text}'; it is one of {', '.join(get_args(Kind))}")
+    check_choice("kind of mask", text, MEANING)
+    return cast(Kind, text)
 
 
 def readable(paths: Sequence[Path]) -> list[Path]:
@@ -88,27 +89,36 @@ def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
     ignore = Mask.of(labels == ignored) or None if ignored is not None else None
     return [
         Target(str(number), mask, ignore)
-        for number, mask in masks_of_values(labels, path, without=(0, ignored))
+        for number, mask in masks_of_values(labels, f"'{path}'", without=(0, ignored))
     ]
 
 
 def masks_of_values(
-    labels: npt.NDArray[Any], path: Path, without: Collection[int | None] = (0,)
+    labels: npt.NDArray[Any], what: str, without: Collection[int | None] = (0,)
 ) -> Iterator[tuple[int, Mask]]:
     """Each value and its mask, by ascending value; each is looked for in its box only."""
     from scipy import ndimage
 
-    numbers, inverse = np.unique(labels, return_inverse=True)
-    if numbers.size > _MOST_LABELS and numbers.size * _FEWEST_PIXELS > labels.size:
+    top = int(labels.max(initial=0))
+    values: Sequence[int] = range(1, top + 1)
+    if 0 not in without or top > _MOST_LABELS or int(labels.min(initial=0)) < 0:
+        numbers, inverse = np.unique(labels, return_inverse=True)
+        values, labels = numbers.tolist(), inverse.reshape(labels.shape) + 1
+        if len(values) > _MOST_LABELS and len(values) * _FEWEST_PIXELS > labels.size:
+            raise BadInput(
+                f"{what} has {len(values)} different values: that is an image, not a label map"
+            )
+    found = enumerate(ndimage.find_objects(labels.astype(np.int32, copy=False)), 1)
+    boxes = {i: box for i, box in found if box is not None and values[i - 1] not in without}
+    needed = sum(math.prod(s.stop - s.start for s in box) for box in boxes.values())
+    if needed > MOST_BITS:
         raise BadInput(
-            f"'{path}' has {numbers.size} different values: that is an image, not a label map"
+            f"{what}: masks of its {len(boxes)} labels would take {needed / (1 << 30):.1f} GiB, and"
+            f" at most {MOST_BITS >> 30} GiB are made; is it an image in place of a label map?"
         )
-    places = inverse.reshape(labels.shape).astype(np.int32) + 1
-    boxes = ndimage.find_objects(places)
-    for place, (number, box) in enumerate(zip(numbers.tolist(), boxes, strict=True), start=1):
-        if number not in without:
-            low = tuple(int(side.start) for side in box)
-            yield number, Mask.of(places[box] == place, low, labels.shape)
+    for i, box in boxes.items():
+        low = tuple(int(side.start) for side in box)
+        yield values[i - 1], Mask.of(labels[box] == i, low, labels.shape)
 
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:

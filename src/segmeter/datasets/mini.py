@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -48,7 +48,9 @@ class Mini:
         known("mini", scene, _images())
         record = _images()[scene]
         header = SceneHeader("image", tuple(record["size"]), channels=3)
-        return Image("mini", scene, lambda: _read(record), lambda: _targets(record), header=header)
+        return Image(
+            "mini", scene, lambda: _read(record), lambda: [*_targets(record)], header=header
+        )
 
     def fingerprint(self) -> str:
         return fingerprint("mini", _MASKS.read_bytes())
@@ -60,20 +62,15 @@ def _images() -> Mapping[str, Mapping[str, Any]]:
     return {record["id"]: record for record in content["images"]}
 
 
-def _targets(record: Mapping[str, Any]) -> list[Target]:
-    return [_target(record, thing) for thing in record["objects"]]
-
-
-def _target(record: Mapping[str, Any], thing: Mapping[str, str]) -> Target:
+def _targets(record: Mapping[str, Any]) -> Iterator[Target]:
     size = record["size"]
-    mask = Mask.from_coco({"size": size, "counts": thing["counts"]})
-    ignore = (
-        Mask.from_coco({"size": size, "counts": thing["ignore"]}) if "ignore" in thing else None
-    )
-    share = mask.area / (size[0] * size[1])
-    extent = "small" if share < _SMALL else "large" if share >= _LARGE else "medium"
-    groups = {"size": extent, "shape": thing["shape"]}
-    return Target(thing["id"], mask, ignore, thing["label"], groups)
+    for thing in record["objects"]:
+        mask = Mask.decoded(thing["counts"], size)
+        ignore = Mask.decoded(thing["ignore"], size) if "ignore" in thing else None
+        share = mask.area / (size[0] * size[1])
+        extent = "small" if share < _SMALL else "large" if share >= _LARGE else "medium"
+        groups = {"size": extent, "shape": thing["shape"]}
+        yield Target(thing["id"], mask, ignore, thing["label"], groups)
 
 
 def _read(record: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
@@ -102,7 +99,6 @@ def _installed(package: str) -> Path:
 
 
 Bits = npt.NDArray[np.bool_]
-Shape = Callable[["_Canvas"], Bits]
 _COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 
@@ -235,10 +231,4 @@ def _block(canvas: _Canvas) -> Bits:
     return np.asarray((np.abs(canvas.y - y) <= high) & (canvas.x <= wide))
 
 
-_SHAPES: dict[str, Shape] = {
-    "ellipse": _ellipse,
-    "ring": _ring,
-    "wire": _wire,
-    "dots": _dots,
-    "block": _block,
-}
+_SHAPES = {"ellipse": _ellipse, "ring": _ring, "wire": _wire, "dots": _dots, "block": _block}

@@ -51,7 +51,9 @@ def _items(folder: Path, table: str) -> dict[str, Item]:
     rows = read_table(folder / table, "table of masks", "MaskPath")
     if rows and not {"ImageID", "LabelName"} <= rows[0].keys():
         raise BadInput(f"table of masks '{folder / table}' has no ImageID or no LabelName")
-    images, files = _by_name(folder / "images"), _by_name(folder / "masks")
+    images, files = (
+        {path.stem: path for path in images_below(folder / part)} for part in ("images", "masks")
+    )
     drawn: dict[str, list[tuple[str, str, Path]]] = {}
     for row in rows:
         name = row["MaskPath"].removesuffix(".png")
@@ -70,16 +72,9 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
         values = read_values(file)
         bits = (values if values.ndim == 2 else values.max(axis=2)) > 0
         if bits.shape != size:
-            enlarged = cv2.resize(
-                bits.astype(np.uint8), size[::-1], interpolation=cv2.INTER_NEAREST_EXACT
-            )
-            bits = enlarged > 0
+            small = bits.astype(np.uint8)
+            bits = cv2.resize(small, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0
         yield Target(name, Mask.of(np.ascontiguousarray(bits)), label=label)
-
-
-def _by_name(folder: Path) -> dict[str, Path]:
-    """Images anywhere under a folder, by file name without suffix."""
-    return {path.stem: path for path in images_below(folder)}
 
 
 MARGIN = 0.01
@@ -116,8 +111,17 @@ class RelativeBox:
 
 def read_boxes(path: Path, prefix: str = "") -> list[RelativeBox]:
     """The boxes of a table; Open Images' mask table has `Box` before its coordinates."""
-    rows = read_table(path, "table of boxes", "ImageID")
-    return [_box(row, prefix, path, number) for number, row in enumerate(rows, start=2)]
+    ends, found = [f"{prefix}{end}" for end in ("XMin", "YMin", "XMax", "YMax")], []
+    for number, row in enumerate(read_table(path, "table of boxes", "ImageID"), start=2):
+        try:
+            left, top, right, bottom = (float(row[end]) for end in ends)
+        except (KeyError, ValueError) as error:
+            named = f"{', '.join(ends[:3])} and {ends[3]}"
+            raise BadInput(
+                f"table of boxes '{path}', line {number}: no number under {named}"
+            ) from error
+        found.append(RelativeBox(row["ImageID"], left, top, right, bottom, row))
+    return found
 
 
 def person_groups(
@@ -129,7 +133,13 @@ def person_groups(
     Ties go to the earlier mask, then the earlier person. What is unknown is left empty.
     """
     chosen = [mask for mask in masks if mask.row.get("LabelName") in labels]
-    pairs = sorted(_agreeing(chosen, people), key=lambda pair: (-pair[0], pair[1], pair[2]))
+    by_image = _by_image(people)
+    pairs = sorted(
+        (-people[person].iou(mask), place, person)
+        for place, mask in enumerate(chosen)
+        for person in by_image.get(mask.image, ())
+        if max(map(abs, _outside(people[person], mask))) <= 1
+    )
     groups: dict[int, dict[str, str]] = {}
     taken: set[int] = set()
     for _, mask, person in pairs:
@@ -157,30 +167,6 @@ def clothing_groups(
         if holders:
             found[_name(mask)] = _groups(min(holders, key=lambda box: box.area))
     return found
-
-
-def _box(row: Mapping[str, str], prefix: str, path: Path, number: int) -> RelativeBox:
-    try:
-        left, top, right, bottom = (
-            float(row[f"{prefix}{end}"]) for end in ("XMin", "YMin", "XMax", "YMax")
-        )
-    except (KeyError, ValueError) as error:
-        raise BadInput(
-            f"table of boxes '{path}', line {number}: no number under {prefix}XMin, {prefix}YMin,"
-            f" {prefix}XMax and {prefix}YMax"
-        ) from error
-    return RelativeBox(row["ImageID"], left, top, right, bottom, row)
-
-
-def _agreeing(
-    masks: Sequence[RelativeBox], people: Sequence[RelativeBox]
-) -> Iterator[tuple[float, int, int]]:
-    """IoU, mask and person of every pair whose four sides agree."""
-    by_image = _by_image(people)
-    for place, mask in enumerate(masks):
-        for person in by_image.get(mask.image, ()):
-            if max(map(abs, _outside(people[person], mask))) <= 1:
-                yield people[person].iou(mask), place, person
 
 
 def _outside(person: RelativeBox, mask: RelativeBox) -> tuple[float, float, float, float]:

@@ -24,30 +24,14 @@ _WORD = re.compile(_MASK_WORD, re.I)
 
 @dataclass(slots=True)
 class Pairs:
-    """Images with their mask files.
+    """Images with their mask files, by scene."""
 
-    Attributes
-    ----------
-    where
-        Words for where the two were found.
-    images
-        By scene.
-    whole
-        One file that holds all objects of a scene.
-    single
-        Files of one object each, with the object's name.
-    stray
-        Masks that belong to no image.
-    renamed
-        How many objects go by their file's whole name, for two had the same.
-    """
-
-    where: str
+    where: str  # words for where the two were found
     images: dict[str, Path]
-    whole: dict[str, Path] = field(default_factory=dict)
-    single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
-    stray: list[str] = field(default_factory=list)
-    renamed: int = 0
+    whole: dict[str, Path] = field(default_factory=dict)  # a file of all objects of a scene
+    single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)  # objects with files
+    stray: list[str] = field(default_factory=list)  # masks that belong to no image
+    renamed: int = 0  # objects that go by their file's whole name, for two had the same
     _alike: dict[str, list[str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -67,20 +51,21 @@ class Pairs:
 
     @property
     def paired(self) -> list[str]:
-        return [name for name in self.images if name in self.whole or name in self.single]
+        return [name for name in self.images if self.files_of(name)]
 
     @property
     def unpaired(self) -> list[str]:
         """Images without any mask."""
-        return [name for name in self.images if name not in self.whole and name not in self.single]
+        return [name for name in self.images if not self.files_of(name)]
+
+    def files_of(self, scene: str) -> list[Path]:
+        """The mask files of a scene."""
+        whole = [self.whole[scene]] if scene in self.whole else []
+        return whole + [path for _, path in self.single.get(scene, [])]
 
     def files(self) -> list[Path]:
         """All mask files, in the order of their scenes."""
-        found = []
-        for name in self.paired:
-            found += [self.whole[name]] if name in self.whole else []
-            found += [path for _, path in self.single.get(name, [])]
-        return found
+        return [file for name in self.paired for file in self.files_of(name)]
 
 
 def deeper(folder: Path) -> str:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.prompts import Prompt, round_from_json
+from segmeter.datasets.image_files import named_errors
 
 COLUMNS = (
     "dataset", "image_stem", "object_stem", "model_type", "click_type", "full_stem", "device",
@@ -243,7 +244,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
     if not path.is_file():
         raise NotFound(f"no table of prompts '{path}'")
-    try:
+    with named_errors(path, "cannot be read as a table"):
         if path.suffix.lower() == ".parquet":
             known = parquet.read_schema(path).names
             wanted = [name for name in (*_KEY, "round", "prompt") if name in known]
@@ -252,7 +253,4 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             text = csv.ConvertOptions(column_types={n: pa.string() for n in (*_KEY, "prompt")})
             table = csv.read_csv(path, convert_options=text)
         rows: list[dict[str, Any]] = table.to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadInput(f"'{path}' cannot be read as a table: {reason}") from error
     return [row for row in rows if row.get("prompt")]

@@ -87,14 +87,14 @@ def test_a_label_map_of_thousands_of_large_labels_is_refused(tmp_path, nifti):
 
 
 def test_the_frames_of_a_dicom_segmentation_are_counted_first(tmp_path, monkeypatch):
-    from segmeter.datasets.volumes import dicom
+    from segmeter.datasets.volumes import stored
 
     values = np.zeros((3, 4, 4), np.int16)
     series(tmp_path / "p1", values)
     segmentation(tmp_path / "p1", np.ones((3, 4, 4), np.uint8))
-    monkeypatch.setattr(dicom, "MOST_BYTES", 200)
+    monkeypatch.setattr(stored, "MOST_BYTES", 200)
     _ = VolumeFolder(str(tmp_path)).load("p1").header
-    monkeypatch.setattr(dicom, "MOST_BYTES", 40)
+    monkeypatch.setattr(stored, "MOST_BYTES", 40)
     with pytest.raises(BadInput, match="unpacks to"):
         _ = VolumeFolder(str(tmp_path)).load("p1").targets
 

@@ -244,8 +244,8 @@ def test_mini_volumes_ship_with_the_package(real_data):
 
 
 def test_mini_volumes_are_small_and_licensed():
-    from segmeter.datasets.volumes import mini_volumes
+    from segmeter.datasets.volumes import volume_folder
 
-    folder = mini_volumes._DATA.parent
-    assert mini_volumes._DATA.stat().st_size < 300_000
+    folder = volume_folder._DATA.parent
+    assert volume_folder._DATA.stat().st_size < 300_000
     assert "CC BY-SA 4.0" in (folder / "mini_volumes.LICENCE.txt").read_text()

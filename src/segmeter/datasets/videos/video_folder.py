@@ -22,10 +22,10 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Pixels, SceneHeader, Target, size_in_words
+from segmeter.core.scenes import Pixels, SceneHeader, Target, size_in_words
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
-from segmeter.datasets.data_roots import card_of, digest, images_in, known
+from segmeter.datasets.data_roots import SceneSet, card_of, images_in, known, own_card
 from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb, read_values
 
 _FRAMES = ("JPEGImages", "JPEGImages_24fps", "frames", "Frames")
@@ -63,7 +63,7 @@ class Files:
 
 
 @catalogue.datasets.add("videos", summary="your own folder of videos and masks")
-class VideoFolder:
+class VideoFolder(SceneSet[Files]):
     """Videos in the layouts of DAVIS, SA-V, MOSE and YouTube-VOS, or of your own.
 
     `path` is the folder, or one video file; `sequences` are names to use, such as `dog,libby`;
@@ -80,21 +80,14 @@ class VideoFolder:
         wanted = [name.strip() for name in sequences.split(",") if name.strip()]
         for name in wanted:
             known(f"'{path}'", name, found)
-        self._sequences = {k: v for k, v in found.items() if not wanted or k in wanted}
-        self._sparse = sparse
-        self.recognised = counted(len(self._sequences), "video")
-        name, own = place.resolve().stem or "videos", ("your own", "nothing to cite")
-        self.card = DatasetCard(name, "a folder of your own", *own, notes=self.recognised)
+        chosen = {k: v for k, v in found.items() if not wanted or k in wanted}
+        self.recognised = counted(len(chosen), "video")
 
-    def scenes(self) -> Sequence[str]:
-        return list(self._sequences)
+        def read(scene: str, files: Files) -> Video:
+            return read_sequence(self.card.name, scene, files, sparse)
 
-    def load(self, scene: str) -> Video:
-        known(self.card.name, scene, self._sequences)
-        return read_sequence(self.card.name, scene, self._sequences[scene], self._sparse)
-
-    def fingerprint(self) -> str:
-        return digest(file for one in self._sequences.values() for file in one.files())
+        card = own_card(place.resolve().stem or "videos", self.recognised)
+        super().__init__(card, chosen, read, Files.files)
 
 
 @catalogue.datasets.add("mini-video", summary="12 frames of a swan, built in")

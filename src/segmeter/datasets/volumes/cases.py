@@ -18,11 +18,9 @@ from segmeter.core.scenes import SceneHeader, Target, Volume
 from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, chosen, targets_in, whole_numbers
-from segmeter.datasets.volumes.stored import ItkFile, NiftiFile, open_stored
+from segmeter.datasets.volumes.stored import Stored, open_stored
 
 Window = tuple[float, float]
-Stored = NiftiFile | ItkFile | Series
-"""A volume in files of which only headers have been read."""
 
 WINDOWS: Mapping[str, Window] = {
     "ct": (-160.0, 240.0),
@@ -80,133 +78,22 @@ class Options:
     patient: str = _BIDS
 
 
-@capable(KnowsItsScan)
-class FileVolume(Volume):
-    """A volume that knows the grid of the file it came from.
-
-    Attributes
-    ----------
-    grid
-        The file's own: masks are written back to it.
-    modality
-        `CT`, `MR`, `PT`, ... of the channel that is read; empty where the data does not say.
-    window
-        The range of values that was asked for, None when all were.
-    """
-
-    def __init__(self, case: Case, dataset: str, options: Options) -> None:
-        self.case, self._options = case, options
-        super().__init__(
-            dataset,
-            case.id,
-            lambda: case.voxels(options),
-            lambda: case.targets(options),
-            header=lambda: case.header(options),
-        )
-
-    @property
-    def grid(self) -> Grid:
-        return self.case.image.grid
-
-    @property
-    def modality(self) -> str:
-        return self.case.modality(self._options)
-
-    @property
-    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
-        """As the files count: a series by its instance numbers, other files by index from 0."""
-        image = self.case.image
-        return image.slice_numbers if isinstance(image, Series) else image.grid.slice_numbers
-
-    @property
-    def window(self) -> Window | None:
-        return self._options.window
-
-    @property
-    def has_frame_of_reference(self) -> bool:
-        """Whether a DICOM segmentation can refer to the series; true of other files."""
-        image = self.case.image
-        return not isinstance(image, Series) or image.has_frame_of_reference
-
-    def label_value(self, target: str) -> int:
-        """The value of a target in its label map; 0 where it has none of its own."""
-        return self.case.label_value(target, self._options)
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Files of one case.
-
-    Attributes
-    ----------
-    images
-        A file for each channel, or one with all of them.
-    labels
-        Label maps by annotator; the name is empty where the annotator is unknown.
-    parts
-        Files of one structure each, by name.
-    dicom
-        The series, in place of `images`; its segmentations, where there are no `labels`.
-    patient
-        Who it is, where the data says; scans of one patient are not independent.
-    """
+    """Files of one case."""
 
     id: str
-    images: tuple[Path, ...] = ()
-    labels: Mapping[str, Path] = field(default_factory=dict)
-    parts: Mapping[str, Path] = field(default_factory=dict)
-    dicom: DicomSeries | None = None
+    images: tuple[Path, ...] = ()  # a file for each channel, or one with all of them
+    labels: Mapping[str, Path] = field(default_factory=dict)  # by annotator, empty if unknown
+    parts: Mapping[str, Path] = field(default_factory=dict)  # of one structure each, by name
+    dicom: DicomSeries | None = None  # in place of images, and of labels and parts if none
     naming: Naming = field(default_factory=Naming)
-    patient: str = ""
+    patient: str = ""  # where the data says; scans of one patient are not independent
 
     @cached_property
     def image(self) -> Stored:
         """The first channel; its header is read once."""
         return self.dicom.open() if self.dicom else open_stored(self.images[0])
-
-    def header(self, options: Options) -> SceneHeader:
-        """From the image's header alone."""
-        self._channel(options)
-        return self.image.grid.header(self.channels)
-
-    @property
-    def channels(self) -> int:
-        return len(self.images) if len(self.images) > 1 else self.image.channels
-
-    def modality(self, options: Options) -> str:
-        """As the user says, the DICOM tag, the name of the channel, or the name of the file."""
-        named = self.naming.channels
-        if not named:
-            return options.modality or self.image.modality or modality_of(self._file.name)
-        channel = self._channel(options)
-        own = modality_of(named[channel]) if channel < len(named) else ""
-        return options.modality or self.image.modality or own
-
-    @property
-    def _file(self) -> Path:
-        return self.images[0] if self.images else self.image.path
-
-    def voxels(self, options: Options) -> npt.NDArray[Any]:
-        """The chosen channel, canonical, finite, and within the window if there is one."""
-        channel = self._channel(options)
-        several = len(self.images) > 1
-        stored = open_stored(self.images[channel]) if several else self.image
-        voxels = stored.grid.to_scene(stored.read(0 if several else channel))
-        native = voxels.dtype.newbyteorder("=").name
-        kind = native if native in _KEPT else "uint8" if native == "bool" else "float32"
-        voxels = voxels.astype(kind, copy=False)
-        _finite(stored.path, voxels)
-        if options.window is not None:
-            voxels = np.clip(voxels, *options.window).astype(voxels.dtype, copy=False)
-        return np.ascontiguousarray(voxels)
-
-    def targets(self, options: Options) -> list[Target]:
-        """From label maps, from a file per structure, or from DICOM segmentations."""
-        found = self._targets(options)
-        named = re.search(options.patient, self.id)
-        patient = self.patient or (named[min(1, named.re.groups)] if named else "")
-        known = {"patient": patient} if patient else {}
-        return [replace(t, groups={**t.groups, **known}) for t in found]
 
     def files(self) -> list[Path]:
         """All files, DICOM slices too."""
@@ -214,22 +101,77 @@ class Case:
         held = (*self.images, *self.labels.values(), *self.parts.values(), *(f.path for f in dicom))
         return list(dict.fromkeys(held))
 
-    def _targets(self, options: Options) -> Iterator[Target]:
-        for reader, path in self.labels.items():
-            for target in self._mapped(path, options):
-                groups = {**target.groups, "reader": reader}
-                own = replace(target, id=f"{target.id}@{reader}", groups=groups)
-                yield own if reader else target
-        for name, path in self.parts.items():
-            if chosen(options.labelling.classes, name):
-                yield from self._part(name, path, options)
-        if self.dicom and not self.labels and not self.parts:
-            yield from self._structured(options)
 
-    def _channel(self, options: Options) -> int:
-        count, names = self.channels, self.naming.channels
+@capable(KnowsItsScan)
+class FileVolume(Volume):
+    """A volume from files, which knows the grid of its image."""
+
+    def __init__(self, case: Case, dataset: str, options: Options) -> None:
+        self.case, self._options = case, options
+        super().__init__(
+            dataset, case.id, self._voxels, self._targets_of_patient, header=self._head
+        )
+
+    @property
+    def grid(self) -> Grid:
+        """The file's own: masks are written back to it."""
+        return self.case.image.grid
+
+    @property
+    def modality(self) -> str:
+        """`CT`, `MR`, ... as the user says, the DICOM tag, or the name of the channel or file."""
+        known, named = self._options.modality or self.case.image.modality, self.case.naming.channels
+        if known or not named:
+            return known or modality_of(self._file.name)
+        return modality_of(dict(enumerate(named)).get(self._channel(), ""))
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """As the files count: a series by its instance numbers, other files by index from 0."""
+        return self.case.image.slice_numbers
+
+    @property
+    def window(self) -> Window | None:
+        """The range of values that was asked for, None when all were."""
+        return self._options.window
+
+    @property
+    def has_frame_of_reference(self) -> bool:
+        """Whether a DICOM segmentation can refer to the series; true of other files."""
+        return self.case.image.has_frame_of_reference
+
+    def label_value(self, target: str) -> int:
+        """The value of a target in the label map, up to 65 535; 0 where it has none of its own."""
+        labels = self.case.labels
+        stored = [name for path in labels.values() for name in open_stored(path).names]
+        rule = self._rule({name.value: name.name for name in stored})
+        id = target.partition("@")[0]
+        named = {name.replace("/", "_"): value for value, name in rule.names.items()}
+        if rule.regions:
+            named = {name.replace("/", "_"): v[0] for name, v in rule.regions.items() if not v[1:]}
+        value = named.get(id, 0)
+        numbered = re.search(r"-(\d+)$", id)
+        if numbered and (id.startswith(rule.unnamed) or rule.kind == "instance"):
+            value = int(numbered[1])
+        return value if labels and not rule.components and value < 1 << 16 else 0
+
+    @property
+    def _file(self) -> Path:
+        return self.case.images[0] if self.case.images else self.case.image.path
+
+    @property
+    def _channels(self) -> int:
+        return len(self.case.images) if len(self.case.images) > 1 else self.case.image.channels
+
+    def _head(self) -> SceneHeader:
+        """From the image's header alone."""
+        self._channel()
+        return self.grid.header(self._channels)
+
+    def _channel(self) -> int:
+        count, names = self._channels, self.case.naming.channels
         listed = f" ({', '.join(names)})" if names else ""
-        asked = options.channel
+        asked = self._options.channel
         if asked is None and count > 1:
             raise BadInput(
                 f"'{self._file}' has {count} channels{listed}; choose one with channel=0 to"
@@ -241,28 +183,67 @@ class Case:
         channel = asked or 0
         if not 0 <= channel < count:
             raise BadInput(
-                f"'{self._file}' has no channel {options.channel}: it has {count}{listed}"
+                f"'{self._file}' has no channel {self._options.channel}: it has {count}{listed}"
             )
         return channel
 
-    def _mapped(self, path: Path, options: Options) -> list[Target]:
+    def _voxels(self) -> npt.NDArray[Any]:
+        """The chosen channel, canonical, finite, and within the window if there is one."""
+        channel, images = self._channel(), self.case.images
+        several = len(images) > 1
+        stored = open_stored(images[channel]) if several else self.case.image
+        voxels = stored.grid.to_scene(stored.read(0 if several else channel))
+        native = voxels.dtype.newbyteorder("=").name
+        kind = native if native in _KEPT else "uint8" if native == "bool" else "float32"
+        voxels = voxels.astype(kind, copy=False)
+        _finite(stored.path, voxels)
+        if self.window is not None:
+            voxels = np.clip(voxels, *self.window).astype(voxels.dtype, copy=False)
+        return np.ascontiguousarray(voxels)
+
+    def _targets_of_patient(self) -> list[Target]:
+        named = re.search(self._options.patient, self.id)
+        patient = self.case.patient or (named[min(1, named.re.groups)] if named else "")
+        known = {"patient": patient} if patient else {}
+        return [replace(t, groups={**t.groups, **known}) for t in self._objects()]
+
+    def _objects(self) -> Iterator[Target]:
+        """From label maps, from a file per structure, or from DICOM segmentations."""
+        case, classes = self.case, self._options.labelling.classes
+        for reader, path in case.labels.items():
+            for target in self._mapped(path):
+                groups = {**target.groups, "reader": reader}
+                own = replace(target, id=f"{target.id}@{reader}", groups=groups)
+                yield own if reader else target
+        for name, path in case.parts.items():
+            if chosen(classes, name):
+                labels = self._labels(open_stored(path), 0) != 0
+                rule = replace(self._options.labelling, names={1: name}, classes=())
+                yield from targets_in(labels.astype(np.uint8), rule, f"'{path}'")
+        if case.dicom and not case.labels and not case.parts:
+            assert isinstance(case.image, Series)
+            for name, mask in read_structures(case.image, case.dicom.structures):
+                if mask and chosen(classes, name):
+                    yield Target(name.replace("/", "_"), mask, label=name, groups={"class": name})
+
+    def _mapped(self, path: Path) -> list[Target]:
         stored = open_stored(path)
-        rule = self._rule(options, {label.value: label.name for label in stored.names})
+        rule = self._rule({label.value: label.name for label in stored.names})
         if stored.channels == 1:
-            return targets_in(self._labels(stored, 0, options), rule, f"'{path}'")
+            return targets_in(self._labels(stored, 0), rule, f"'{path}'")
         # Layers that overlap: a voxel belongs to a value if any layer says so.
         by_id: dict[str, Target] = {}
         for layer in range(stored.channels):
             own = {n.value: n.name for n in stored.names if n.layer == layer}
             layered = replace(rule, names={**rule.names, **own})
-            for target in targets_in(self._labels(stored, layer, options), layered, f"'{path}'"):
+            for target in targets_in(self._labels(stored, layer), layered, f"'{path}'"):
                 earlier = by_id.get(target.id)
                 merged = target.mask if earlier is None else earlier.mask | target.mask
                 by_id[target.id] = replace(target, mask=merged)
         return list(by_id.values())
 
-    def _rule(self, options: Options, in_file: Mapping[int, str]) -> Labelling:
-        rule, mine = options.labelling, self.naming
+    def _rule(self, in_file: Mapping[int, str]) -> Labelling:
+        rule, mine = self._options.labelling, self.case.naming
         return replace(
             rule,
             names={**in_file, **mine.names, **rule.names},
@@ -271,37 +252,11 @@ class Case:
             ignore=rule.ignore | mine.ignore,
         )
 
-    def label_value(self, target: str, options: Options) -> int:
-        """The value of a target in the label map, up to 65 535; 0 where it has none of its own."""
-        stored = [name for path in self.labels.values() for name in open_stored(path).names]
-        rule = self._rule(options, {name.value: name.name for name in stored})
-        id = target.partition("@")[0]
-        named = {name.replace("/", "_"): value for value, name in rule.names.items()}
-        if rule.regions:
-            named = {name.replace("/", "_"): v[0] for name, v in rule.regions.items() if not v[1:]}
-        value = named.get(id, 0)
-        numbered = re.search(r"-(\d+)$", id)
-        if numbered and (id.startswith(rule.unnamed) or rule.kind == "instance"):
-            value = int(numbered[1])
-        return value if self.labels and not rule.components and value < 1 << 16 else 0
-
-    def _part(self, name: str, path: Path, options: Options) -> list[Target]:
-        labels = self._labels(open_stored(path), 0, options) != 0
-        rule = replace(options.labelling, names={1: name}, classes=())
-        return targets_in(labels.astype(np.uint8), rule, f"'{path}'")
-
-    def _structured(self, options: Options) -> Iterator[Target]:
-        series, structures = self.image, self.dicom.structures if self.dicom else ()
-        assert isinstance(series, Series)
-        for name, mask in read_structures(series, structures):
-            if mask and chosen(options.labelling.classes, name):
-                yield Target(name.replace("/", "_"), mask, label=name, groups={"class": name})
-
-    def _labels(self, stored: Stored, layer: int, options: Options) -> npt.NDArray[Any]:
+    def _labels(self, stored: Stored, layer: int) -> npt.NDArray[Any]:
         """One layer of a label map on the image's grid."""
-        mine, theirs = self.image.grid, stored.grid
+        mine, theirs = self.grid, stored.grid
         labels = whole_numbers(f"'{stored.path}'", stored.read(layer))
-        if options.by_shape and theirs.size == mine.size:
+        if self._options.by_shape and theirs.size == mine.size:
             return np.ascontiguousarray(mine.to_scene(labels))
         if theirs.same(mine):
             return np.ascontiguousarray(theirs.to_scene(labels))

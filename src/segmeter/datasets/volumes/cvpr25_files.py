@@ -7,7 +7,7 @@ read: boxes are drawn by the user `cvpr25-clicks`.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, SceneHeader, Target, Volume
+from segmeter.core.scenes import SceneHeader, Volume
 from segmeter.core.sections import SCENE_NUMBERS
-from segmeter.datasets.data_roots import digest, known
+from segmeter.datasets.data_roots import SceneSet, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Labelling, targets_in
@@ -61,8 +61,14 @@ class _Case(Volume):
     window = None
 
     def __init__(self, dataset: str, path: Path, ground_truth: Path) -> None:
-        self.path, self._ground_truth = path, ground_truth
-        super().__init__(dataset, path.stem, self._voxels, self._objects, header=self._head)
+        self.path = path
+        super().__init__(
+            dataset,
+            path.stem,
+            lambda: _volume(path, "imgs"),
+            lambda: targets_in(_volume(ground_truth, "gts"), Labelling(), f"'{ground_truth}'"),
+            header=self._head,
+        )
 
     @property
     def modality(self) -> str:
@@ -84,24 +90,18 @@ class _Case(Volume):
         if len(found) != 3 or not all(0 < s < float("inf") for s in found):
             raise BadInput(f"'{self.path}': spacing is three positive numbers, not {found}")
         x, y, z = found
-        return SceneHeader("volume", self._voxels().shape, spacing_mm=(z, y, x))
+        return SceneHeader("volume", _volume(self.path, "imgs").shape, spacing_mm=(z, y, x))
 
-    def _voxels(self) -> npt.NDArray[Any]:
-        return self._volume(self.path, "imgs")
 
-    def _objects(self) -> list[Target]:
-        labels = self._volume(self._ground_truth, "gts")
-        return targets_in(np.asarray(labels), Labelling(), f"'{self._ground_truth}'")
-
-    def _volume(self, path: Path, name: str) -> npt.NDArray[Any]:
-        found = read_member(path, name)
-        if found is None or found.ndim != 3:
-            raise BadInput(f"'{path}' has no volume '{name}'; give the folder of ground truths")
-        return found
+def _volume(path: Path, name: str) -> npt.NDArray[Any]:
+    found = read_member(path, name)
+    if found is None or found.ndim != 3:
+        raise BadInput(f"'{path}' has no volume '{name}'; give the folder of ground truths")
+    return found
 
 
 @catalogue.datasets.add("cvpr25", summary="cases of the CVPR 2025 interactive challenge (.npz)")
-class Cvpr25:
+class Cvpr25(SceneSet[tuple[Path, Path]]):
     """A folder of `.npz` files; ground truth in the same files or in a second folder.
 
     Parameters
@@ -116,20 +116,10 @@ class Cvpr25:
         folder, other = Path(path), Path(ground_truth or path)
         if not folder.is_dir():
             raise NotFound(f"no folder '{path}'")
-        self._cases = {file.stem: file for file in sorted(folder.glob("*.npz"))}
-        if not self._cases:
+        cases = {file.stem: (file, other / file.name) for file in sorted(folder.glob("*.npz"))}
+        if not cases:
             raise NotFound(f"no .npz file in '{path}'")
-        self._ground_truths = {name: other / file.name for name, file in self._cases.items()}
-        self.card = DatasetCard(
-            folder.resolve().name, "a folder of your own", "your own", _CITATION
+        card = replace(own_card(folder.resolve().name), citation=_CITATION)
+        super().__init__(
+            card, cases, lambda _, files: _Case(card.name, *files), lambda files: files
         )
-
-    def scenes(self) -> Sequence[str]:
-        return list(self._cases)
-
-    def load(self, scene: str) -> _Case:
-        known(self.card.name, scene, self._cases)
-        return _Case(self.card.name, self._cases[scene], self._ground_truths[scene])
-
-    def fingerprint(self) -> str:
-        return digest(dict.fromkeys((*self._cases.values(), *self._ground_truths.values())))

@@ -20,7 +20,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim, need
+from segmeter.datasets.volumes.stored import Stored, check_bytes, check_claim, need
 
 _SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
@@ -74,15 +74,10 @@ class DicomSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """Slices of one series in order along their normal."""
+class Series(Stored):
+    """Slices of one series in order along their normal; the grid's axes are column, row, slice."""
 
-    path: Path
-    grid: Grid  # axes: column, row, slice
-    files: tuple[Path, ...]
-    modality: str
-    channels: int = 1
-    names: Sequence[Named] = ()
+    files: tuple[Path, ...] = ()
     instances: tuple[int, ...] = ()  # InstanceNumber of each slice, where all have one
 
     @property
@@ -98,14 +93,6 @@ class Series:
             for axis, first, step in self.grid.slice_numbers
         )
 
-    def read(self, channel: int = 0) -> npt.NDArray[Any]:
-        """All slices, in the scanner's units (HU for CT)."""
-        with named_errors(self.path, _DAMAGED):
-            whole = np.empty(self.grid.size, np.float32)
-            for k, file in enumerate(self.files):
-                whole[:, :, k] = self._plane(file)
-        return whole.astype(np.int16) if _fits(whole) else whole
-
     @property
     def has_frame_of_reference(self) -> bool:
         with named_errors(self.path, _DAMAGED):
@@ -117,20 +104,29 @@ class Series:
         with named_errors(self.path, _DAMAGED):
             return [_record(file, stop_before_pixels=True) for file in self.files]
 
-    def _plane(self, file: Path) -> npt.NDArray[Any]:
-        """One slice; GDCM (in SimpleITK) unpacks JPEG and applies slope and intercept itself."""
-        record = _record(file)
-        if record.file_meta.TransferSyntaxUID.is_encapsulated:
-            import SimpleITK
 
-            found = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(file)))
-            pixels = found[0] if len(found) == 1 else found
-        else:
-            slope, offset = (float(record.get(f"Rescale{w}", d)) for w, d in _RESCALE.items())
-            pixels = record.pixel_array * np.float32(slope) + np.float32(offset)
-        if pixels.shape != self.grid.size[1::-1]:
-            raise BadInput(f"'{file}': {pixels.shape} pixels are not those its header claims")
-        return np.asarray(pixels.T)
+def _voxels(folder: Path, size: Sequence[int], files: Sequence[Path]) -> npt.NDArray[Any]:
+    """All slices, in the scanner's units (HU for CT)."""
+    with named_errors(folder, _DAMAGED):
+        whole = np.empty(size, np.float32)
+        for k, file in enumerate(files):
+            pixels = _plane(file)
+            if pixels.shape != (size[1], size[0]):
+                raise BadInput(f"'{file}': {pixels.shape} pixels are not those its header claims")
+            whole[:, :, k] = pixels.T
+    return whole.astype(np.int16) if _fits(whole) else whole
+
+
+def _plane(file: Path) -> npt.NDArray[Any]:
+    """One slice; GDCM (in SimpleITK) unpacks JPEG and applies slope and intercept itself."""
+    record = _record(file)
+    if record.file_meta.TransferSyntaxUID.is_encapsulated:
+        import SimpleITK
+
+        found = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(file)))
+        return np.asarray(found[0] if len(found) == 1 else found)
+    slope, offset = (float(record.get(f"Rescale{w}", d)) for w, d in _RESCALE.items())
+    return np.asarray(record.pixel_array * np.float32(slope) + np.float32(offset))
 
 
 def is_dicom(path: Path) -> bool:
@@ -241,20 +237,14 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     size = (int(first.Columns), int(first.Rows), len(slices))
     files = tuple(slices[i][0] for i in order)
     check_claim(files[0], size[:2], 1, 0, packed=True)
-    _check_bytes(folder, 4 * math.prod(size))
+    check_bytes(folder, 4 * math.prod(size))
     grid = Grid(size, affine).check(f"'{folder}'")
     numbers = [slices[i][1].get("InstanceNumber") for i in order]
     known = tuple(int(n) for n in numbers if n is not None)
     instances = known if len(known) == len(files) else ()
-    return Series(folder, grid, files, str(first.get("Modality", "")), instances=instances)
-
-
-def _check_bytes(path: Path, count: int) -> None:
-    if count > MOST_BYTES:
-        raise BadInput(
-            f"'{path}' unpacks to {count / (1 << 30):.1f} GiB, and at most"
-            f" {MOST_BYTES >> 30} GiB are read"
-        )
+    modality = str(first.get("Modality", ""))
+    return Series(folder, grid, 1, lambda _: _voxels(folder, size, files), (), modality, files,
+                  instances)  # fmt: skip
 
 
 def _even_gap(
@@ -283,7 +273,7 @@ Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
 
 def _segments(series: Series, file: Path, record: Any) -> Objects:
     """DICOM-SEG: each frame is placed by its position."""
-    _check_bytes(file, int(record.NumberOfFrames) * int(record.Rows) * int(record.Columns))
+    check_bytes(file, int(record.NumberOfFrames) * int(record.Rows) * int(record.Columns))
     frames = record.pixel_array
     frames = frames[None] if frames.ndim == 2 else frames
     if frames.shape[1:] != series.grid.size[1::-1]:

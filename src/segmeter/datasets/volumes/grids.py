@@ -25,14 +25,9 @@ _SAME = 0.1  # of the smallest voxel side: files round their affines
 
 @dataclass(frozen=True)
 class Grid:
-    """The grid of a file: its size along its own axes, and its affine to RAS+ mm.
+    """The grid of a file: voxels along its own axes `(i, j, k)`, and its affine to RAS+ mm.
 
-    Attributes
-    ----------
-    size
-        Voxels along the file's axes `(i, j, k)`.
-    affine
-        4 x 4, from `(i, j, k, 1)` to millimetres `(right, anterior, superior, 1)`.
+    The affine maps `(i, j, k, 1)` to millimetres `(right, anterior, superior, 1)`.
 
     >>> grid = Grid((7, 9, 5), [[0, 0, 1, 0], [-2, 0, 0, 12], [0, 3, 0, 0], [0, 0, 0, 1]])
     >>> grid.code, grid.shape, grid.spacing_mm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -16,55 +15,33 @@ from segmeter.core import morphology
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
+from segmeter.datasets.mask_files import masks_of_values
 
 Kind = Literal["organ", "instance"]
-_MOST_TABLED = 1 << 12
 _NOISE = 1e-3  # labels that were resampled are whole numbers up to this
-MOST_BITS = 2 << 30
-"""Voxels in the boxes of all masks of one volume, a byte each: 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
     """How the values of a label map become targets.
 
-    Attributes
-    ----------
-    kind
-        `organ`: one target per value, however many parts it has. `instance`: one class, and
-        each value is one object of it.
-    names
-        Class names by value.
-    unnamed
-        What stands before the value of a class without a name.
-    regions
-        Classes that are several values together, such as nnU-Net's `"whole": [1, 2, 3]`; the
-        only targets where there are any.
-    ignore
-        Values whose voxels are not scored in any target, such as nnU-Net's `ignore`.
-    classes
-        Names of the classes to use; empty for all.
-    components
-        6, 18 or 26: split each class into connected components, each a target; 0 does not.
-        With `instance` only a map of a single value is split, others are split already.
-    smallest
-        Components of fewer voxels are left out.
-    bridged
-        Components that touch after growing by one voxel are one, as in Adrenal ACC.
-    excluded
-        Values that are not targets.
+    `organ`: one target per value, however many parts it has. `instance`: one class, and each value
+    is one object of it. `components` splits each class into connected components, each a target;
+    with `instance` only a map of a single value is split, others are split already. `regions` are
+    classes of several values, such as nnU-Net's `"whole": [1, 2, 3]`; the only targets where there
+    are any.
     """
 
     kind: Kind = "organ"
-    names: Mapping[int, str] = field(default_factory=dict)
-    unnamed: str = "label-"
+    names: Mapping[int, str] = field(default_factory=dict)  # class names by value
+    unnamed: str = "label-"  # stands before the value of a class without a name
     regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    ignore: frozenset[int] = frozenset()
-    classes: tuple[str, ...] = ()
-    components: int = 0
-    smallest: int = 0
-    bridged: bool = False
-    excluded: frozenset[int] = frozenset({0})
+    ignore: frozenset[int] = frozenset()  # values not scored in any target, as nnU-Net's `ignore`
+    classes: tuple[str, ...] = ()  # those to use; empty for all
+    components: int = 0  # 6, 18, 26, or 0
+    smallest: int = 0  # components of fewer voxels are left out
+    bridged: bool = False  # components that touch after growing by a voxel are one (Adrenal ACC)
+    excluded: frozenset[int] = frozenset({0})  # values that are not targets
 
     def check(self, what: str) -> Labelling:
         """Refuse unknown options, and classes that are none of those named."""
@@ -99,7 +76,7 @@ def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -
     >>> [(t.id, t.mask.area) for t in targets_in(labels, Labelling(names={1: "liver"}))]
     [('liver', 2), ('label-2', 1)]
     """
-    masks = _by_value(labels, what)
+    masks = dict(masks_of_values(labels, what))
     ignored = [masks.pop(value) for value in rule.ignore if value in masks]
     ignore = reduce(or_, ignored) if ignored else None
     masks = {v: m for v, m in masks.items() if v not in rule.excluded}
@@ -190,32 +167,3 @@ def _instances(masks: Mapping[int, Mask], rule: Labelling) -> Iterator[Target]:
 
 def _target(id: str, mask: Mask, name: str) -> Target:
     return Target(id.replace("/", "_"), mask, label=name, groups={"class": name})
-
-
-def _by_value(labels: npt.NDArray[Any], what: str) -> dict[int, Mask]:
-    """A mask for each value but 0, made inside the value's own box."""
-    from scipy import ndimage
-
-    names, labels = _tabled(labels)
-    boxes = ndimage.find_objects(labels.astype(np.int32, copy=False))
-    held = {i: box for i, box in enumerate(boxes, 1) if box is not None and names.get(i)}
-    needed = sum(math.prod(s.stop - s.start for s in box) for box in held.values())
-    if needed > MOST_BITS:
-        raise BadInput(
-            f"{what}: masks of its {len(held)} labels would take {needed / (1 << 30):.1f} GiB, and"
-            f" at most {MOST_BITS >> 30} GiB are made; is it an image in place of a label map?"
-        )
-    found = {
-        names[i]: Mask.of(labels[box] == i, tuple(b.start for b in box), labels.shape)
-        for i, box in held.items()
-    }
-    return dict(sorted(found.items()))
-
-
-def _tabled(labels: npt.NDArray[Any]) -> tuple[dict[int, int], npt.NDArray[Any]]:
-    """Small positive numbers in place of any values, and the value of each."""
-    top = int(labels.max(initial=0))
-    if top <= _MOST_TABLED:
-        return {v: v for v in range(1, top + 1)}, labels
-    values, places = np.unique(labels, return_inverse=True)
-    return {i: int(v) for i, v in enumerate(values, 1)}, places.reshape(labels.shape) + 1

@@ -38,28 +38,29 @@ ADVICE = (
 )
 
 Cases = dict[str, Case]
+Part = tuple[str, Sequence[Path]]
+"""Name and files of something in a folder."""
 
 
 @dataclass(slots=True)
 class Layout:
-    """The recognised layout of a folder; `unused` names what is left out, by reason."""
+    """The recognised layout of a folder; `unused` are names and files left out, by reason."""
 
     what: str
     cases: Cases = field(default_factory=dict)
-    unused: dict[str, list[str]] = field(default_factory=dict)
+    unused: dict[str, list[Part]] = field(default_factory=dict)
 
-    def leave(self, reason: str, names: Iterable[str]) -> None:
+    def leave(self, reason: str, parts: Sequence[Part]) -> None:
         """Note parts of the data that are not used."""
-        names = list(names)
-        if names:
-            self.unused.setdefault(reason, []).extend(names)
+        if parts:
+            self.unused.setdefault(reason, []).extend(parts)
 
     def missing(self) -> str:
         """A sentence on what is left out and why; empty when everything is used."""
-        parts = [(*reason.partition(": "), names) for reason, names in self.unused.items()]
+        held = [(*reason.partition(": "), parts) for reason, parts in self.unused.items()]
         return "; ".join(
-            f"{counted(len(names), what)} left out ({why}), the first is '{names[0]}'"
-            for what, _, why, names in parts
+            f"{counted(len(parts), what)} left out ({why}), the first is '{parts[0][0]}'"
+            for what, _, why, parts in held
         )
 
 
@@ -81,19 +82,13 @@ def recognise(place: Path) -> Layout:
         left = f" ({found.missing()})" if found.unused else ""
         raise BadInput(f"no volumes with labels recognised in '{place}'{left}: {ADVICE}")
     used = {file for case in found.cases.values() for file in case.files()}
-    listed = {name for names in found.unused.values() for name in names}
+    left, found.unused = found.unused, {}
+    for reason, parts in left.items():  # a label map may be that of a DICOM series
+        found.leave(reason, [part for part in parts if used.isdisjoint(part[1])])
+        used.update(file for _, files in parts for file in files)
     rest = [p for p in _files(place) if is_volume(p) and p not in used]
-    names = [str(p.relative_to(place)) for p in rest]
-    found.leave("volume: not paired", (n for n in names if not _listed(n, listed)))
+    found.leave("volume: not paired", [(str(p.relative_to(place)), (p,)) for p in rest])
     return found
-
-
-def _listed(name: str, listed: set[str]) -> bool:
-    """Whether a file was named already, by its own name or that of its case."""
-    path = Path(name)
-    core = _core(case_name(path))
-    places = (str(path.parent / core), core, path.parent.name, case_name(path), name)
-    return any(place in listed for place in places)
 
 
 def _collected(folder: Path, depth: int = 0) -> Layout:
@@ -112,7 +107,12 @@ def _collected(folder: Path, depth: int = 0) -> Layout:
     inner = {p.name: _collected(p, depth + 1) for p in below if not _is_series(p)}
     own = _merged(own, {name: one for name, one in inner.items() if one.cases or one.unused})
     dicom = _dicom(folder) if depth == 0 else None
-    return own if dicom is None else _joined(folder, own, dicom)
+    if dicom is not None:
+        own.what = dicom.what if not own.cases else f"{own.what} and {dicom.what}"
+        own.cases |= {n: c for n, c in dicom.cases.items() if n not in own.cases}
+        for reason, parts in dicom.unused.items():
+            own.leave(reason, parts)
+    return own
 
 
 def _is_series(folder: Path) -> bool:
@@ -129,24 +129,11 @@ def _merged(own: Layout, inner: Mapping[str, Layout]) -> Layout:
             id = folder if single or len(one.cases) == 1 else f"{folder}/{name}"
             prefix = case.naming.prefix if single else case.naming.prefix or folder
             own.cases[id] = replace(case, id=id, naming=replace(case.naming, prefix=prefix))
-        for reason, names in one.unused.items():
-            own.leave(reason, (f"{folder}/{name}" for name in names))
+        for reason, parts in one.unused.items():
+            own.leave(reason, [(f"{folder}/{name}", files) for name, files in parts])
     kinds = dict.fromkeys(one.what for one in inner.values() if one.cases)
     if inner and (len(kinds) > 1 or not single):
         own.what = f"{counted(len(inner), 'folder')} ({', '.join(kinds)})"
-    return own
-
-
-def _joined(root: Path, own: Layout, dicom: Layout) -> Layout:
-    """Cases of files and of DICOM; label maps of the latter are not left over by the former."""
-    own.what = dicom.what if not own.cases else f"{own.what} and {dicom.what}"
-    own.cases |= {n: c for n, c in dicom.cases.items() if n not in own.cases}
-    labels = [p for case in dicom.cases.values() for p in case.labels.values()]
-    used = {str((p.parent / _core(case_name(p))).relative_to(root)) for p in labels}
-    left = {r: [n for n in names if n not in used] for r, names in own.unused.items()}
-    own.unused = {reason: names for reason, names in left.items() if names}
-    for reason, names in dicom.unused.items():
-        own.leave(reason, names)
     return own
 
 
@@ -179,7 +166,7 @@ def _totalsegmentator(folder: Path) -> Layout | None:
         if parts:
             found.cases[case.name] = Case(case.name, (scan,), parts=parts)
         else:
-            found.leave("image: without labels", [case.name])
+            found.leave("image: without labels", [(case.name, _volumes(case))])
     return found
 
 
@@ -250,8 +237,9 @@ def _paired(
     naming = _naming(_dataset_json(folder))
     both = sorted(images.keys() & labels.keys())
     found = Layout(what, {n: Case(n, images[n], _readers(labels[n]), naming=naming) for n in both})
-    found.leave("image: without labels", sorted(images.keys() - labels.keys()))
-    found.leave("label map: without an image", sorted(labels.keys() - images.keys()))
+    bare, stray = sorted(images.keys() - labels.keys()), sorted(labels.keys() - images.keys())
+    found.leave("image: without labels", [(name, images[name]) for name in bare])
+    found.leave("label map: without an image", [(n, tuple(labels[n].values())) for n in stray])
     return found
 
 
@@ -275,10 +263,10 @@ def _dicom(folder: Path) -> Layout | None:
             name, labels=labels[i], dicom=series[i], naming=naming, patient=series[i].patient
         )
     rest = [str(s.folder.relative_to(folder)) for i, s in enumerate(series) if i not in used]
-    found.leave("DICOM series: without a segmentation", rest)
+    found.leave("DICOM series: without a segmentation", [(name, ()) for name in rest])
     for file in left:
         why = "belongs to no series here" if file.kind == "structures" else file.kind
-        found.leave(f"DICOM file: {why}", [str(file.path.relative_to(folder))])
+        found.leave(f"DICOM file: {why}", [(str(file.path.relative_to(folder)), ())])
     return found
 
 

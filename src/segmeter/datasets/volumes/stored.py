@@ -18,7 +18,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,33 @@ class Named:
     layer: int = 0
 
 
-def open_stored(path: Path) -> NiftiFile | ItkFile:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A volume whose header has been read and checked; `load` reads a channel, or a layer."""
+
+    path: Path
+    grid: Grid
+    channels: int
+    load: Callable[[int], npt.NDArray[Any]]
+    names: Sequence[Named] = ()
+    modality: str = ""
+
+    @property
+    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
+        """As the file counts its slices."""
+        return self.grid.slice_numbers
+
+    @property
+    def has_frame_of_reference(self) -> bool:
+        """Whether a DICOM segmentation can refer to it."""
+        return True
+
+    def read(self, channel: int = 0) -> npt.NDArray[Any]:
+        """One channel along the file's axes."""
+        return self.load(channel)
+
+
+def open_stored(path: Path) -> Stored:
     """Read the header of a NIfTI, NRRD or MetaImage file."""
     name = path.name.lower()
     if not path.exists():
@@ -99,9 +125,14 @@ def check_claim(path: Path, size: Sequence[int], item: int, offset: int, packed:
             f"'{path}': its header claims {claimed} voxels, more than the file can hold;"
             " it is damaged or cut short"
         )
-    if channel * item > MOST_BYTES:
+    check_bytes(path, channel * item)
+
+
+def check_bytes(path: Path, count: int) -> None:
+    """Refuse what unpacks to more bytes than are read."""
+    if count > MOST_BYTES:
         raise BadInput(
-            f"'{path}' unpacks to {channel * item / (1 << 30):.1f} GiB, and at most"
+            f"'{path}' unpacks to {count / (1 << 30):.1f} GiB, and at most"
             f" {MOST_BYTES >> 30} GiB are read; crop it or store it as int16 or float32"
         )
 
@@ -113,45 +144,36 @@ def need(what: str, *packages: str) -> None:
         raise NotFound(f"{what} needs {named}; pip install 'segmeter[volumes]'")
 
 
-@dataclass(frozen=True, slots=True)
-class NiftiFile:
-    """A `.nii` or `.nii.gz` whose header has been read and checked."""
+def open_nifti(path: Path) -> Stored:
+    """Read and check the header of a `.nii` or `.nii.gz`; extensions behind it are not read.
 
-    path: Path
-    grid: Grid
-    channels: int
-    header: Any  # nibabel's
-    names: Sequence[Named] = ()
-    modality: str = ""
-
-    def read(self, channel: int = 0) -> npt.NDArray[Any]:
-        """One channel; scaled values are float32, plain ones keep their type."""
-        from nibabel.arrayproxy import ArrayProxy
-
-        header: Any = self.header
-        layout = (header.get_data_shape(), header.get_data_dtype(), header.get_data_offset(), 1, 0)
-        proxy = ArrayProxy(str(self.path), layout)
-        shape: tuple[int, ...] = proxy.shape
-        part = tuple(channel if axis > 2 and n > 1 else slice(None) for axis, n in enumerate(shape))
-        with named_errors(self.path, "breaks off or is damaged"):
-            raw = np.asarray(proxy[part] if self.channels > 1 else proxy)
-        return _scaled(raw.reshape(self.grid.size, order="F"), *header.get_slope_inter())
-
-
-def open_nifti(path: Path) -> NiftiFile:
-    """Read and check the header; extensions behind it are not read."""
+    Scaled values are float32, plain ones keep their type.
+    """
     need(f"'{path}'", "nibabel")
     with named_errors(path, "cannot be read as NIfTI"):
         header = _header(path)
         size = tuple(int(n) for n in header["dim"][1 : 1 + int(header["dim"][0])])
         shape, kind = header.get_data_shape(), header.get_data_dtype()
         offset, affine = int(header.get_data_offset()), header.get_best_affine()
-        _ = header.get_slope_inter()
+        slope, inter = header.get_slope_inter()
     if kind.kind not in "iufb":
         raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
     check_claim(path, size or (0,), kind.itemsize, offset, path.suffix == ".gz")
     spatial, channels = _split(path, shape)
-    return NiftiFile(path, Grid(spatial, affine).check(f"'{path}'"), channels, header)
+
+    def load(channel: int) -> npt.NDArray[Any]:
+        from nibabel.arrayproxy import ArrayProxy
+
+        proxy = ArrayProxy(str(path), (shape, kind, offset, 1, 0))
+        part = tuple(channel if axis > 2 and n > 1 else slice(None) for axis, n in enumerate(shape))
+        with named_errors(path, "breaks off or is damaged"):
+            raw = np.asarray(proxy[part] if channels > 1 else proxy)
+        voxels: npt.NDArray[Any] = raw.reshape(spatial, order="F")
+        if slope is None or (slope == 1 and not inter):
+            return voxels
+        return voxels.astype(np.float32) * np.float32(slope) + np.float32(inter or 0.0)
+
+    return Stored(path, Grid(spatial, affine).check(f"'{path}'"), channels, load)
 
 
 def _header(path: Path) -> Any:
@@ -189,14 +211,6 @@ def _split(path: Path, shape: Sequence[int]) -> tuple[tuple[int, int, int], int]
     return (first, second, third), (more[0] if more else 1)
 
 
-def _scaled(
-    stored: npt.NDArray[Any], slope: float | None, offset: float | None
-) -> npt.NDArray[Any]:
-    if slope is None or (slope == 1 and not offset):
-        return stored
-    return stored.astype(np.float32) * np.float32(slope) + np.float32(offset or 0.0)
-
-
 _HEADER = 1 << 16
 _DAMAGED = "breaks off, is damaged or not what it is named"
 _DATA_FILE = re.compile(rb"^(?:data ?file:|ElementDataFile *=)[ \t]*(\S[^\r\n]*?)[ \t]*\r?$", re.M)
@@ -205,37 +219,8 @@ _BZIP2 = re.compile(rb"^encoding: *bz(?:ip)?2 *$", re.M | re.I)
 _SCALARS = re.compile(r"(?:vector of )?(\d+)-bit (?:un)?(?:signed integer|float)")
 
 
-@dataclass(frozen=True, slots=True)
-class ItkFile:
-    """A file whose header has been read; `axes` counts those of its grid, layers included."""
-
-    path: Path
-    grid: Grid
-    channels: int
-    names: Sequence[Named]
-    axes: int
-    modality: str = ""
-
-    def read(self, channel: int = 0) -> npt.NDArray[Any]:
-        """One channel along the file's axes."""
-        import SimpleITK
-
-        with named_errors(self.path, _DAMAGED), _plain(self.path) as file:
-            reader = SimpleITK.ImageFileReader()
-            reader.SetFileName(str(file))
-            if self.axes == 4:
-                reader.SetExtractIndex([0, 0, 0, channel])
-                reader.SetExtractSize([*self.grid.size, 0])
-            image = reader.Execute()
-        # (z, y, x) or (z, y, x, channel), a copy: the image goes out of scope.
-        voxels: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
-        if image.GetNumberOfComponentsPerPixel() > 1:
-            voxels = voxels[..., channel]
-        return voxels.T.reshape(self.grid.size)
-
-
-def open_itk(path: Path) -> ItkFile:
-    """Read and check the header."""
+def open_itk(path: Path) -> Stored:
+    """Read and check the header; layers are components of a voxel or a fourth axis."""
     need(f"'{path}'", "SimpleITK")
     import SimpleITK
 
@@ -255,12 +240,27 @@ def open_itk(path: Path) -> ItkFile:
     channels = size[3] if len(size) == 4 else layers
     with named_errors(path, _DAMAGED):
         fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
-    names = tuple(_names(fields))
-    return ItkFile(path, itk_grid(reader, f"'{path}'"), channels, names, len(size))
+    grid = _itk_grid(reader, f"'{path}'")
+
+    def load(channel: int) -> npt.NDArray[Any]:
+        with named_errors(path, _DAMAGED), _plain(path) as file:
+            reader = SimpleITK.ImageFileReader()
+            reader.SetFileName(str(file))
+            if len(size) == 4:
+                reader.SetExtractIndex([0, 0, 0, channel])
+                reader.SetExtractSize([*grid.size, 0])
+            image = reader.Execute()
+        # (z, y, x) or (z, y, x, channel), a copy: the image goes out of scope.
+        voxels: npt.NDArray[Any] = SimpleITK.GetArrayFromImage(image)
+        if image.GetNumberOfComponentsPerPixel() > 1:
+            voxels = voxels[..., channel]
+        return voxels.T.reshape(grid.size)
+
+    return Stored(path, grid, channels, load, tuple(_names(fields)))
 
 
-def itk_grid(image: Any, what: str) -> Grid:
-    """The grid of a SimpleITK image or reader; ITK counts to the left and to the back."""
+def _itk_grid(image: Any, what: str) -> Grid:
+    """The grid of a SimpleITK reader; ITK counts to the left and to the back."""
     axes = min(3, image.GetDimension())
     affine = np.eye(4)
     turn = np.reshape(image.GetDirection(), (image.GetDimension(), -1))[:axes, :axes]

@@ -1,4 +1,9 @@
-"""A folder of volumes of your own: NIfTI, NRRD or DICOM with label maps."""
+"""A folder of volumes of your own (NIfTI, NRRD, DICOM with label maps); IntRaBench; `mini-volumes`.
+
+`mini-volumes` are three small labelled MR volumes that ship inside the package: cut-outs around one
+hippocampus each from the Medical Segmentation Decathlon, CC BY-SA 4.0; `mini_volumes.LICENCE.txt`
+next to the data states their source and the changes.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +11,35 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from segmeter.core import catalogue
+from segmeter.core.capabilities import KnowsItsScan, capable
 from segmeter.core.errors import NotFound
-from segmeter.core.scenes import DatasetCard
+from segmeter.core.scenes import DatasetCard, Volume
+from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.datasets.data_roots import digest, known
-from segmeter.datasets.volumes.cases import FileVolume, Options, options_of
-from segmeter.datasets.volumes.labels import Kind, Labelling, named_values
+from segmeter.datasets.data_roots import SceneSet, card_of, known, own_card
+from segmeter.datasets.volumes.cases import Case, FileVolume, Options, options_of
+from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.labels import Kind, Labelling, named_values, targets_in
 from segmeter.datasets.volumes.layouts import Layout, recognise
 
 
-class VolumeSet:
+class VolumeSet(SceneSet[Case]):
     """Cases of one layout, listed by names and read one by one."""
 
     def __init__(self, card: DatasetCard, layout: Layout, options: Options) -> None:
-        self.card = replace(card, missing=layout.missing())
-        self._layout, self._options = layout, options
+        def read(_: str, case: Case) -> FileVolume:
+            return FileVolume(case, card.name, options)
 
-    def scenes(self) -> Sequence[str]:
-        return list(self._layout.cases)
-
-    def load(self, scene: str) -> FileVolume:
-        known(self.card.name, scene, self._layout.cases)
-        return FileVolume(self._layout.cases[scene], self.card.name, self._options)
-
-    def fingerprint(self) -> str:
-        return digest(file for case in self._layout.cases.values() for file in case.files())
+        super().__init__(replace(card, missing=layout.missing()), layout.cases, read, Case.files)
 
 
 @catalogue.datasets.add("volumes", summary="your own folder of volumes and label maps")
@@ -95,15 +99,9 @@ class VolumeFolder(VolumeSet):
         ).check(f"'{path}'")
         labelling = replace(labelling, names=names)  # each case has its own
         options = options_of(f"'{path}'", labelling, channel, window, grid, modality, patient)
-        self.recognised = _sentence(layout)
-        card = DatasetCard(
-            name=place.resolve().name.removesuffix(".csv") or "volumes",
-            summary="a folder of your own",
-            licence="your own",
-            citation="nothing to cite",
-            notes=self.recognised,
-        )
-        super().__init__(card, layout, options)
+        name = place.resolve().name.removesuffix(".csv") or "volumes"
+        super().__init__(own_card(name, _sentence(layout)), layout, options)
+        self.recognised = self.card.notes
 
 
 def _shared_names(layout: Layout) -> dict[int, str]:
@@ -194,3 +192,55 @@ def _register(published: Published) -> None:
 
 for _set in SETS:
     _register(_set)
+
+
+_DATA = Path(__file__).with_name("mini_volumes.npz")
+_NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
+_SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")
+
+
+@capable(KnowsItsScan)
+class MiniVolume(Volume):
+    """A volume with the grid of the decathlon's file; its modality is MR."""
+
+    modality = "MR"
+    window = None
+
+    def __init__(self, id: str) -> None:
+        self.grid = Grid(_array(f"{id}.labels").shape, _array(f"{id}.affine"))
+        self.slice_numbers = self.grid.slice_numbers
+        super().__init__(
+            "mini-volumes",
+            id,
+            lambda: self._turned("image"),
+            lambda: targets_in(self._turned("labels"), Labelling(names=_NAMES)),
+            header=self.grid.header(),
+        )
+
+    def _turned(self, name: str) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.{name}")))
+
+
+@catalogue.datasets.add("mini-volumes", summary=card_of("mini-volumes").summary)
+class MiniVolumes:
+    """Two targets per volume, about 35 x 50 x 35 voxels of 1 mm."""
+
+    card = card_of("mini-volumes")
+
+    def scenes(self) -> Sequence[str]:
+        return _SCENES
+
+    def load(self, scene: str) -> MiniVolume:
+        known(self.card.name, scene, dict.fromkeys(_SCENES))
+        return MiniVolume(scene)
+
+    def fingerprint(self) -> str:
+        return fingerprint("mini-volumes", _DATA.read_bytes())
+
+
+@cache
+def _array(name: str) -> npt.NDArray[Any]:
+    with np.load(_DATA) as archive:
+        found: npt.NDArray[Any] = archive[name]
+    found.flags.writeable = False
+    return found

@@ -1,4 +1,7 @@
-"""Masks kept as images of ids: labels, instances, ADE20K's colours, HDF5."""
+"""Masks kept as images of ids: labels, instances, ADE20K's colours, HDF5.
+
+A reader lists the items of two folders, of images and of masks (or of one that holds both).
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,7 @@ from segmeter.core.scenes import Target
 from segmeter.datasets.data_roots import images_below, images_in
 from segmeter.datasets.image_files import MOST_PIXELS, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values, one_number
-from segmeter.datasets.zeroshot.listed import Item
-
-Ids = npt.NDArray[np.int64]
-Size = tuple[int, int]
+from segmeter.datasets.zeroshot.listed import Item, Size
 
 
 def label_png(
@@ -36,48 +36,14 @@ def label_png(
     Files are paired by their path inside the two folders, without suffix and without the
     given ends. Colours count as one number each.
     """
-    read = partial(_label_masks, ignore=frozenset(ignore), labels=labels or {})
+
+    def read(file: Path, size: Size) -> Iterator[Target]:
+        for number, mask in masks_of_values(
+            one_number(read_values(file)), f"'{file}'", {0, *ignore}
+        ):
+            yield Target(str(number), mask, label=(labels or {}).get(number, ""))
+
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
-
-
-def _pairs(
-    images: Mapping[str, Path], masks: Mapping[str, Path], read: Callable[..., Iterator[Target]]
-) -> dict[str, Item]:
-    return {
-        name: Item(image, partial(read, masks[name]), (masks[name],))
-        for name, image in images.items()
-        if name in masks
-    }
-
-
-def folder_of_masks(root: Path) -> dict[str, Item]:
-    """A folder per scene, with `images` that hold one image and `masks` of one object each."""
-    found: dict[str, Item] = {}
-    for folder in sorted(p for p in root.iterdir() if (p / "masks").is_dir()):
-        images = images_in(folder / "images")
-        if len(images) != 1:
-            raise BadInput(f"'{folder / 'images'}' holds {len(images)} images instead of one")
-        files = tuple(images_in(folder / "masks"))
-        found[folder.name] = Item(images[0], partial(_file_masks, files), files)
-    return found
-
-
-def ade_png(root: Path) -> dict[str, Item]:
-    """ADE20K: `NAME.jpg` with `NAME_seg.png`, `NAME_parts_1.png` and so on.
-
-    Red and green encode the class, (R // 10) * 256 + G, blue the instance; class 0 is background.
-    Parts are masks of their own.
-    """
-    found: dict[str, Item] = {}
-    for file in sorted(root.rglob("*_seg.png")):
-        name = file.name.removesuffix("_seg.png")
-        image = file.with_name(f"{name}.jpg")
-        if not image.is_file():
-            continue
-        parts = sorted(file.parent.glob(f"{name}_parts_*.png"), key=_number)
-        files = (file, *parts)
-        found[name] = Item(image, partial(_ade_masks, files), files)
-    return found
 
 
 def id_png(
@@ -95,35 +61,47 @@ def id_png(
     Classes that are named in neither list (void) are left out, and so are regions of
     countable classes without separate instances (id below 1000).
     """
-    read = partial(_id_masks, stuff=dict(stuff), things=dict(things))
+
+    def read(file: Path, size: Size) -> Iterator[Target]:
+        for number, mask in masks_of_values(one_number(read_values(file)), f"'{file}'", ()):
+            kind, names = (number, stuff) if number < 1000 else (number // 1000, things)
+            if kind in names:
+                yield Target(str(number), mask, label=names[kind])
+
     return _pairs(_by_name(images, image_end), _by_name(masks, mask_end), read)
 
 
-def hdf5_ids(
-    root: Path, image_of: Callable[[Path], Path], pattern: str = "**/*.hdf5", key: str = "dataset"
-) -> dict[str, Item]:
-    """An id image in an HDF5 file per image; -1 is nothing. `image_of` names a file's image."""
+def folder_of_masks(images: Path, masks: Path) -> dict[str, Item]:
+    """A folder per scene, with `images` that hold one image and `masks` of one object each."""
     found: dict[str, Item] = {}
-    for file in sorted(root.glob(pattern)):
-        image = image_of(file)
-        if image.is_file():
-            name = str(image.relative_to(root).with_suffix("")).replace("\\", "/")
-            found[name] = Item(image, partial(_hdf5_masks, file, key), (file,))
+    for folder in sorted(p for p in images.iterdir() if (p / "masks").is_dir()):
+        inside = images_in(folder / "images")
+        if len(inside) != 1:
+            raise BadInput(f"'{folder / 'images'}' holds {len(inside)} images instead of one")
+        files = tuple(images_in(folder / "masks"))
+        found[folder.name] = Item(inside[0], partial(_file_masks, files), files)
     return found
-
-
-def _label_masks(
-    file: Path, size: Size, ignore: Collection[int], labels: Mapping[int, str]
-) -> Iterator[Target]:
-    ids = _checked(one_number(read_values(file)), size, file)
-    for number, mask in masks_of_values(ids, file, {0, *ignore}):
-        yield Target(str(number), mask, label=labels.get(number, ""))
 
 
 def _file_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
     for file in files:
-        values = _checked(one_number(read_values(file)), size, file)
-        yield Target(file.stem, Mask.of(values > 0))
+        yield Target(file.stem, Mask.of(one_number(read_values(file)) > 0))
+
+
+def ade_png(images: Path, masks: Path) -> dict[str, Item]:
+    """ADE20K: `NAME.jpg` with `NAME_seg.png`, `NAME_parts_1.png` and so on.
+
+    Red and green encode the class, (R // 10) * 256 + G, blue the instance; class 0 is background.
+    Parts are masks of their own.
+    """
+    found: dict[str, Item] = {}
+    for file in sorted(images.rglob("*_seg.png")):
+        name = file.name.removesuffix("_seg.png")
+        image = file.with_name(f"{name}.jpg")
+        if image.is_file():
+            parts = sorted(file.parent.glob(f"{name}_parts_*.png"), key=_number)
+            found[name] = Item(image, partial(_ade_masks, (file, *parts)), (file, *parts))
+    return found
 
 
 def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
@@ -133,31 +111,37 @@ def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Target]:
             raise BadInput(f"'{file}' is grey; ADE20K codes classes in red and green")
         blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
         kinds = (red // 10) * 256 + green
-        ids = _checked(np.where(kinds > 0, kinds * 256 + blue, 0), size, file)
-        for number, mask in masks_of_values(ids, file):
+        for number, mask in masks_of_values(
+            np.where(kinds > 0, kinds * 256 + blue, 0), f"'{file}'"
+        ):
             kind, rank = divmod(number, 256)
             part = f"part{level}-" if level else ""
             yield Target(f"{part}{kind}-{rank}", mask, label=str(kind))
 
 
-def _id_masks(
-    file: Path, size: Size, stuff: Mapping[int, str], things: Mapping[int, str]
-) -> Iterator[Target]:
-    ids = _checked(one_number(read_values(file)), size, file)
-    for number, mask in masks_of_values(ids, file, ()):
-        kind = number if number < 1000 else number // 1000
-        names = stuff if number < 1000 else things
-        if kind in names:
-            yield Target(str(number), mask, label=names[kind])
+def hdf5_ids(images: Path, masks: Path) -> dict[str, Item]:
+    """Hypersim's id image in an HDF5 file per image; -1 is nothing.
+
+    `scene_cam_00_geometry_hdf5/frame.0000.semantic_instance.hdf5` shows what
+    `scene_cam_00_final_preview/frame.0000.tonemap.jpg` does.
+    """
+    found: dict[str, Item] = {}
+    end = ".semantic_instance.hdf5"
+    for file in sorted(masks.glob(f"**/*{end}")):
+        preview = file.parent.name.removesuffix("_geometry_hdf5") + "_final_preview"
+        frame = file.name.removesuffix(end)
+        image = file.parent.parent / preview / f"{frame}.tonemap.jpg"
+        if image.is_file():
+            found[_name_in(images, image)] = Item(image, partial(_hdf5_masks, file), (file,))
+    return found
 
 
-def _hdf5_masks(file: Path, key: str, size: Size) -> Iterator[Target]:
-    ids = _checked(_read_hdf5(file, key), size, file)
-    for number, mask in masks_of_values(ids, file, {-1}):
+def _hdf5_masks(file: Path, size: Size) -> Iterator[Target]:
+    for number, mask in masks_of_values(_read_hdf5(file, "dataset"), f"'{file}'", {-1}):
         yield Target(str(number), mask)
 
 
-def _read_hdf5(file: Path, key: str) -> Ids:
+def _read_hdf5(file: Path, key: str) -> npt.NDArray[np.int64]:
     try:
         import h5py
     except ImportError as error:
@@ -171,23 +155,30 @@ def _read_hdf5(file: Path, key: str) -> Ids:
         return np.asarray(stored[()], dtype=np.int64)
 
 
-def _checked(ids: Ids, size: Size, file: Path) -> Ids:
-    if ids.shape != size:
-        raise BadInput(
-            f"'{file}' is {ids.shape[1]} x {ids.shape[0]} but its image is {size[1]} x {size[0]};"
-            " resize it or leave the scene out"
-        )
-    return ids
+def _pairs(
+    images: Mapping[str, Path],
+    masks: Mapping[str, Path],
+    read: Callable[[Path, Size], Iterator[Target]],
+) -> dict[str, Item]:
+    return {
+        name: Item(image, partial(read, masks[name]), (masks[name],))
+        for name, image in images.items()
+        if name in masks
+    }
 
 
 def _by_name(folder: Path, end: str) -> dict[str, Path]:
     """Images anywhere under a folder, by path without suffix and end."""
     found: dict[str, Path] = {}
     for path in images_below(folder):
-        name = str(path.relative_to(folder).with_suffix("")).replace("\\", "/")
+        name = _name_in(folder, path)
         if name.endswith(end) and found.setdefault(name.removesuffix(end), path) is not path:
             raise BadInput(f"'{path}' and another file are both '{name}'; move one of them away")
     return found
+
+
+def _name_in(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).with_suffix("").as_posix()
 
 
 def _number(path: Path) -> int:

@@ -8,17 +8,17 @@ there are about 10 000 masks. Its own parts were not published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Pixels, Target
+from segmeter.core.scenes import DatasetCard, Pixels, Target, size_in_words
 from segmeter.core.seeds import generator
-from segmeter.datasets.data_roots import ImageSet, digest, read_list
-from segmeter.datasets.image_files import image_size
+from segmeter.datasets.data_roots import ImageItem, ImageSet, read_list
+from segmeter.datasets.image_files import image_size, read_rgb
 
 LARGE, ABOUT = 15_000, 10_000
 
@@ -55,49 +55,22 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One scene.
-
-    Attributes
-    ----------
-    image
-        Its file.
-    masks
-        Reads the masks, for an image of the given `(H, W)`.
-    files
-        What the masks are read from.
-    groups
-        What all its targets share, such as the video that it is a frame of (`image`).
-    """
+    """One image; `masks` reads its targets, given its `(H, W)`, from `files`."""
 
     image: Path
     masks: Callable[[Size], Iterable[Target]]
     files: tuple[Path, ...] = ()
-    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a dataset that is used.
+    """The part of a dataset that is used."""
 
-    Attributes
-    ----------
-    sample
-        Seed of the sample of large sets; None uses everything.
-    least_area
-        Smaller masks are left out, in pixels after resizing.
-    most_side
-        Images are reduced to this longest side, never enlarged; 0 leaves them.
-    split
-        A file that names a scene a line; only these are used.
-    category
-        Only masks of this class.
-    """
-
-    sample: int | None = None
-    least_area: int = 0
-    most_side: int = 0
-    split: str | None = None
-    category: str | None = None
+    sample: int | None = None  # seed of the sample of large sets; None uses everything
+    least_area: int = 0  # smaller masks are left out, in pixels after resizing
+    most_side: int = 0  # images are reduced to this longest side, never enlarged; 0 leaves them
+    split: str | None = None  # a file that names a scene a line; only these are used
+    category: str | None = None  # only masks of this class
 
     def __post_init__(self) -> None:
         for name in ("least_area", "most_side"):
@@ -109,63 +82,65 @@ class Selection:
 class Listed(ImageSet):
     """A dataset made of items, in the order of their names. Empty masks are passed over."""
 
-    def __init__(
-        self, card: DatasetCard, items: Mapping[str, Item], selection: Selection | None = None
-    ) -> None:
-        self._card, self.name = card, card.name
-        self._selection = selection or Selection()
-        self._items = _in_split(card.name, items, self._selection.split)
-        if not self._items:
+    def __init__(self, card: DatasetCard, items: Mapping[str, Item], selection: Selection) -> None:
+        chosen = _in_split(card.name, items, selection.split)
+        if not chosen:
             raise NotFound(f"dataset '{card.name}': no image with masks in its folder")
+        made = {
+            name: ImageItem(item.image, partial(_targets, f"{card.name}/{name}", item, selection),
+                            item.files)
+            for name, item in chosen.items()
+        }  # fmt: skip
+        super().__init__(card, made, pixels=partial(_pixels, selection.most_side))
+        self._sample = selection.sample
 
-    @cached_property
+    @property
     def card(self) -> DatasetCard:
-        if self._selection.sample is None:
+        if self._sample is None:
             return self._card
         chosen = sum(self._counts[name] for name in self.scenes())
         note = f" {len(self.scenes())} images with {chosen} masks are used."
         return replace(self._card, notes=self._card.notes + note, targets=chosen)
 
+    @card.setter
+    def card(self, card: DatasetCard) -> None:
+        self._card = card
+
     def scenes(self) -> Sequence[str]:
-        return list(self._items) if self._selection.sample is None else self._sampled
-
-    def fingerprint(self) -> str:
-        files = [f for item in self._items.values() for f in (item.image, *item.files)]
-        return digest(dict.fromkeys(files))
-
-    @cached_property
-    def _sampled(self) -> list[str]:
-        chosen = sampled(self._counts, int(self._selection.sample or 0))
-        return [name for name in self._items if name in chosen]
+        if self._sample is None:
+            return super().scenes()
+        chosen = sampled(self._counts, self._sample)
+        return [name for name in self._sources if name in chosen]
 
     @cached_property
     def _counts(self) -> dict[str, int]:
         """How many masks each image has; every file of masks is read once for it."""
-        return {name: len(self._targets(name)) for name in self._items}
+        return {name: len(list(item.targets())) for name, item in self._sources.items()}
 
-    @cached_property
-    def _images(self) -> Mapping[str, Path]:
-        return {name: item.image for name, item in self._items.items()}
 
-    def _pixels(self, image: Path) -> Pixels:
-        pixels = super()._pixels(image)
-        size = _reduced(pixels.shape[:2], self._selection.most_side)
-        if size == pixels.shape[:2]:
-            return pixels
-        import cv2
+def _targets(name: str, item: Item, selection: Selection) -> Iterator[Target]:
+    size = image_size(item.image)
+    for target in item.masks(size):
+        if target.mask.shape != size:
+            raise BadInput(
+                f"{name}: mask '{target.id}' of '{item.files[0]}' is "
+                f"{size_in_words(target.mask.shape)} but its image is {size_in_words(size)};"
+                " resize it or leave the scene out"
+            )
+        mask = _resized(target.mask, _reduced(size, selection.most_side))
+        wanted = selection.category in (None, target.label)
+        if mask and wanted and mask.area >= selection.least_area:
+            yield replace(target, mask=mask)
 
-        return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
 
-    def _targets(self, scene: str) -> list[Target]:
-        item = self._items[scene]
-        size = image_size(item.image)
-        found = []
-        for target in item.masks(size):
-            mask = _resized(target.mask, _reduced(size, self._selection.most_side))
-            wanted = self._selection.category in (None, target.label)
-            if mask and wanted and mask.area >= self._selection.least_area:
-                found.append(replace(target, mask=mask, groups={**item.groups, **target.groups}))
-        return found
+def _pixels(most_side: int, image: Path) -> Pixels:
+    import cv2
+
+    pixels = read_rgb(image)
+    size = _reduced(pixels.shape[:2], most_side)
+    if size == pixels.shape[:2]:
+        return pixels
+    return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
 
 
 def _in_split(name: str, items: Mapping[str, Item], split: str | None) -> dict[str, Item]:

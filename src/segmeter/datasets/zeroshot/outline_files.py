@@ -5,156 +5,148 @@ Every polygon is filled by COCO's even-odd rule, and the parts of an object are 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.coco_outlines import fill, outline
+from segmeter.datasets.coco_outlines import fill, outline, read_json
 from segmeter.datasets.data_roots import images_below
 from segmeter.datasets.image_files import named_errors
-from segmeter.datasets.zeroshot.listed import Item
+from segmeter.datasets.zeroshot.listed import Item, Size
 
-Size = tuple[int, int]
-Made = TypeVar("Made")
+Shape = tuple[str, str, Any]
+"""Name, class and outline of an object."""
+
+_OTHER = "is of another layout"
 _NO_CARD = DatasetCard("coco", "", "", "")
 _LISTS = ("annotation", "annotations", "objects", "shapes", "instances", "labels")
 _OUTLINES = ("segmentation", "polygon", "points", "vertices")
 _CLASSES = ("label", "tags", "class", "category", "name")
 
 
-def coco_json(annotations: Path, images: Path) -> dict[str, Item]:
+def coco_json(images: Path, annotations: Path) -> dict[str, Item]:
     """COCO's layout: a mask an annotation, its parts united; crowd regions are left out."""
     data = CocoJson(_NO_CARD, annotations, images)
+
+    def masks(scene: str, size: Size) -> Iterable[Target]:
+        return data.targets(scene)
+
     return {
-        scene: Item(data.image(scene), partial(_coco_masks, data, scene), (annotations,))
+        scene: Item(data.image(scene), partial(masks, scene), (annotations,))
         for scene in data.scenes()
     }
 
 
-def ytvis_json(annotations: Path, images: Path) -> dict[str, Item]:
+def ytvis_json(images: Path, annotations: Path) -> dict[str, Item]:
     """YouTube-VIS: for each track a mask a frame, null where it is absent.
 
     A scene is a frame with a mask; frames of one video share the group `image`.
     """
-    data = _loaded(annotations)
-    return _parsed(annotations, lambda: _frames(data, annotations, images))
+    data = read_json(annotations)
+    found: dict[str, Item] = {}
+    with named_errors(annotations, _OTHER):
+        names = {c["id"]: str(c["name"]) for c in data.get("categories", ())}
+        tracks: dict[Any, list[Mapping[str, Any]]] = {}
+        for track in data["annotations"] or ():
+            tracks.setdefault(track["video_id"], []).append(track)
+        for video in data["videos"]:
+            for t, file in enumerate(video["file_names"]):
+                path = PurePosixPath(str(file))
+                shapes = [
+                    (str(k["id"]), names.get(k["category_id"], ""), k["segmentations"][t])
+                    for k in tracks.get(video["id"], ())
+                    if k["segmentations"][t] is not None
+                ]
+                image = images / str(file)
+                if shapes and ".." not in path.parts and image.is_file():
+                    group = path.parts[0] if len(path.parts) > 1 else str(video["id"])
+                    masks = partial(_masks, annotations, shapes, outline, group)
+                    found[str(path.with_suffix(""))] = Item(image, masks, (annotations,))
+    return found
 
 
-def visor_json(annotations: Path, images: Path) -> dict[str, Item]:
+def visor_json(images: Path, annotations: Path) -> dict[str, Item]:
     """VISOR: a JSON file a video, with frames and the polygons of each entity there."""
     found: dict[str, Item] = {}
     files_by_name = _by_file_name(images)
     for file in sorted(annotations.rglob("*.json")):
-        entries = _parsed(file, partial(_visor_frames, _loaded(file)))
-        for name, video, entities in entries:
-            if name in files_by_name:
-                masks = partial(_entity_masks, entities, file)
-                item = Item(files_by_name[name], masks, (file,), {"image": video})
-                found[PurePosixPath(name).stem] = item
+        data = read_json(file)
+        with named_errors(file, _OTHER):
+            for frame in data["video_annotations"]:
+                name = str(frame["image"]["name"])
+                video = str(frame["image"].get("video") or name)
+                shapes = [
+                    (str(entity.get("id", place)), str(entity.get("name", "")),
+                     entity.get("segments"))
+                    for place, entity in enumerate(frame["annotations"], start=1)
+                ]  # fmt: skip
+                if name in files_by_name:
+                    masks = partial(_masks, file, shapes, _united, video)
+                    found[PurePosixPath(name).stem] = Item(files_by_name[name], masks, (file,))
     return found
 
 
-def polygon_json(annotations: Path, images: Path) -> dict[str, Item]:
+def polygon_json(images: Path, annotations: Path) -> dict[str, Item]:
     """A JSON file per image, of the same name, with a list of objects and their polygons.
 
     The list is under one of annotation, annotations, objects, shapes, instances or labels
     (perhaps under the image's name first); a polygon under segmentation, polygon, points or
     vertices, as pairs or flat, or as a list of those.
     """
+
+    def masks(file: Path, size: Size) -> Iterator[Target]:
+        data = read_json(file)
+        with named_errors(file, _OTHER):
+            shapes = [_shape(file, k, one) for k, one in enumerate(_objects(data, file.stem), 1)]
+        return _masks(file, shapes, _united, "", size)
+
     files_by_name = {path.stem: path for path in _by_file_name(images).values()}
     return {
-        file.stem: Item(files_by_name[file.stem], partial(_polygon_masks, file), (file,))
+        file.stem: Item(files_by_name[file.stem], partial(masks, file), (file,))
         for file in sorted(annotations.rglob("*.json"))
         if file.stem in files_by_name
     }
 
 
-def via_json(annotations: Path, images: Path) -> dict[str, Item]:
+def via_json(images: Path, annotations: Path) -> dict[str, Item]:
     """VGG Image Annotator: regions with `all_points_x` and `all_points_y` for each image."""
     files = [annotations] if annotations.is_file() else sorted(annotations.rglob("*.json"))
     files_by_name = _by_file_name(images)
     found: dict[str, Item] = {}
     for file in files:
-        for name, regions in _parsed(file, partial(_via_images, _loaded(file))):
-            if name in files_by_name and regions:
-                masks = partial(_via_masks, regions, file)
-                found[PurePosixPath(name).stem] = Item(files_by_name[name], masks, (file,))
+        data = read_json(file)
+        with named_errors(file, _OTHER):
+            for entry in data.get("_via_img_metadata", data).values():
+                regions, name = entry["regions"], str(entry["filename"])
+                listed = regions.values() if isinstance(regions, Mapping) else regions
+                shapes = list(_regions(listed))
+                if name in files_by_name and listed:
+                    masks = partial(_masks, file, shapes, _united, "")
+                    found[PurePosixPath(name).stem] = Item(files_by_name[name], masks, (file,))
     return found
 
 
-def _coco_masks(data: CocoJson, scene: str, size: Size) -> Iterator[Target]:
-    for target in data.load(scene).targets:
-        if target.mask.shape != size:
-            raise BadInput(f"{scene}: object {target.id} is not of its image's size")
-        yield target
-
-
-def _frames(data: Any, annotations: Path, images: Path) -> dict[str, Item]:
-    names = {c["id"]: str(c["name"]) for c in data.get("categories", ())}
-    tracks: dict[Any, list[Mapping[str, Any]]] = {}
-    for track in data["annotations"] or ():
-        tracks.setdefault(track["video_id"], []).append(track)
-    found: dict[str, Item] = {}
-    for video in data["videos"]:
-        for t, file in enumerate(video["file_names"]):
-            path = PurePosixPath(str(file))
-            shown = [
-                (str(k["id"]), names.get(k["category_id"], ""), k["segmentations"][t])
-                for k in tracks.get(video["id"], ())
-                if k["segmentations"][t] is not None
-            ]
-            image = images / str(file)
-            if shown and ".." not in path.parts and image.is_file():
-                masks = partial(_track_masks, shown, annotations)
-                groups = {"image": path.parts[0] if len(path.parts) > 1 else str(video["id"])}
-                found[str(path.with_suffix(""))] = Item(image, masks, (annotations,), groups)
-    return found
-
-
-def _track_masks(shown: Sequence[tuple[str, str, Any]], file: Path, size: Size) -> Iterator[Target]:
-    for name, label, segmentation in shown:
-        mask = outline(segmentation, size, f"'{file}', track {name}")
-        if mask.shape != size:
-            raise BadInput(f"'{file}', track {name}: its mask is not of its frame's size")
-        yield Target(name, mask, label=label)
-
-
-def _visor_frames(data: Any) -> list[tuple[str, str, list[Mapping[str, Any]]]]:
-    return [
-        (
-            str(frame["image"]["name"]),
-            str(frame["image"].get("video") or frame["image"]["name"]),
-            list(frame["annotations"]),
-        )
-        for frame in data["video_annotations"]
-    ]
-
-
-def _entity_masks(
-    entities: Sequence[Mapping[str, Any]], file: Path, size: Size
+def _masks(
+    file: Path, shapes: Iterable[Shape], fill: Callable[..., Mask], group: str, size: Size
 ) -> Iterator[Target]:
-    for place, entity in enumerate(entities, start=1):
-        mask = _united(entity.get("segments"), size, f"'{file}', entity {place}")
-        yield Target(str(entity.get("id", place)), mask, label=str(entity.get("name", "")))
+    """The objects of an image; `group` is the video that it is a frame of."""
+    for name, label, corners in shapes:
+        mask = fill(corners, size, f"'{file}', object {name}")
+        yield Target(name, mask, label=label, groups={"image": group} if group else {})
 
 
-def _polygon_masks(file: Path, size: Size) -> Iterator[Target]:
-    entries = _parsed(file, lambda: _objects(_loaded(file), file.stem))
-    for place, entry in enumerate(entries, start=1):
-        where = f"'{file}', object {place}"
-        corners = next((entry[key] for key in _OUTLINES if key in entry), None)
-        if corners is None:
-            raise BadInput(f"{where} has no outline: none of {', '.join(_OUTLINES)}")
-        label = next((entry[key] for key in _CLASSES if entry.get(key)), "")
-        label = label[0] if isinstance(label, list) else label
-        mask = _united(corners, size, where)
-        yield Target(str(entry.get("id", place)), mask, label=str(label))
+def _shape(file: Path, place: int, entry: Mapping[str, Any]) -> Shape:
+    corners = next((entry[key] for key in _OUTLINES if key in entry), None)
+    if corners is None:
+        raise BadInput(f"'{file}', object {place} has no outline: none of {', '.join(_OUTLINES)}")
+    label = next((entry[key] for key in _CLASSES if entry.get(key)), "")
+    label = label[0] if isinstance(label, list) else label
+    return str(entry.get("id", place)), str(label), corners
 
 
 def _objects(data: Any, stem: str) -> list[Mapping[str, Any]]:
@@ -169,30 +161,15 @@ def _objects(data: Any, stem: str) -> list[Mapping[str, Any]]:
     return data
 
 
-def _via_images(data: Any) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    entries = data.get("_via_img_metadata", data)
-    found = []
-    for entry in entries.values():
-        regions = entry["regions"]
-        listed = list(regions.values()) if isinstance(regions, Mapping) else list(regions)
-        found.append((str(entry["filename"]), listed))
-    return found
-
-
-def _via_masks(regions: Sequence[Mapping[str, Any]], file: Path, size: Size) -> Iterator[Target]:
+def _regions(regions: Iterable[Mapping[str, Any]]) -> Iterator[Shape]:
+    """The polygons among the regions of VIA, by their places."""
     for place, region in enumerate(regions, start=1):
         shape = region.get("shape_attributes") or {}
-        if shape.get("name") not in ("polygon", "polyline"):
-            continue
-        corners = _parsed(file, partial(_pairs, shape))
-        attributes = region.get("region_attributes") or {}
-        label = next((str(value) for value in attributes.values() if value), "")
-        mask = _united([corners], size, f"'{file}', region {place}")
-        yield Target(str(place), mask, label=label)
-
-
-def _pairs(shape: Mapping[str, Any]) -> list[tuple[float, float]]:
-    return list(zip(shape["all_points_x"], shape["all_points_y"], strict=True))
+        if shape.get("name") in ("polygon", "polyline"):
+            attributes = region.get("region_attributes") or {}
+            label = next((str(value) for value in attributes.values() if value), "")
+            corners = zip(shape["all_points_x"], shape["all_points_y"], strict=True)
+            yield str(place), label, [list(corners)]
 
 
 def _united(outlines: Any, size: Size, where: str) -> Mask:
@@ -215,16 +192,6 @@ def _polygons(outlines: Any) -> Iterable[list[float]]:
     if len(first) == 2:
         return [[float(n) for pair in outlines for n in pair]]
     return [[float(n) for n in polygon] for polygon in outlines]
-
-
-def _loaded(file: Path) -> Any:
-    with named_errors(file, "is not JSON"):
-        return json.loads(file.read_bytes())
-
-
-def _parsed(file: Path, parse: Callable[[], Made]) -> Made:
-    with named_errors(file, "is of another layout"):
-        return parse()
 
 
 def _by_file_name(folder: Path) -> dict[str, Path]:

@@ -85,29 +85,12 @@ class Kind:
         )
 
 
-def _hypersim_image(file: Path) -> Path:
-    """`scene_cam_00_geometry_hdf5/frame.0000.semantic_instance.hdf5` shows what
-    `scene_cam_00_final_preview/frame.0000.tonemap.jpg` does."""
-    camera = file.parent.name.removesuffix("_geometry_hdf5")
-    frame = file.name.removesuffix(".semantic_instance.hdf5")
-    return file.parent.parent / f"{camera}_final_preview" / f"{frame}.tonemap.jpg"
-
-
-# From the places of images and masks, and the options of the dataset.
-READERS: dict[str, Callable[..., dict[str, Item]]] = {
-    "coco_json": lambda images, masks: coco_json(masks, images),
-    "label_png": label_png,
-    "folder_of_masks": lambda images, masks: folder_of_masks(images),
-    "ade_png": lambda images, masks: ade_png(images),
-    "id_png": id_png,
-    "ytvis_json": lambda images, masks: ytvis_json(masks, images),
-    "visor_json": lambda images, masks: visor_json(masks, images),
-    "polygon_json": lambda images, masks: polygon_json(masks, images),
-    "via_json": lambda images, masks: via_json(masks, images),
-    "hdf5_ids": lambda images, masks: hdf5_ids(
-        images, _hypersim_image, "**/*.semantic_instance.hdf5"
-    ),
-}
+_READ = (
+    *(coco_json, label_png, folder_of_masks, ade_png, id_png, ytvis_json, visor_json, polygon_json),
+    *(via_json, hdf5_ids),
+)
+READERS: dict[str, Callable[..., dict[str, Item]]] = {read.__name__: read for read in _READ}
+"""From the places of images and masks, and the options of the dataset."""
 
 
 def _read_suite() -> tuple[Kind, ...]:
@@ -130,44 +113,31 @@ def _option(value: Any) -> Any:
 SUITE = _read_suite()
 
 
-def _open(
-    kind: Kind,
-    data: str | Path | None,
-    images: str | None,
-    annotations: str | None,
-    selection: Selection,
-) -> Listed:
-    images, masks = images or kind.images, annotations or kind.annotations
-    named = (kind.name, kind.title.replace(" ", "_"), *_ALIASES.get(kind.name, ()))
-    parts = [part for part in dict.fromkeys((images, masks)) if part != "."]
-    folder = set_folder(kind.card, data, named, parts or ["."])
-    items = READERS[kind.reader](folder / images, folder / masks, **kind.options)
-    if not items:
-        raise NotFound(
-            f"dataset '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"
-        )
-    return Listed(kind.card, items, selection)
-
-
 _ALIASES = {"bbbc038": ("BBBC038", "BBBC038v1"), "lvis-v0.5": ("coco",)}
 
 
-def _maker(kind: Kind) -> Callable[..., Listed]:
+def _register(kind: Kind) -> None:
+    @catalogue.datasets.add(kind.name, summary=kind.card.summary)
     def make(
         data: str | Path | None = None,
-        images: str | None = None,
-        annotations: str | None = None,
+        images: str = kind.images,
+        annotations: str = kind.annotations,
         sample: int | None = None,
         least_area: int = 0,
         most_side: int = 0,
         split: str | None = None,
         category: str | None = None,
     ) -> Listed:
-        selection = Selection(sample, least_area, most_side, split, category)
-        return _open(kind, data, images, annotations, selection)
-
-    return make
+        named = (kind.name, kind.title.replace(" ", "_"), *_ALIASES.get(kind.name, ()))
+        parts = [part for part in dict.fromkeys((images, annotations)) if part != "."]
+        folder = set_folder(kind.card, data, named, parts or ["."])
+        items = READERS[kind.reader](folder / images, folder / annotations, **kind.options)
+        if not items:
+            raise NotFound(
+                f"dataset '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"
+            )
+        return Listed(kind.card, items, Selection(sample, least_area, most_side, split, category))
 
 
 for _kind in SUITE:
-    catalogue.datasets.add(_kind.name, summary=_kind.card.summary)(_maker(_kind))
+    _register(_kind)
