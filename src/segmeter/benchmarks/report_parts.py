@@ -19,7 +19,6 @@ from segmeter.core.benchmarks import (
     Group,
     Results,
     Row,
-    StatisticCard,
     SummaryRow,
     too_few,
 )
@@ -56,7 +55,7 @@ from segmeter.models.volumes.preparation import prepared
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.comparisons import difference
 from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.statistics import G
+from segmeter.stats.statistics import G, Statistic
 
 INTERVALS = "95 % intervals from resampling images, Wilson's for counts and shares of objects."
 """How tables with counts of objects explain their intervals."""
@@ -73,14 +72,14 @@ _NOTE = (
 )
 
 
-def column_of(card: StatisticCard, *, plot: bool = False) -> Column:
+def column_of(card: Statistic, *, plot: bool = False) -> Column:
     """The column of a statistic: its title, unit, decimals and direction."""
     return Column(card.title, card.unit, card.digits, better=card.better, plot=plot)
 
 
 def difference_section(
     found: Sequence[Difference],
-    cards: Mapping[str, StatisticCard],
+    cards: Mapping[str, Statistic],
     *,
     shown: Callable[[str], str] = str,
     users: Callable[[str], str] = str,
@@ -103,7 +102,7 @@ def difference_section(
 
 def difference_table(
     found: Sequence[Difference],
-    cards: Mapping[str, StatisticCard],
+    cards: Mapping[str, Statistic],
     *,
     shown: Callable[[str], str] = str,
     users: Callable[[str], str] = str,
@@ -163,7 +162,7 @@ def at_odds(d: Difference) -> str:
     return ""
 
 
-def titled(card: StatisticCard) -> str:
+def titled(card: Statistic) -> str:
     """A statistic's title with its unit."""
     return f"{card.title}, {card.unit}" if card.unit else card.title
 
@@ -227,7 +226,7 @@ def by_dataset(
 
 
 def null_table(
-    name: str, rows: Iterable[SummaryRow], cards: Mapping[str, StatisticCard], caption: str
+    name: str, rows: Iterable[SummaryRow], cards: Mapping[str, Statistic], caption: str
 ) -> Table:
     """The statistics of one group that have a null: seen, under the null, what is left, and p."""
     held = {row.statistic: row for row in rows}
@@ -266,7 +265,7 @@ def matrix_table(
 
 def headline_sections(
     headline: Sequence[str],
-    cards: Mapping[str, StatisticCard],
+    cards: Mapping[str, Statistic],
     rows: Sequence[SummaryRow],
     found: Sequence[Difference],
 ) -> list[Section]:
@@ -356,7 +355,7 @@ def on_common_objects(run: Results, groups: Sequence[Group]) -> Results:
     return run.only([(name, *key) for name, held in kept.items() for key in held])
 
 
-def measured(row: SummaryRow, card: StatisticCard) -> Quantity:
+def measured(row: SummaryRow, card: Statistic) -> Quantity:
     """A statistic with its interval, for a sentence."""
     low, high = f"{row.low:.{card.digits}f}", f"{row.high:.{card.digits}f}"
     limits = "" if np.isnan(row.low) or low == high else f"({low} to {high})"
@@ -367,7 +366,7 @@ def measured(row: SummaryRow, card: StatisticCard) -> Quantity:
 def best_answer(
     rows: Sequence[SummaryRow],
     names: Sequence[str],
-    cards: Mapping[str, StatisticCard],
+    cards: Mapping[str, Statistic],
     detail: str = "",
 ) -> list[Block]:
     """The model with the best value of each statistic, in each protocol of the rows.

@@ -11,30 +11,15 @@ class Effort:
 
     A prompter may hand a model many prompts for little work: three points that are
     interpolated over forty slices are three points here.
-
-    Attributes
-    ----------
-    points
-        Points clicked.
-    boxes, boxes_3d
-        Boxes drawn in a slice, and boxes drawn around a whole target.
-    slices
-        Slices named without prompting in them, such as the first and the last.
-    scribbles
-        Strokes drawn.
-    stroke_px
-        Length of the strokes, in voxels.
-    scrolled
-        Slices passed on the way from the first place of work to the last.
     """
 
     points: int = 0
-    boxes: int = 0
-    boxes_3d: int = 0
-    slices: int = 0
+    boxes: int = 0  # drawn in a slice
+    boxes_3d: int = 0  # drawn around a whole target
+    slices: int = 0  # named without prompting in them, such as the first and the last
     scribbles: int = 0
-    stroke_px: float = 0.0
-    scrolled: int = 0
+    stroke_px: float = 0.0  # length of the scribbles, in voxels
+    scrolled: int = 0  # slices passed on the way from the first place of work to the last
 
     @property
     def interactions(self) -> int:

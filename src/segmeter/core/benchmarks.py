@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
@@ -124,23 +121,14 @@ class Group:
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
     a group is summarised are the same for all (`benchmarks/report_parts.py`).
-
-    Attributes
-    ----------
-    user
-        Empty for methods without a user, and for groups of several users.
-    keys
-        Scene and target of each row; the target is empty where whole images are judged.
-    clusters
-        The image (or patient) of each row; the bootstrap resamples these.
     """
 
     model: str
     dataset: str
-    user: str
+    user: str  # empty for methods without a user, and for groups of several users
     protocol: ProtocolName
-    keys: tuple[tuple[str, str], ...]
-    clusters: tuple[str, ...]
+    keys: tuple[tuple[str, str], ...]  # scene and target of each row; no target of whole images
+    clusters: tuple[str, ...]  # image or patient of each row, which the bootstrap resamples
 
     @property
     def key(self) -> tuple[str, str, str, ProtocolName]:
@@ -173,34 +161,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class RunOption:
-    """An option of `segmeter run BENCHMARK` that the benchmark declares, such as `--until`.
+    """An option of `segmeter run BENCHMARK` that the benchmark declares, such as `--until`."""
 
-    Attributes
-    ----------
-    name
-        Its key in the plan's options; the flag has `-` for `_`.
-    kind
-        `int`, `float`, `bool`, `str`, or `Path` (kept as text).
-    default
-        The plan's value unless another is given; None leaves the option out of the plan.
-    help
-        One sentence; empty for what the benchmark writes itself and is not offered.
-    least, most
-        Bounds of a number.
-    choices
-        The texts that are allowed; any if empty.
-    refused
-        Why the benchmark does not have an option that others have; it is not listed.
-    """
-
-    name: str
-    kind: type
-    default: Any
-    help: str = ""
+    name: str  # its key in the plan's options; the flag has `-` for `_`
+    kind: type  # `int`, `float`, `bool`, `str`, or `Path` (kept as text)
+    default: Any  # the plan's value unless another is given; None leaves it out of the plan
+    help: str = ""  # one sentence; empty for what the benchmark writes itself and is not offered
     least: float = -math.inf
     most: float = math.inf
-    choices: tuple[str, ...] = ()
-    refused: str = ""
+    choices: tuple[str, ...] = ()  # the texts that are allowed; any if empty
+    refused: str = ""  # why the benchmark does not have an option that others have
 
     @property
     def flag(self) -> str:
@@ -248,38 +218,6 @@ class PaperLayout:
     caption: str
 
 
-class StatisticCard(Protocol):
-    """Facts about a statistic for tables, pages and commands (`segmeter.stats.statistics`)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def digits(self) -> int: ...
-
-    @property
-    def better(self) -> Literal["higher", "lower", ""]: ...
-
-    @property
-    def tested(self) -> Literal["yes", "on request", "no"]: ...
-
-    @property
-    def testable(self) -> bool: ...
-
-    @property
-    def effort(self) -> Literal["clicks", "seconds", ""]: ...
-
-    def compared(self, group: Group) -> npt.NDArray[np.float64] | None:
-        """One number per object to compare groups by."""
-        ...
-
-
 class Results(Protocol):
     """The view of a finished run that benchmarks read."""
 
@@ -292,17 +230,14 @@ class Results(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]:
         """Settings of the caller, such as the path of a cost model."""
-        ...
 
     @property
     def damaged(self) -> Mapping[str, str]:
         """Files that are left out because they are damaged, wholly or in part, and why."""
-        ...
 
     @property
     def objects(self) -> Literal["sessions", "rows"]:
         """The smallest view in which every object of the run has a row."""
-        ...
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """A query over the views `rows` and `errors`, as a pyarrow table.
@@ -311,97 +246,69 @@ class Results(Protocol):
         rounds, and answers without reading the parts again.
         What comes from a run goes in as parameters, `?` or `$name`, never into the text.
         """
-        ...
 
     def cached(self, what: str, kind: type[T], compute: Callable[[], list[T]]) -> list[T]:
         """Lines of numbers that an earlier command computed, or that are computed now."""
-        ...
 
     def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
         """The same run on some targets only: dataset, scene and target of each."""
-        ...
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:
         """All rows of one job, masks included."""
-        ...
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound if the data is not available."""
-        ...
 
     def scenes(self, dataset: str) -> list[str]:
         """All scenes the plan asks for; NotFound if the data is not available."""
-        ...
 
 
 @runtime_checkable
 class Benchmark(Protocol):
     """Declarations of a benchmark; running it and its tables are generic.
 
-    It may have `check(plan, datasets)`, which refuses wrong input files before anything is
-    written.
+    `segmeter.benchmarks.declared.Declared` has most of it: what a method returns is stated there.
+    `schema` are the columns and the key of its rows, `headline` the statistics that a terminal and
+    a leaderboard show, the ranking one first, `citations` the works to cite, by the reason, and
+    `split_by` the statistics of quality that `--by` breaks down; those that are tested if empty.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def schema(self) -> Schema:
-        """The columns and the key of its rows."""
-        ...
+    def schema(self) -> Schema: ...
 
     @property
-    def headline(self) -> Sequence[str]:
-        """The statistics that a terminal and a leaderboard show, the ranking one first."""
-        ...
+    def headline(self) -> Sequence[str]: ...
 
     @property
-    def options(self) -> Sequence[RunOption]:
-        """Options of `segmeter run` of its own."""
-        ...
+    def options(self) -> Sequence[RunOption]: ...
 
     @property
-    def citations(self) -> Mapping[str, str]:
-        """Works to cite, by the reason for the citation."""
-        ...
+    def citations(self) -> Mapping[str, str]: ...
 
-    def plan(self, plan: Plan) -> Plan:
-        """Fill in the defaults: users, rounds, protocols, measures."""
-        ...
+    @property
+    def split_by(self) -> Sequence[str]: ...
+
+    def plan(self, plan: Plan) -> Plan: ...
 
     def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         """All rows of one job."""
-        ...
 
-    def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge:
-        """Scores masks of a scene by the plan's measures, or by others (`segmeter score`)."""
-        ...
+    def judge(self, plan: Plan, scene: Scene, measures: Sequence[str] | None = None) -> Judge: ...
 
-    def statistics(self, run: Results) -> Sequence[StatisticCard]:
-        """The statistics of a run, in the order in which they are listed."""
-        ...
+    def groups(self, run: Results) -> Sequence[Group]: ...
+
+    def statistics(self, run: Results) -> Sequence[Any]:
+        """The `segmeter.stats.statistics.Statistic`s of a run, in the order of lists."""
 
     def summary(self, run: Results) -> list[SummaryRow]: ...
 
-    def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
-        """Pairs of models in the named statistics, by default in those that are tested."""
-        ...
-
-    def paper_table(self, run: Results) -> PaperLayout | None:
-        """The columns of the table that papers print; None for the headline."""
-        ...
-
-    @property
-    def split_by(self) -> Sequence[str]:
-        """The statistics of quality that `--by` breaks down; those that are tested if empty."""
-        ...
-
-    def groups(self, run: Results) -> Sequence[Group]:
-        """The groups of a run, loaded once."""
-        ...
-
-    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section | None:
-        """Hours and money for so many objects; None where it does not measure time."""
-        ...
+    def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]: ...
 
     def sections(self, run: Results) -> Sequence[Section]: ...
+
+    def paper_table(self, run: Results) -> PaperLayout | None: ...
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section | None: ...

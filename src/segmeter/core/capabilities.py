@@ -106,24 +106,21 @@ class ScoresSingleClicks(Protocol):
 class OffersSome(Protocol):
     """A prediction that holds more candidates than a person is offered in this round."""
 
-    @property
-    def offered(self) -> Sequence[int]: ...
+    offered: Sequence[int]
 
 
 @capability
 class OnDevice(Protocol):
     """A model with a `device`."""
 
-    @property
-    def device(self) -> Any: ...
+    device: Any
 
 
 @capability
 class WithWeights(Protocol):
     """A model with a weights file."""
 
-    @property
-    def weights_path(self) -> Any: ...
+    weights_path: Any
 
 
 @capability
@@ -137,16 +134,14 @@ class Sweeps(Protocol):
 class SweptByRegions(Protocol):
     """A method that lists the region counts at which its hierarchies are cut."""
 
-    @property
-    def region_counts(self) -> Sequence[int]: ...
+    region_counts: Sequence[int]
 
 
 @capability
 class RepeatsDraws(Protocol):
     """A user who repeats each session with other random draws; the first is draw 1."""
 
-    @property
-    def draw(self) -> int: ...
+    draw: int
 
 
 @capability
@@ -156,54 +151,50 @@ class GivesPrompts(Protocol):
     A model that does not take them is refused before the run and not at every object.
     """
 
-    @property
-    def gives(self) -> frozenset[str]: ...
+    gives: frozenset[str]
 
 
 @capability
 class GivesLater(Protocol):
     """A user whose prompts change kind after the first round, such as a box and then clicks."""
 
-    @property
-    def gives_later(self) -> frozenset[str]: ...
+    gives_later: frozenset[str]
 
 
 @capability
 class FollowsProtocol(Protocol):
-    """An encoded scene that can predict in either protocol from the same embeddings."""
+    """An encoded scene that predicts in either protocol from the same embeddings."""
 
-    def in_protocol(self, protocol: ProtocolName) -> EncodedScene:
-        """This encoded scene, or one that shares its embeddings, in a protocol."""
-        ...
+    def in_protocol(self, protocol: ProtocolName) -> EncodedScene: ...
 
 
 @capability
 class ChoosesUsers(Protocol):
-    """A benchmark that leaves out, for each model, the users that do not fit it."""
+    """A benchmark that leaves out, for each model, the users that do not fit it.
+
+    `left_out` has a sentence for each user of a run's plan that was not run for a model.
+    """
 
     def users_for(self, segmenter: Any, users: Sequence[User]) -> Sequence[User]: ...
 
-    def left_out(self, run: Any) -> Sequence[str]:
-        """Users of a run's plan that were not run for a model, a sentence each."""
-        ...
+    def left_out(self, run: Any) -> Sequence[str]: ...
 
 
 @capability
 class ShowsSessions(Protocol):
-    """A benchmark that shows the sessions of its volumes or videos in a viewer of its own."""
+    """A benchmark whose `viewer` is the block of a page for the rows of one session.
 
-    def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any:
-        """The block of a page for the rows of one session; SegmeterError where there is none."""
-        ...
+    SegmeterError where there is none.
+    """
+
+    def viewer(self, scene: Any, ground_truth: Any, rows: Any) -> Any: ...
 
 
 @capability
 class WritesChallengeTable(Protocol):
-    """A benchmark that writes a model's results as the table that a challenge expects."""
+    """A benchmark that writes a model's results as the CSV that a challenge expects."""
 
-    def challenge_table(self, run: Any, model: str, protocol: str) -> str:
-        """CSV with the challenge's own columns, a line per case."""
-        ...
+    def challenge_table(self, run: Any, model: str, protocol: str) -> str: ...
 
 
 @capability
@@ -216,15 +207,15 @@ class RunsUsersIndependently(Protocol):
 
 @capability
 class LosesPrompts(Protocol):
-    """An encoded scene whose crops or coarser grids can lose prompts or whole targets."""
+    """An encoded scene whose crops or coarser grids can lose prompts or whole targets.
 
-    def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
-        """How many prompts of each round of a session the network does not get."""
-        ...
+    `lost_prompts` counts those of each round of a session that the network does not get; a target
+    vanishes if nothing of it is left on the network's grid.
+    """
 
-    def vanishes(self, target: Mask) -> bool:
-        """Whether nothing of a target is left on the network's grid."""
-        ...
+    def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]: ...
+
+    def vanishes(self, target: Mask) -> bool: ...
 
 
 @capability
@@ -234,24 +225,21 @@ class ForgetsPrompts(Protocol):
     The model then gets only the new prompts and its own state.
     """
 
-    @property
-    def forgets_prompts(self) -> bool: ...
+    forgets_prompts: bool
 
 
 @capability
 class CountsEffort(Protocol):
-    """A user who states the effort of a person for the prompts of a round."""
+    """A user who states the effort of a person for the prompts of round `number`.
+
+    `paper_interactions` are those that a paper would print, such as `5` or `2X` for two per slice.
+    """
+
+    paper_interactions: str
 
     def effort(
         self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
-    ) -> Effort:
-        """Effort of a person to give these prompts in round `number`."""
-        ...
-
-    @property
-    def paper_interactions(self) -> str:
-        """Interactions as a paper would print them, such as `5` or `2X` for two per slice."""
-        ...
+    ) -> Effort: ...
 
 
 @capability
@@ -265,15 +253,8 @@ class ChecksData(Protocol):
 class HasVocabulary(Protocol):
     """A scene whose dataset lists its classes, so that some are known to be absent."""
 
-    @property
-    def absent_classes(self) -> Sequence[str]:
-        """Classes that are known not to be in the scene."""
-        ...
-
-    @property
-    def classes_by_scene(self) -> Mapping[str, frozenset[str]]:
-        """The classes of every scene of the dataset."""
-        ...
+    absent_classes: Sequence[str]
+    classes_by_scene: Mapping[str, frozenset[str]]
 
 
 PhraseObjects: TypeAlias = "tuple[str, bool, Sequence[tuple[Sequence[Mask], Sequence[Mask]]]]"
@@ -285,37 +266,28 @@ each annotator."""
 class HasPhrases(Protocol):
     """A scene that comes with phrases and the objects that they name; none for a negative."""
 
-    @property
-    def phrases(self) -> Sequence[PhraseObjects]: ...
+    phrases: Sequence[PhraseObjects]
 
 
 @capability
 class KnowsItsScan(Protocol):
     """A volume that knows how it was scanned and in which window it is read."""
 
-    @property
-    def modality(self) -> str: ...
-
-    @property
-    def window(self) -> tuple[float, float] | None: ...
-
-    @property
-    def slice_numbers(self) -> tuple[tuple[str, int, int], ...]:
-        """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
-        ...
+    modality: str
+    window: tuple[float, float] | None
+    slice_numbers: tuple[tuple[str, int, int], ...]
+    """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
 
 
 class Team(Protocol):
-    """Users for whom many at once are cheaper than one by one."""
+    """Users for whom the next prompts of many at once are cheaper than one by one."""
 
     def next_batch(
         self,
         users: Sequence[Any],
         observations: Sequence[Observation],
         generators: Sequence[np.random.Generator],
-    ) -> Sequence[Prompts]:
-        """The next prompts of each user, in order."""
-        ...
+    ) -> Sequence[Prompts]: ...
 
 
 def forgets_prompts(user: User) -> bool:

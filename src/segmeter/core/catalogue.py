@@ -126,7 +126,7 @@ class Registry(Generic[T]):
         if not self._complete and name not in self._entries:
             self._find(name)
         try:
-            return _imported(self._entries[name])
+            found = self._entries[name]
         except KeyError:
             if name.endswith(".py") and Path(name).is_file():
                 inside = [f"{name}:{thing}" for thing in objects_in(Path(name))]
@@ -134,12 +134,16 @@ class Registry(Generic[T]):
                     f"'{name}' is a file; name the {self.kind} in it: "
                     f"{' or '.join(inside) or f'{name}:NAME'}"
                 ) from None
-            own = _folders() if self.kind == "dataset" else []
+            own, where = [], ""
+            if self.kind == "dataset":  # a folder here may have been meant
+                own, where = [p.name for p in Path().iterdir() if p.is_dir()], " and no such folder"
             hint = suggestion(name, [*self._entries, *own])
-            where = " and no such folder" if self.kind == "dataset" else ""
             raise NotFound(
                 f"no {self.kind} '{name}'{where};{hint} 'segmeter list {self.kind}s' shows them all"
             ) from None
+        if found.source in sys.modules:  # another thread may still be importing it
+            importlib.import_module(found.source)  # waits for the lock of an unfinished import
+        return found
 
     def make(self, spec: Spec | str, **more: Any) -> T:
         """Build the thing; `more` gives options that the spec does not.
@@ -216,18 +220,6 @@ class Registry(Generic[T]):
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
-
-
-def _folders() -> list[str]:
-    """Names of the folders here, one of which may have been meant as a dataset."""
-    return [path.name for path in Path().iterdir() if path.is_dir()]
-
-
-def _imported(entry: Entry[T]) -> Entry[T]:
-    """An entry whose module is complete: another thread may still be importing it."""
-    if entry.source in sys.modules:
-        importlib.import_module(entry.source)  # waits for the lock of an unfinished import
-    return entry
 
 
 def _option_hint(entry: Entry[Any], option: str, taken: Iterable[str]) -> str:

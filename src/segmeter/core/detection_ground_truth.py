@@ -88,14 +88,7 @@ class DetectionGroundTruth:
                 tuple(map(_id, data["negative"])),
                 tuple(map(_id, data["not_exhaustive"])),
             )
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            IndexError,
-            OverflowError,
-            RecursionError,
-        ) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise BadInput(f"ground truth of an image cannot be read: {error}") from error
 
 

@@ -210,38 +210,27 @@ def _next_prompts(
             seed, scene.dataset, scene.id, simulated.target.id, simulated.user.name, number
         )
 
-    teams, alone = _teams(simulated_sessions)
-    for team, members in teams:
-        start = perf_counter()
-        users, theirs = [simulated_sessions[i].user for i in members], [seen[i] for i in members]
-        given = team.next_batch(users, theirs, LazyGenerators(draws, members))
-        share = (perf_counter() - start) / len(members)
-        for i, prompts in zip(members, given, strict=True):
-            found[i] = (as_prompts(prompts), share)
-
     def one(i: int) -> Timed:
         start = perf_counter()
         prompts = as_prompts(simulated_sessions[i].user.next(seen[i], draws(i)))
         return prompts, perf_counter() - start
 
-    for i, answer in zip(alone, mapped(one, alone, pool), strict=True):
-        found[i] = answer
-    return found
+    def together(team: Team, members: Sequence[int]) -> list[Timed]:
+        start = perf_counter()
+        users, theirs = [simulated_sessions[i].user for i in members], [seen[i] for i in members]
+        given = team.next_batch(users, theirs, LazyGenerators(draws, members))
+        share = (perf_counter() - start) / len(members)
+        return [(as_prompts(prompts), share) for prompts in given]
 
-
-def _teams(
-    simulated_sessions: Sequence[SimulatedSession],
-) -> tuple[list[tuple[Team, list[int]]], list[int]]:
-    """Each team with the places of its members, and the places of those who have none."""
-    members: dict[int, tuple[Team, list[int]]] = {}
-    alone = []
+    teams: dict[int, tuple[Team | None, list[int]]] = {}  # each with the places of its members
     for i, simulated in enumerate(simulated_sessions):
         team = team_of(simulated.user)
-        if team is None:
-            alone.append(i)
-        else:
-            members.setdefault(id(team), (team, []))[1].append(i)
-    return list(members.values()), alone
+        teams.setdefault(id(team), (team, []))[1].append(i)
+    for team, members in teams.values():
+        answers = mapped(one, members, pool) if team is None else together(team, members)
+        for i, answer in zip(members, answers, strict=True):
+            found[i] = answer
+    return found
 
 
 def _observation(simulated: SimulatedSession, session: Session, number: int) -> Observation:

@@ -230,7 +230,7 @@ class Mask:
         if len(size) != 2:
             raise BadInput("a run-length mask needs a 'size' of height and width")
         rle.check_size(size)
-        return cls._of_counts(rle.whole_numbers(counts), size)
+        return cls(size, *rle.to_box(rle.whole_numbers(counts), size))
 
     def encoded(self) -> str:
         """The mask as text for a row: run lengths, nothing of the scene around it.
@@ -261,12 +261,7 @@ class Mask:
         if len(size) != 2:
             raise BadInput(f"a mask is of an image or of a volume, not of {len(size)} sizes")
         rle.check_size(size)
-        return cls._of_counts(rle.unpack(text), size)
-
-    @classmethod
-    def _of_counts(cls, counts: npt.NDArray[np.int64], size: Index) -> Mask:
-        low, bits = rle.to_box(counts, size)
-        return cls(size, low, bits)
+        return cls(size, *rle.to_box(rle.unpack(text), size))
 
     @classmethod
     def _of_box(cls, text: str | bytes, shape: Index) -> Mask:
@@ -289,7 +284,7 @@ class Mask:
 
     def run_lengths(self) -> npt.NDArray[np.int64]:
         """An image's column-major run lengths over the whole scene, zeros first."""
-        return rle.of_box(self.bits, self.low, self.shape)
+        return rle.of_bits(self.dense().T)
 
     def _counts(self) -> bytes:
         """Compressed run lengths; the kernel takes a twentieth of the plain way's time."""

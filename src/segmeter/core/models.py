@@ -63,21 +63,17 @@ class Prediction(Protocol):
     @property
     def scores(self) -> npt.NDArray[np.float32]:
         """The model's own score of each candidate."""
-        ...
 
     @property
     def shown(self) -> int:
         """Which candidate the model would show."""
-        ...
 
     @property
     def state(self) -> Any:
         """State that the model gets back with the next request of this session."""
-        ...
 
     def mask(self, candidate: int | None = None) -> Mask:
         """A candidate at the scene's size; the shown one by default."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,6 @@ class EncodedScene(Protocol):
 
     def predict(self, requests: Sequence[Request]) -> Sequence[Prediction]:
         """One prediction per request, in order; requests are independent."""
-        ...
 
 
 @runtime_checkable
@@ -119,30 +114,19 @@ class Model(Protocol):
 
     def encode(self, scene: Scene) -> EncodedScene:
         """The expensive part, once per scene."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
     """Output of a method: one of a partition, a hierarchy, an edge map or proposals.
 
-    Attributes
-    ----------
-    labels
-        Partition, integers `(H, W)`.
-    levels
-        Hierarchy: strength of each finest-level boundary, as an ultrametric contour map
-        `(2H + 1, 2W + 1)`.
-    edges
-        Edge map, `(H, W)` in 0..1.
-    proposals
-        Masks, best first.
+    `levels` are the strengths of each finest-level boundary, an ultrametric contour map.
     """
 
-    labels: npt.NDArray[np.int32] | None = None
-    levels: npt.NDArray[np.float32] | None = None
-    edges: npt.NDArray[np.float32] | None = None
-    proposals: tuple[Mask, ...] | None = None
+    labels: npt.NDArray[np.int32] | None = None  # partition, `(H, W)`
+    levels: npt.NDArray[np.float32] | None = None  # hierarchy, `(2H + 1, 2W + 1)`
+    edges: npt.NDArray[np.float32] | None = None  # edge map, `(H, W)` in 0..1
+    proposals: tuple[Mask, ...] | None = None  # best first
 
 
 @runtime_checkable

@@ -58,7 +58,11 @@ def parts(mask: Mask, connectivity: Connectivity | None = None) -> list[Mask]:
     labels, count = components(mask.bits, connectivity)
     boxes = ndimage.find_objects(labels, count) if count else []
     return [
-        Mask.of(labels[box] == i, _start(box, mask.low), mask.shape)
+        Mask.of(
+            labels[box] == i,
+            tuple(int(side.start) + a for side, a in zip(box, mask.low, strict=True)),
+            mask.shape,
+        )
         for i, box in enumerate(boxes, start=1)
     ]
 
@@ -129,10 +133,6 @@ def _nearest_judged(ignore: Mask, ratio: float) -> tuple[Any, ...]:
             found[...] = z * plane + y * bits.shape[-1] + x
     places = np.flatnonzero(bits)
     return low, high, places, nearest.ravel()[places]
-
-
-def _start(box: tuple[slice, ...], low: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(side.start) + a for side, a in zip(box, low, strict=True))
 
 
 def _steps(bits: Bits, connectivity: Connectivity | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,40 +25,23 @@ class Plan:
     """A plan of a run: models x scenes x users x protocols, rounds, measures and a seed.
 
     A request may leave users, rounds, protocols and measures empty; its benchmark fills them.
-
-    Attributes
-    ----------
-    benchmark
-        Its registered name.
-    segmenters, kind
-        The models or methods under test, and which of the two they are.
-    limit, sample
-        Only the first so many scenes of each dataset, or a random sample; None takes all.
-    threads
-        Threads a worker may use, fixed here because sums depend on it in the last digit.
-    keep_masks
-        Whether rows hold their masks, so that measures can be added later.
-    options
-        Further settings of the benchmark.
-    fingerprints
-        Digest of each dataset when the plan was made.
     """
 
     benchmark: str
-    segmenters: tuple[Spec, ...]
+    segmenters: tuple[Spec, ...]  # the models or methods under test
     datasets: tuple[Spec, ...]
-    kind: Kind = "model"
+    kind: Kind = "model"  # of the segmenters
     users: tuple[Spec, ...] = ()
     rounds: int = 0
     protocols: tuple[ProtocolName, ...] = ()
     measures: tuple[str, ...] = ()
     seed: int = 0
-    threads: int = 1
-    limit: int | None = None
-    sample: int | None = None
-    keep_masks: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 1  # of a worker, fixed here because sums depend on it in the last digit
+    limit: int | None = None  # only the first so many scenes of each dataset
+    sample: int | None = None  # or so many drawn at random
+    keep_masks: bool = True  # rows hold their masks, so that measures can be added later
+    options: Mapping[str, Any] = field(default_factory=dict)  # further settings of the benchmark
+    fingerprints: Mapping[str, str] = field(default_factory=dict)  # of datasets, at the start
 
     def to_json(self) -> str:
         """Canonical text: the same plan is the same text."""
@@ -179,21 +163,17 @@ _IS_FIELD: dict[str, Callable[[Any], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """One scene for one model or method, encoded once."""
 
     segmenter: Spec
     dataset: Spec
     scene: str
-    _id: str = field(default="", init=False, repr=False, compare=False)
 
-    @property
+    @cached_property  # read many times when a run of 1e5 jobs is resumed
     def id(self) -> str:
-        if not self._id:  # read many times when a run of 1e5 jobs is resumed
-            made = fingerprint(self.segmenter, self.dataset, self.scene, size=10)
-            object.__setattr__(self, "_id", made)
-        return self._id
+        return fingerprint(self.segmenter, self.dataset, self.scene, size=10)
 
     def identity(self) -> dict[str, str]:
         """Model, dataset and scene: the key of this job's rows."""

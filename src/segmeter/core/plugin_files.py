@@ -61,12 +61,12 @@ def _imported_from(folder: Path, names: set[str]) -> dict[str, Path]:
     """Those of some modules whose files lie below a folder."""
     files = {name: getattr(sys.modules[name], "__file__", None) for name in names}
     paths = {name: Path(file).resolve() for name, file in files.items() if file}
-    return {name: path for name, path in paths.items() if _below(path, folder)}
-
-
-def _below(path: Path, folder: Path) -> bool:
-    installed = "site-packages" in path.parts or "dist-packages" in path.parts
-    return path.is_relative_to(folder) and not installed
+    installed = {"site-packages", "dist-packages"}
+    return {
+        name: path
+        for name, path in paths.items()
+        if path.is_relative_to(folder) and installed.isdisjoint(path.parts)
+    }
 
 
 def _contents(files: Mapping[str, Path]) -> dict[str, str]:

@@ -19,32 +19,6 @@ _MOST_CHUNKS = 13  # 65 bits, more than any 64-bit count needs
 _MOST_TEXT = 1 << 23  # characters; what unpacking them takes stays below half a gigabyte
 
 
-def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]) -> Counts:
-    """Column-major run lengths of a box of bits inside a scene; the first counts zeros.
-
-    >>> of_box(np.ones((2, 1), bool), (0, 1), (2, 3)).tolist()
-    [2, 2, 2]
-    """
-    total = math.prod(shape)
-    if bits.size == 0:
-        return np.array([total], dtype=np.int64)
-    padded = np.zeros((bits.shape[0] + 1, *bits.shape[1:]), dtype=np.int8)
-    padded[:-1] = bits
-    flat = padded.reshape(-1, order="F")
-    steps = np.diff(flat, prepend=np.int8(0))
-    starts = _global(np.flatnonzero(steps == 1), padded.shape, low, shape)
-    # A run never leaves its column inside the padded box, so its length is local.
-    lengths = np.flatnonzero(steps == -1) - np.flatnonzero(steps == 1)
-    ends = starts + lengths
-    # Runs that touch across a column border are one run in the scene.
-    apart = starts[1:] != ends[:-1]
-    starts, ends = starts[np.r_[True, apart]], ends[np.r_[apart, True]]
-    edges = np.empty(2 * starts.size, dtype=np.int64)
-    edges[0::2], edges[1::2] = starts, ends
-    counts = np.diff(edges, prepend=0)
-    return np.append(counts, total - ends[-1]) if ends[-1] < total else counts
-
-
 def to_box(counts: Counts, shape: Sequence[int]) -> tuple[tuple[int, int], Bits]:
     """First pixel and bits of the smallest box around what run lengths of an image hold.
 
@@ -59,8 +33,10 @@ def to_box(counts: Counts, shape: Sequence[int]) -> tuple[tuple[int, int], Bits]
     if starts.size == 0:
         return (0, 0), np.zeros((0, 0), dtype=bool)
     left, right = int(starts[0]) // height, (int(ends[-1]) - 1) // height + 1
-    top, bottom = _rows(starts, ends, height)
-    # A run that leaves its column fills both to the edge: then the box is as high as the scene.
+    top, bottom = int((starts % height).min()), int(((ends - 1) % height).max()) + 1
+    if (starts // height != (ends - 1) // height).any():
+        # A run that leaves its column fills both to the edge: the box is as high as the scene.
+        top, bottom = 0, height
     moved = [(p // height - left) * (bottom - top) + p % height - top for p in (starts, ends - 1)]
     bits = _filled(moved[0], moved[1] + 1, (right - left) * (bottom - top))
     return (top, left), np.ascontiguousarray(bits.reshape(right - left, bottom - top).T)
@@ -129,14 +105,6 @@ def _runs(counts: Counts, total: int) -> tuple[Counts, Counts]:
     return starts[full], ends[full]
 
 
-def _rows(starts: Counts, ends: Counts, height: int) -> tuple[int, int]:
-    """First row, and one past the last, of runs down the columns."""
-    first, last = starts % height, (ends - 1) % height
-    if (starts // height != (ends - 1) // height).any():
-        return 0, height
-    return int(first.min()), int(last.max()) + 1
-
-
 def _filled(starts: Counts, ends: Counts, total: int) -> Bits:
     """Flat bits that are true from each start up to its end."""
     edges = np.zeros(2 * starts.size + 2, dtype=np.int64)
@@ -152,23 +120,10 @@ def pack(counts: Counts) -> bytes:
     >>> pack(np.array([0, 6]))
     b'06'
     """
-    values = counts.copy()
-    values[3:] -= counts[1:-2]
-    chunks = np.empty((values.size, _MOST_CHUNKS), dtype=np.uint8)
-    last = np.zeros(values.size, dtype=np.int64)
-    open_ = np.ones(values.size, dtype=bool)
-    rest = values
-    for k in range(_MOST_CHUNKS):
-        low = rest & 31
-        rest = rest >> 5
-        done = ((rest == 0) & (low & 16 == 0)) | ((rest == -1) & (low & 16 != 0))
-        chunks[:, k] = low + np.where(done, 0, 32) + 48
-        last[open_ & done] = k
-        open_ &= ~done
-        if not open_.any():
-            break
-    keep = np.arange(_MOST_CHUNKS) <= last[:, None]
-    return chunks[keep].tobytes()
+    from pycocotools import mask as coco
+
+    size = [1, int(counts.sum())]
+    return bytes(coco.frPyObjects({"size": size, "counts": counts}, *size)["counts"])
 
 
 def unpack(text: str | bytes) -> Counts:
@@ -191,19 +146,8 @@ def unpack(text: str | bytes) -> Counts:
     values = np.add.reduceat((codes & 31) << (5 * place), begins)
     negative = codes[ends] & 16 != 0
     values[negative] -= np.int64(1) << (5 * (ends - begins + 1)[negative])
-    return _undo_differences(values)
-
-
-def _undo_differences(values: Counts) -> Counts:
-    """Each count from the fourth on was written as its difference to the one two before."""
+    # Each count from the fourth on was written as its difference to the one two before.
     counts = values.copy()
     counts[1::2] = np.cumsum(values[1::2])
     counts[2::2] = np.cumsum(values[2::2])
     return counts
-
-
-def _global(flat: Counts, box: Sequence[int], low: Sequence[int], shape: Sequence[int]) -> Counts:
-    """Column-major positions inside a box as positions inside the scene."""
-    place = np.unravel_index(flat, tuple(box), order="F")
-    moved = [p + a for p, a in zip(place, low, strict=True)]
-    return np.asarray(np.ravel_multi_index(moved, tuple(shape), order="F"), dtype=np.int64)

@@ -268,15 +268,12 @@ class Dataset(Protocol):
 
     def scenes(self) -> Sequence[str]:
         """The scenes' ids in their fixed order, without reading images."""
-        ...
 
     def load(self, scene: str) -> Scene:
         """One scene; its pixels and targets are read when first used."""
-        ...
 
     def fingerprint(self) -> str:
         """A digest that changes when the data changes."""
-        ...
 
 
 def size_in_words(shape: Sequence[int]) -> str:

@@ -96,18 +96,15 @@ def load_tables(
     made = []
     for key, lines in _groups(table, by):
         known = dict(zip(by, key, strict=True))
-        made.append(
-            Tables(
-                known["model"],
-                known["dataset"],
-                known.get(user, ""),
-                cast(ProtocolName, known.get("protocol", "")),
-                _keys(lines, unit),
-                _clusters(lines),
-                lines,
-                known,
-            )
-        )
+        protocol = cast(ProtocolName, known.get("protocol", ""))
+        who = known["model"], known["dataset"], known.get(user, ""), protocol
+        scenes = lines["scene"].to_pylist()
+        targets = lines[unit[1]].to_pylist() if len(unit) > 1 else [""] * len(scenes)
+        # A line without an image or patient is a cluster by its scene.
+        clusters = zip(lines["cluster"].to_pylist(), scenes, strict=True)
+        places = tuple(cluster or scene for cluster, scene in clusters)
+        keys = tuple(zip(lines[unit[0]].to_pylist(), targets, strict=True))
+        made.append(Tables(*who, keys, places, lines, known))
     return made
 
 
@@ -210,24 +207,8 @@ def _groups(table: Any, by: Sequence[str]) -> Iterator[tuple[tuple[str, ...], An
     """Slices of an Arrow table whose lines stand in the order of their groups."""
     if len(table) == 0:
         return
-    codes = [_codes(table[name]) for name in by]
-    new = np.any([np.diff(code) != 0 for code in codes], axis=0)
+    codes = [table[name].combine_chunks().dictionary_encode().indices for name in by]
+    new = np.any([np.diff(np.asarray(code, dtype=np.int64)) != 0 for code in codes], axis=0)
     starts = [0, *(np.flatnonzero(new) + 1).tolist(), len(table)]
     for start, end in pairwise(starts):
         yield tuple(table[name][start].as_py() for name in by), table.slice(start, end - start)
-
-
-def _codes(column: Any) -> npt.NDArray[np.int64]:
-    return np.asarray(column.combine_chunks().dictionary_encode().indices, dtype=np.int64)
-
-
-def _keys(lines: Any, unit: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    scenes = lines[unit[0]].to_pylist()
-    targets = lines[unit[1]].to_pylist() if len(unit) > 1 else [""] * len(scenes)
-    return tuple(zip(scenes, targets, strict=True))
-
-
-def _clusters(lines: Any) -> tuple[str, ...]:
-    """The image or patient of each line; its scene where none is noted."""
-    pairs = zip(lines["cluster"].to_pylist(), lines["scene"].to_pylist(), strict=True)
-    return tuple(cluster or scene for cluster, scene in pairs)

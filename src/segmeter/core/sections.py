@@ -68,34 +68,16 @@ Cell = str | float | int | None | Value | Label
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a table's column is shown.
+    """How a table's column is shown."""
 
-    Attributes
-    ----------
-    title
-        The heading; `unit` is set small beneath it.
-    digits
-        Decimals of numbers; None for a column of words.
-    percent
-        Numbers are fractions and shown times 100.
-    better
-        Which direction is good, where one is: the best number is set strong.
-    plot
-        Draw each number and its interval on a common scale next to it.
-    shade
-        Tint each cell by its value, for matrices.
-    group
-        A heading over neighbouring columns, such as a dataset.
-    """
-
-    title: str
-    unit: str = ""
-    digits: int | None = None
-    percent: bool = False
-    better: Literal["higher", "lower", ""] = ""
-    plot: bool = False
-    shade: bool = False
-    group: str = ""
+    title: str  # the heading
+    unit: str = ""  # set small beneath the title
+    digits: int | None = None  # decimals of numbers; None for a column of words
+    percent: bool = False  # numbers are fractions and shown times 100
+    better: Literal["higher", "lower", ""] = ""  # the best number is set strong
+    plot: bool = False  # draw each number and its interval on a common scale next to it
+    shade: bool = False  # tint each cell by its value, for matrices
+    group: str = ""  # a heading over neighbouring columns, such as a dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,27 +207,18 @@ class Outline:
 class Illustration:
     """An image with what is drawn over it.
 
-    Attributes
-    ----------
-    pixels
-        uint8 `(H, W, 3)` or `(H, W)`, shrunk and compressed by the report; or a PNG, JPEG
-        or WebP file's bytes, shown as they are.
-    size
-        `(H, W)` of the scene that outlines and prompts refer to; the array's own by default.
-    close
-        Show only the neighbourhood of what is drawn over it.
-    link
-        Key of a replay that shows more.
+    `pixels` are uint8 `(H, W, 3)` or `(H, W)`, shrunk and compressed by the report; or the bytes
+    of a PNG, JPEG or WebP file, shown as they are.
     """
 
     pixels: npt.NDArray[np.uint8] | bytes
     caption: str = ""
     alt: str = ""
-    size: tuple[int, int] | None = None
+    size: tuple[int, int] | None = None  # of outlines and prompts, `(H, W)`; else the array's own
     outlines: Sequence[Outline] = ()
     prompts: Sequence[Prompt] = ()
-    close: bool = False
-    link: str = ""
+    close: bool = False  # show only the neighbourhood of what is drawn over it
+    link: str = ""  # key of a replay that shows more
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,27 +284,16 @@ class Greys:
 
 
 SCENE_NUMBERS = (("z", 0, 1), ("y", 0, 1), ("x", 0, 1))
-"""Slices counted along the axes of the scene, where a file's own numbers are unknown."""
+"""For each axis `(z, y, x)` the file's word for a slice, the first number and the step; these
+count along the axes of the scene, where a file's own numbers are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
     """A volume or video to scroll through, with ground truth, mask and prompts of each step.
 
-    Attributes
-    ----------
-    voxels
-        uint8 `(Z, Y, X)`, z to the head, y to the front, x to the right. The report keeps the
-        neighbourhood of ground truth and masks, and thins out what is still large.
-    header
-        Spacing and position of the voxels; None where they are unknown.
-    greys
-        The values that voxels stand for, where the window can be changed; None to show them as
-        they are.
-    numbers
-        For each axis `(z, y, x)`: the file's word for a slice, the first number, the step.
-    every_frame
-        0 for a volume. Of a video, `(T, H, W)`, every so many frames are there; it is played.
+    `voxels` are uint8 `(Z, Y, X)`, z to the head, y to the front, x to the right. The report keeps
+    the neighbourhood of ground truth and masks, and thins out what is still large.
     """
 
     key: str
@@ -340,10 +302,10 @@ class Slices:
     frames: Sequence[Frame]
     ground_truth: Mask | None = None
     caption: str = ""
-    every_frame: int = 0
-    header: SceneHeader | None = None
-    greys: Greys | None = None
-    numbers: tuple[tuple[str, int, int], ...] = SCENE_NUMBERS
+    every_frame: int = 0  # of a video `(T, H, W)`, so many frames apart; 0 for a volume
+    header: SceneHeader | None = None  # spacing and position of the voxels, if known
+    greys: Greys | None = None  # the values of the voxels, where the window can be changed
+    numbers: tuple[tuple[str, int, int], ...] = SCENE_NUMBERS  # of slices, along each axis
 
 
 @dataclass(frozen=True, slots=True)

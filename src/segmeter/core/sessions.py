@@ -250,7 +250,7 @@ def _judge_once(
     """Scores of each round's mask; a mask that several share is judged once per target."""
     pixels = sum(made.mask.bits.size for made in rounds)
     pairs = list(zip(sessions, rounds, strict=True))
-    keys = [(_target_id(session), id(made.mask)) for session, made in pairs]
+    keys = [(session.target and session.target.id, id(made.mask)) for session, made in pairs]
     first = dict(zip(keys, pairs, strict=True))
     helpers = pool if pixels > _WORTH_THREADS else None
     scores = mapped(lambda both: both[0].scores_of(both[1].mask), list(first.values()), helpers)
@@ -271,10 +271,6 @@ def _judge_candidates(
         return tuple(session.scores_of(found.mask(k)) for k in offered)
 
     return mapped(one, sessions, pool)
-
-
-def _target_id(session: Session) -> str | None:
-    return None if session.target is None else session.target.id
 
 
 def mapped(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from segmeter import __version__
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, StatisticCard, SummaryRow
+from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.plans import display_names
 from segmeter.core.received_runs import received
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
@@ -14,7 +14,7 @@ from segmeter.core.wording import counted
 from segmeter.report.elements import protocol_note
 from segmeter.report.page import Page
 from segmeter.report.provenance import rounds_text, unfinished
-from segmeter.stats.statistics import standing_out
+from segmeter.stats.statistics import Statistic, standing_out
 from segmeter.store import Run
 
 _WIDTH = 6
@@ -58,7 +58,7 @@ def _tables(
     rows: Sequence[SummaryRow],
     found: Sequence[Difference],
     headline: Sequence[str],
-    cards: Mapping[str, StatisticCard],
+    cards: Mapping[str, Statistic],
     titles: Mapping[str, str],
 ) -> list[Block]:
     """One table per dataset and user, ordered by its first statistic."""
@@ -99,7 +99,7 @@ def _tables(
 
 
 def _ranked(
-    models: Sequence[str], values: Mapping[tuple[str, str], SummaryRow], card: StatisticCard
+    models: Sequence[str], values: Mapping[tuple[str, str], SummaryRow], card: Statistic
 ) -> list[str]:
     """Models by a statistic, the best first; those that do not have it come last."""
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from segmeter.core.benchmarks import PaperLayout, StatisticCard, SummaryRow
+from segmeter.core.benchmarks import PaperLayout, SummaryRow
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, check_choice, suggestion
 from segmeter.core.plans import display_names
 from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.report.exports import WRITERS, Language
 from segmeter.report.provenance import rounds_text, unfinished
-from segmeter.stats.statistics import standing_out
+from segmeter.stats.statistics import Statistic, standing_out
 from segmeter.store import Run
 
 _FEW = 6
@@ -136,7 +136,7 @@ def _places(
 def _shown(
     rows: Sequence[SummaryRow],
     layout: PaperLayout,
-    cards: Mapping[str, StatisticCard],
+    cards: Mapping[str, Statistic],
     columns: Sequence[str],
 ) -> dict[str, str]:
     """Statistics of the columns with their headings: those of the layout, or as chosen."""
@@ -153,7 +153,7 @@ def _shown(
     return shown
 
 
-def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
+def _headline(run: Run, cards: Mapping[str, Statistic]) -> PaperLayout:
     """The columns of a benchmark without a table of its own: its headline, or what it has."""
     known = [row.statistic for row in run.summary() if row.statistic in cards]
     names = run.headline() or list(dict.fromkeys(known))[:_FEW]

@@ -203,8 +203,8 @@ class Roots:
         Data at an address is copied to the machine that needs it.
         """
         given = {"data": self.data, "weights": self.weights}
-        return {key: _folder(path) for key, path in given.items() if path is not None}
-
-
-def _folder(path: Path | str) -> Path:
-    return local_folder(str(path)) if is_address(path) else Path(path)
+        return {
+            key: local_folder(str(path)) if is_address(path) else Path(path)
+            for key, path in given.items()
+            if path is not None
+        }

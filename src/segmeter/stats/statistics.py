@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from segmeter.core.benchmarks import Difference, Group, StatisticCard, SummaryRow
+from segmeter.core.benchmarks import Difference, Group, SummaryRow
 from segmeter.stats.comparisons import Paired, PairedValues, holm, pairwise_tables
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.null_distributions import Null
@@ -296,7 +296,7 @@ def corrected_together(found: Sequence[Difference]) -> list[Difference]:
 
 
 def standing_out(
-    rows: Iterable[SummaryRow], found: Iterable[Difference], cards: Mapping[str, StatisticCard]
+    rows: Iterable[SummaryRow], found: Iterable[Difference], cards: Mapping[str, Statistic]
 ) -> set[tuple[tuple[str, str, str, str], str]]:
     """Groups and statistics in which a model is significantly better than every other one.
 

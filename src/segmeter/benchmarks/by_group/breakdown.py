@@ -19,7 +19,7 @@ from segmeter.benchmarks.by_group.target_groups import (
     said_of_targets,
 )
 from segmeter.benchmarks.report_parts import P_VALUE, titled
-from segmeter.core.benchmarks import Benchmark, Difference, Group, Results, StatisticCard
+from segmeter.core.benchmarks import Benchmark, Difference, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.core.wording import counted
@@ -31,6 +31,7 @@ from segmeter.stats.fairness import (
     group_means,
 )
 from segmeter.stats.intervals import Floats
+from segmeter.stats.statistics import Statistic
 
 _MOST_COMPARED = 12
 _METHOD = (
@@ -49,7 +50,7 @@ class Split:
     dataset: str
     user: str
     protocol: str
-    statistic: StatisticCard
+    statistic: Statistic
     means: tuple[GroupMean, ...]
     differences: tuple[GroupDifference, ...]
 
@@ -97,11 +98,11 @@ def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = No
     return made
 
 
-def _is_split(card: StatisticCard, wanted: Sequence[str]) -> bool:
+def _is_split(card: Statistic, wanted: Sequence[str]) -> bool:
     return card.name in wanted if wanted else card.tested == "yes"
 
 
-def _split(group: Group, card: StatisticCard, values: Floats, named: TargetGroups) -> Split:
+def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -> Split:
     kept = np.flatnonzero(~np.isnan(values))
     names = named.of([(group.dataset, *group.keys[i]) for i in kept])
     clusters = [group.clusters[i] for i in kept]

@@ -14,7 +14,7 @@ from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
 from segmeter.core import sections as page
-from segmeter.core.benchmarks import Difference, Results, Row, StatisticCard, SummaryRow
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, Scribble, moved, round_from_json
@@ -22,7 +22,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.scores_by_step import Tables
 from segmeter.core.sections import Section
 from segmeter.core.videos import FrameMasks, Video
-from segmeter.stats.statistics import cards_by_name, resampling
+from segmeter.stats.statistics import Statistic, cards_by_name, resampling
 
 _SHOWN = ("jf", "j", "f", "jf-mean", "area", "jf@60s", "frames", "clicks", "strokes", "seconds")
 _FRAME = ("j-recall", "j-decay", "f-recall", "f-decay", "flicker", "obeyed", "ms-frame")
@@ -47,9 +47,7 @@ def sections(run: Results) -> list[Section]:
     return [section for section in made if section.blocks]
 
 
-def _results(
-    run: Results, apart: Sequence[Difference], cards: Mapping[str, StatisticCard]
-) -> Section:
+def _results(run: Results, apart: Sequence[Difference], cards: Mapping[str, Statistic]) -> Section:
     users = {str(user): place for place, user in enumerate(run.plan.users)}
     rows = sorted(VideoBenchmark().summary(run), key=lambda r: users.get(r.user, 0))  # by mode
     by: parts.By = {page.Column("user"): lambda row: _label(row.user)}

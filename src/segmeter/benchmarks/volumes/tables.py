@@ -24,7 +24,6 @@ from segmeter.benchmarks.volumes.statistics import (
     never,
 )
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import StatisticCard
 from segmeter.core.catalogue import Spec
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
@@ -127,7 +126,7 @@ def prompters_table(groups: Sequence[VolumeSessions]) -> Table:
     return Table.of("prompters", list(first.values())[::-1], columns, "The prompters of this run.")
 
 
-def value_columns(cards: Iterable[StatisticCard], numbers: Numbers, plot: str = "") -> Cells:
+def value_columns(cards: Iterable[Statistic], numbers: Numbers, plot: str = "") -> Cells:
     """A column for each statistic; `plot` names the one whose intervals are drawn."""
 
     def cell(name: str) -> Callable[[VolumeSessions], Cell]:
