@@ -8,17 +8,18 @@ the same name is not enough. To type checkers a capability is a protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from typing import runtime_checkable as capability
 
     import numpy as np
     import numpy.typing as npt
+    from torch import Tensor
 
     from segmeter.core.action_counts import Effort
     from segmeter.core.masks import Mask
-    from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Segmentation
+    from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request, Segmentation
     from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
     from segmeter.core.scenes import Dataset, Scene, Target
@@ -277,6 +278,42 @@ class KnowsItsScan(Protocol):
     window: tuple[float, float] | None
     slice_numbers: tuple[tuple[str, int, int], ...]
     """For each axis `(z, y, x)`: the file's word for a slice, the first number, the step."""
+
+
+class MovableClicks(Protocol):
+    """Many sessions whose last click may move, each in the frame its network sees.
+
+    From `step_sizes` the published attack takes its step; SAM's wrapper takes the image's although
+    its clicks live in another frame.
+    """
+
+    sizes: list[tuple[int, int]]  # height and width of each session's frame
+    step_sizes: list[tuple[int, int]]
+
+    def start(self) -> Tensor:
+        """Positions of the last clicks, `(B, 2)`: row and column in each frame."""
+
+    def logits(self, points: Tensor) -> list[Tensor]:
+        """Logits `(h, w)`, one per session, differentiable in the points `(B, 2)`."""
+
+    def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
+        """Masks of these logits at the image's size."""
+
+    def into_prediction(self, index: int, mask: Mask) -> Tensor:
+        """A mask of the image on the grid of a session's logits, 0 and 1."""
+
+    def into_frame(self, index: int, plane: npt.NDArray[np.float32]) -> Tensor:
+        """A map of the image, `(H, W)`, in a session's frame."""
+
+    def to_image(self, points: Tensor) -> list[tuple[float, float]]:
+        """Points of the frames in the image."""
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """An encoded scene whose logits are differentiable in the position of the last click."""
+
+    def movable_clicks(self, requests: Sequence[Request]) -> MovableClicks: ...
 
 
 class Team(Protocol):

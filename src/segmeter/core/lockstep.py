@@ -74,6 +74,9 @@ class SimulatedSession:
         return self.start.label(self.user.name, self.start.source)
 
 
+Member = tuple[SimulatedSession, Session]
+
+
 @dataclass(slots=True)
 class Trajectory:
     """The record of one session; `consistency` are scores of further requests at its end."""
@@ -121,50 +124,48 @@ def simulate(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    sessions = _sessions(scene, encoded, simulated_sessions, judge, oracle_rounds)
-    by_scene: dict[int, list[tuple[SimulatedSession, Session]]] = {}
-    for simulated, session in zip(simulated_sessions, sessions, strict=True):
-        by_scene.setdefault(id(session.encoded), []).append((simulated, session))
+    members = _members(scene, encoded, simulated_sessions, judge, oracle_rounds)
+    by_scene: dict[int, list[Member]] = {}
+    for member in members:
+        by_scene.setdefault(id(member[1].encoded), []).append(member)
     for number in range(1, rounds + 1):
-        for members in by_scene.values():
-            _advance([m for m in members if not _over(m[1], until)], number, seed, pool)
-        _keep_bounds(simulated_sessions, sessions)
-    return [Trajectory(p, s.rounds) for p, s in zip(simulated_sessions, sessions, strict=True)]
+        for together in by_scene.values():
+            _advance([m for m in together if not _over(m[1], until)], number, seed, pool)
+        _keep_bounds(members)
+    return [Trajectory(simulated, session.rounds) for simulated, session in members]
 
 
-def _sessions(
+def _members(
     scene: Scene,
     encoded: EncodedScene,
     simulated_sessions: Sequence[SimulatedSession],
     judge: Judge,
     oracle_rounds: int,
-) -> list[Session]:
-    """A session each; those of one protocol share one encoded scene."""
+) -> list[Member]:
+    """A session for each; those of one protocol share one encoded scene."""
     by_protocol = {p: in_protocol(encoded, p) for p in {s.protocol for s in simulated_sessions}}
     return [
-        Session(
-            scene,
-            by_protocol[simulated.protocol],
-            simulated.target,
-            judge=judge,
-            protocol=simulated.protocol,
-            oracle_rounds=oracle_rounds,
-            forgets=forgets_prompts(simulated.user),
-            start=simulated.start.mask if simulated.start else None,
+        (
+            simulated,
+            Session(
+                scene,
+                by_protocol[simulated.protocol],
+                simulated.target,
+                judge=judge,
+                protocol=simulated.protocol,
+                oracle_rounds=oracle_rounds,
+                forgets=forgets_prompts(simulated.user),
+                start=simulated.start.mask if simulated.start else None,
+            ),
         )
         for simulated in simulated_sessions
     ]
 
 
-def _advance(
-    members: Sequence[tuple[SimulatedSession, Session]],
-    number: int,
-    seed: int,
-    pool: Executor | None,
-) -> None:
+def _advance(members: Sequence[Member], number: int, seed: int, pool: Executor | None) -> None:
     """One round of the sessions of an encoded scene; those without prompts rest."""
-    active = [(simulated, session) for simulated, session in members if not session.stopped]
-    given = _next_prompts([m[0] for m in active], [m[1] for m in active], number, seed, pool)
+    active = [member for member in members if not member[1].stopped]
+    given = _next_prompts(active, number, seed, pool)
     asking = {id(m[1]): one for m, one in zip(active, given, strict=True) if one[0]}
     for _, session in members:
         if id(session) not in asking:
@@ -178,15 +179,13 @@ def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
     return until is not None and bool(session.rounds) and until(session.rounds[-1].scores)
 
 
-def _keep_bounds(
-    simulated_sessions: Sequence[SimulatedSession], sessions: Sequence[Session]
-) -> None:
+def _keep_bounds(members: Sequence[Member]) -> None:
     """Continue bound sessions that ended on the wrong side from their leader's."""
-    for simulated, session in zip(simulated_sessions, sessions, strict=True):
+    for simulated, session in members:
         bound = simulated.bound
         if bound is None:
             continue
-        leader = sessions[bound.leader]
+        leader = members[bound.leader][1]
         own, theirs = session.rounds[-1], leader.rounds[-1]
         above = own.scores[bound.measure] - theirs.scores[bound.measure]
         if above > 0 if bound.side == "below" else above < 0:
@@ -194,41 +193,36 @@ def _keep_bounds(
 
 
 def _next_prompts(
-    simulated_sessions: Sequence[SimulatedSession],
-    sessions: Sequence[Session],
-    number: int,
-    seed: int,
-    pool: Executor | None,
+    members: Sequence[Member], number: int, seed: int, pool: Executor | None
 ) -> list[Timed]:
     """Next prompts of each session with the seconds they took; a team is called once."""
-    found: list[Timed] = [((), 0.0)] * len(simulated_sessions)
-    seen = [_observation(p, s, number) for p, s in zip(simulated_sessions, sessions, strict=True)]
+    found: list[Timed] = [((), 0.0)] * len(members)
+    seen = [_observation(*member, number) for member in members]
+    users = [simulated.user for simulated, _ in members]
 
     def draws(i: int) -> np.random.Generator:
-        scene, simulated = sessions[i].scene, simulated_sessions[i]
-        return generator(
-            seed, scene.dataset, scene.id, simulated.target.id, simulated.user.name, number
-        )
+        scene, target = seen[i].scene, seen[i].target
+        return generator(seed, scene.dataset, scene.id, target.id, users[i].name, number)
 
     def one(i: int) -> Timed:
         start = perf_counter()
-        prompts = as_prompts(simulated_sessions[i].user.next(seen[i], draws(i)))
+        prompts = as_prompts(users[i].next(seen[i], draws(i)))
         return prompts, perf_counter() - start
 
-    def together(team: Team, members: Sequence[int]) -> list[Timed]:
+    def together(team: Team, places: Sequence[int]) -> list[Timed]:
         start = perf_counter()
-        users, theirs = [simulated_sessions[i].user for i in members], [seen[i] for i in members]
-        given = team.next_batch(users, theirs, LazyGenerators(draws, members))
-        share = (perf_counter() - start) / len(members)
+        theirs = [users[i] for i in places], [seen[i] for i in places]
+        given = team.next_batch(*theirs, LazyGenerators(draws, places))
+        share = (perf_counter() - start) / len(places)
         return [(as_prompts(prompts), share) for prompts in given]
 
     teams: dict[int, tuple[Team | None, list[int]]] = {}  # each with the places of its members
-    for i, simulated in enumerate(simulated_sessions):
-        team = team_of(simulated.user)
+    for i, user in enumerate(users):
+        team = team_of(user)
         teams.setdefault(id(team), (team, []))[1].append(i)
-    for team, members in teams.values():
-        answers = mapped(one, members, pool) if team is None else together(team, members)
-        for i, answer in zip(members, answers, strict=True):
+    for team, places in teams.values():
+        answers = mapped(one, places, pool) if team is None else together(team, places)
+        for i, answer in zip(places, answers, strict=True):
             found[i] = answer
     return found
 

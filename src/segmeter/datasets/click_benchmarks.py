@@ -35,7 +35,7 @@ from segmeter.datasets.data_roots import (
     set_folder,
     some_at_hand,
 )
-from segmeter.datasets.image_files import grey_of, named_errors, read_colours
+from segmeter.datasets.image_files import named_errors, read_colours
 from segmeter.datasets.labelmaps import read_mat
 
 Colours = npt.NDArray[np.uint8]
@@ -165,7 +165,9 @@ def pascal_voc(data: str | Path | None = None) -> ImageSet:
     listed = _numbers(file)
 
     def targets(scene: str, mask: Path) -> Iterator[Target]:
-        grey = grey_of(read_colours(mask))
+        import cv2
+
+        grey = cv2.cvtColor(read_colours(mask), cv2.COLOR_BGR2GRAY)
         ignore = Mask.of(np.asarray(grey == _IGNORED)) or None
         for number in listed[scene]:
             yield Target(str(number), Mask.of(np.asarray(grey == number)), ignore)

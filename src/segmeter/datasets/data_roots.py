@@ -232,20 +232,14 @@ def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], wh
         )
 
 
-def stem(path: Path) -> str:
-    """A name up to its first dot, as the click benchmarks pair images and masks.
-
-    >>> stem(Path("images/21077.a.jpg"))
-    '21077'
-    """
-    return path.name.partition(".")[0]
-
-
 def by_stem(paths: Iterable[Path]) -> dict[str, Path]:
-    """Files by their stems; two files of one stem are refused, for either may be meant."""
+    """Files by their names up to the first dot, as the click benchmarks pair images and masks.
+
+    Two files of one such name are refused, for either may be meant.
+    """
     found: dict[str, Path] = {}
     for path in paths:
-        other = found.setdefault(stem(path), path)
+        other = found.setdefault(path.name.partition(".")[0], path)
         if other is not path:
             raise BadInput(
                 f"'{other}' and '{path.name}' have the same name up to the dot;"

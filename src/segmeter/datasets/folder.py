@@ -199,7 +199,8 @@ def _objects(
         yield from objects_in(pairs.whole[scene], kind, ignore)
     single: Kind = kind if kind in ("soft", "trimap", "alpha") else "binary"
     for name, path in pairs.single.get(scene, []):
-        yield object_in(path, single, name, _class(name))
+        label = re.sub(r"[\W_]*\d*$", "", name)  # `dog_2` is a dog, `2` says nothing
+        yield object_in(path, single, name, label)
 
 
 def _foreign(folder: Path) -> str:
@@ -319,8 +320,3 @@ def _spread(things: list[T]) -> list[T]:
     if len(things) <= _LOOKED_AT:
         return things
     return [things[i * (len(things) - 1) // (_LOOKED_AT - 1)] for i in range(_LOOKED_AT)]
-
-
-def _class(name: str) -> str:
-    """The class in an object's name: `dog_2` is a dog, `2` says nothing."""
-    return re.sub(r"[\W_]*\d*$", "", name)

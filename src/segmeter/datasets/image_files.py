@@ -131,13 +131,6 @@ def has_colour_table(path: Path) -> bool:
     return head.startswith(_PNG) and head[25:26] == b"\x03"
 
 
-def grey_of(colours: Bytes) -> Bytes:
-    """OpenCV's grey value of its colours."""
-    import cv2
-
-    return np.asarray(cv2.cvtColor(colours, cv2.COLOR_BGR2GRAY))
-
-
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width in an image's header, before it is turned upright."""
     with named_errors(path, "is not a whole image"):

@@ -123,7 +123,9 @@ def masks_of_values(
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
     """The one object of a file."""
-    values = _opaque(path) if kind == "alpha" else _flat(read_values(path))
+    values = read_alpha(path) if kind == "alpha" else _flat(read_values(path))
+    if values is None:
+        raise BadInput(f"'{path}' has no transparency, which the other masks have")
     if values.ndim == 3:
         values = values.max(axis=2)
     if kind == "trimap":
@@ -192,13 +194,6 @@ def _is_cut_out(path: Path) -> bool:
     """Whether a file is transparent in some places and opaque in others."""
     alpha = read_alpha(path)
     return alpha is not None and int(alpha.min()) < int(alpha.max())
-
-
-def _opaque(path: Path) -> Values:
-    alpha = read_alpha(path)
-    if alpha is None:
-        raise BadInput(f"'{path}' has no transparency, which the other masks have")
-    return alpha
 
 
 def _flat(values: Values) -> Values:

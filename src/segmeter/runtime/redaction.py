@@ -53,15 +53,6 @@ def keep_secret(options: Mapping[str, object]) -> None:
             _secrets.add(value)
 
 
-def has_credentials(text: str) -> bool:
-    """Whether a text contains credentials.
-
-    >>> has_credentials("s3://bucket/run"), has_credentials("s3://key:secret@bucket/run")
-    (False, True)
-    """
-    return redacted(text) != text
-
-
 def refuse_credentials(address: str) -> None:
     """Refuse an address with credentials where it would be stored, as in a plan.
 
@@ -69,7 +60,7 @@ def refuse_credentials(address: str) -> None:
     Traceback (most recent call last):
     segmeter.core.errors.BadInput: 's3://***@bucket/images' holds credentials, ...
     """
-    if "://" in address and has_credentials(address):
+    if "://" in address and redacted(address) != address:
         raise BadInput(
             f"'{redacted(address)}' holds credentials, and would be kept in the plan; give them by "
             "the environment or the storage's own settings"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.differentiable import Differentiable
+from segmeter.core.capabilities import Differentiable
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation

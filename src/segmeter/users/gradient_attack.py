@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.maps import depth_px
-from segmeter.core.differentiable import Differentiable, MovableClicks
+from segmeter.core.capabilities import Differentiable, MovableClicks
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask

@@ -25,7 +25,7 @@ from segmeter.benchmarks.sessions import rows_of, run_sessions, target_columns, 
 from segmeter.benchmarks.tetris.click_response import ScoreMap, click_response_map, score_prompts
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
-from segmeter.core.differentiable import Differentiable
+from segmeter.core.capabilities import Differentiable
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Bound, SimulatedSession, Trajectory
 from segmeter.core.masks import Mask

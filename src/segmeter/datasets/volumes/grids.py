@@ -64,8 +64,25 @@ class Grid:
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
-        """World axis (0 right, 1 anterior, 2 superior) of each file axis; which are flipped."""
-        return assigned_axes(self.affine)
+        """World axis (0 right, 1 anterior, 2 superior) of each file axis; which are flipped.
+
+        The nearest rotation to the affine's directions (by SVD) is made; file axes go in order
+        of their largest absolute entry, the first of equals first, and each takes the world axis
+        that is still free and has its largest entry.
+        """
+        directions = self.affine[:3, :3]
+        sides = np.linalg.norm(directions, axis=0)
+        scaled = directions / np.where(sides == 0, 1, sides)
+        left, strengths, right = np.linalg.svd(scaled)
+        kept = strengths > strengths.max() * 3 * np.finfo(np.float64).eps
+        rotation = left[:, kept] @ right[kept]
+        entries = np.abs(rotation)
+        world, flipped, free = [0, 0, 0], [False] * 3, [True] * 3
+        for axis in np.argsort(-entries.max(axis=0), kind="stable"):
+            chosen = int(np.where(free, entries[:, axis], -1).argmax())
+            world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
+            free[chosen] = False
+        return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])
 
     @property
     def code(self) -> str:
@@ -160,25 +177,3 @@ class Grid:
 
     def _file_axis(self, world: int) -> int:
         return self.axes[0].index(world)
-
-
-def assigned_axes(affine: Affine) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
-    """Which world axis each file axis is given, and whether it runs against it.
-
-    The nearest rotation to the affine's directions (by SVD) is made; file axes go in order
-    of their largest absolute entry, the first of equals first, and each takes the world axis
-    that is still free and has its largest entry.
-    """
-    directions = affine[:3, :3]
-    sides = np.linalg.norm(directions, axis=0)
-    scaled = directions / np.where(sides == 0, 1, sides)
-    left, strengths, right = np.linalg.svd(scaled)
-    kept = strengths > strengths.max() * 3 * np.finfo(np.float64).eps
-    rotation = left[:, kept] @ right[kept]
-    entries = np.abs(rotation)
-    world, flipped, free = [0, 0, 0], [False] * 3, [True] * 3
-    for axis in np.argsort(-entries.max(axis=0), kind="stable"):
-        chosen = int(np.where(free, entries[:, axis], -1).argmax())
-        world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
-        free[chosen] = False
-    return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])

@@ -82,8 +82,8 @@ def recognise(place: Path) -> Layout:
         left = f" ({found.missing()})" if found.unused else ""
         raise BadInput(f"no volumes with labels recognised in '{place}'{left}: {ADVICE}")
     used = {file for case in found.cases.values() for file in case.files()}
-    left, found.unused = found.unused, {}
-    for reason, parts in left.items():  # a label map may be that of a DICOM series
+    noted, found.unused = found.unused, {}
+    for reason, parts in noted.items():  # a label map may be that of a DICOM series
         found.leave(reason, [part for part in parts if used.isdisjoint(part[1])])
         used.update(file for _, files in parts for file in files)
     rest = [p for p in _files(place) if is_volume(p) and p not in used]
