@@ -245,7 +245,7 @@ def test_options_override_what_values_suggest(images, write):
     part = catalogue.datasets.make(f"folder?path={images}&ignore=2")
     assert _areas(part, "a") == {"1": 15}
     assert len(_areas(data, "a")) == 2
-    with pytest.raises(BadInput, match="no kind of mask 'shape'; it is one of binary"):
+    with pytest.raises(BadInput, match="no kind of mask 'shape'; it is binary"):
         Folder(str(images), kind="shape")
 
 

@@ -46,7 +46,7 @@ class Bsds500:
     """
 
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
-        check_choice("split of bsds500", split, _IMAGES)
+        check_choice("split", split, _IMAGES)
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
         self._folder = set_folder(_CARD, data, names, ("groundTruth",))
         self.split = split
