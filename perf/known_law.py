@@ -24,11 +24,11 @@ import cv2
 import numpy as np
 
 from segmeter.clickability.map_sources import SCORES, scores_by_key, source
-from segmeter.clickability.maps import ClickabilityMap
-from segmeter.clickability.network import NetworkSource
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion
+from segmeter.clickability.network import network_source
 from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 from segmeter.datasets.data_roots import read_list
 from segmeter.datasets.recorded_clicks import COLUMNS, read_clicks
@@ -45,15 +45,9 @@ Labelled = tuple[str, np.ndarray, np.ndarray]  # name, image, label map
 Scored = tuple[str, Any]  # image, and the scores of a map
 
 
-class Law:
+def itself(region: ClickRegion) -> ClickabilityMap:
     """The distribution as a source of clickability maps."""
-
-    name = "the distribution itself"
-
-    def map(
-        self, scene: Scene, target: Target, error_region: object, first: bool, protocol: str
-    ) -> ClickabilityMap:
-        return ClickabilityMap.of(law(scene.pixels, target.mask.dense()))
+    return ClickabilityMap.of(law(region.scene.pixels, region.target.mask.dense()))
 
 
 def law(image: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -162,9 +156,11 @@ def judge(out: Path, weights: Path) -> None:
         for sample in samples_of(read_clicks(out / "clicks.csv"), {NAME: images})
         if sample.image.partition("/")[2] in reported
     ]
-    sources = [source(name).inner for name in ("uniform", "distance", "prior")]
-    sources += [NetworkSource(weights), Law()]
-    found = {each.name: scores_by_key(training_samples, each, rows=ROWS) for each in sources}
+    sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
+    sources |= {"network": network_source(weights), "the distribution itself": itself}
+    found = {
+        name: scores_by_key(training_samples, each, rows=ROWS) for name, each in sources.items()
+    }
     print(f"{len(training_samples)} objects on {len(reported)} held-out images\n")
     print(f"| map | {' | '.join(SCORES)} |\n|{'---|' * (len(SCORES) + 1)}")
     for name, rows in found.items():

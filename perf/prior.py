@@ -47,7 +47,7 @@ def plain(wanted: list[Draw]) -> Sequence[object]:
     """One map after the other, each with all its box."""
     maps = []
     for draw in wanted:
-        wrong = draw.error_region()
+        wrong = draw.region.mask
         maps.append(draw.on(_plain_map(wrong)))
     return maps
 

@@ -34,7 +34,7 @@ from segmeter.report.page import Page, render
 from segmeter.stats.comparisons import spearman
 from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
-from segmeter.users.adversary import SearchClick, SearchGrid
+from segmeter.users.adversary import Adversary, SearchGrid
 from segmeter.users.box_prompts import search_boxes
 from segmeter.users.error_prompts import CentreClick
 
@@ -131,8 +131,9 @@ def test_a_greedy_attack_that_falls_behind_takes_over_the_centre_clicks_session(
     target = Target("a", Mask.box(shape, (0, 0), shape))
     scene = Image("drawn", "spite", np.zeros((*shape, 3), np.uint8), (target,))
     encoded = Spiteful(target.mask, (39, 39))
-    users = [CentreClick(), SearchClick("worst", SearchGrid(25, 2, 4)),
-             SearchClick("best", SearchGrid(25, 2, 4))]  # fmt: skip
+    effort = SearchGrid(25, 2, 4)
+    users = [CentreClick(), Adversary("worst", "search", effort=effort),
+             Adversary("best", "search", effort=effort)]  # fmt: skip
 
     def judge(thing: Target, mask: Mask) -> dict[str, float]:
         return {"iou": iou(thing.mask, mask)}
@@ -348,7 +349,6 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
     from segmeter.models.clicknets.encoded import ClickNetEncodedScene
     from segmeter.models.clicknets.encoded import Settings as Use
     from segmeter.models.clicknets.zoom import Zoom
-    from segmeter.users.adversary import GradientClick
 
     torch.manual_seed(1)
     shape = (48, 96)
@@ -370,7 +370,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
         return soft
 
     encoded.movable_clicks = counted  # type: ignore[method-assign]
-    users = [CentreClick(), GradientClick("worst", 2), GradientClick("best", 2)]
+    users = [CentreClick(), Adversary("worst", steps=2), Adversary("best", steps=2)]
     playing = simulated_sessions(scene, encoded, users, ("corrected",), AttackRecorder())
     simulate(scene, encoded, playing, 1, lambda t, m: {"iou": iou(t.mask, m)})
     assert asked == [16]

@@ -16,13 +16,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import Clickability, Size  # noqa: E402
+from segmeter.clickability.maps import ClickRegion  # noqa: E402
 from segmeter.clickability.network import (  # noqa: E402
     Letterbox,
-    NetworkSource,
     apply,
     load,
+    network_source,
 )
-from segmeter.clickability.saliency import SaliencySource, crop_box  # noqa: E402
+from segmeter.clickability.saliency import crop_box, saliency_source  # noqa: E402
 from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.scenes import Image, Target  # noqa: E402
@@ -184,7 +185,9 @@ def test_a_network_serves_as_a_click_source(tmp_path: Path) -> None:
     save_file(Clickability(TINY).state_dict(), path, {"segmeter.size": json.dumps(size)})
     mask = Mask.box((60, 90), (10, 20), (40, 70))
     scene = Image("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
-    map = NetworkSource(path).map(scene, scene.targets[0], mask, True, "corrected").on(mask)
+    map = network_source(path)(ClickRegion(scene, scene.targets[0], mask, True, "corrected")).on(
+        mask
+    )
     assert map.weights.shape == mask.bits.shape
     assert map.weights.max() > 0
 
@@ -199,11 +202,13 @@ def test_real_saliency_prefers_the_object_to_its_surroundings(
     scene = data.load("flower")
     target = scene.targets[0]
     whole = Mask.box(scene.shape, (0, 0), scene.shape)
-    source = SaliencySource(real_weights / "u2netp", cut_out=False)
-    values = source.map(scene, target, whole, True, "corrected").dense()
+    source = saliency_source(real_weights / "u2netp", cut_out=False)
+    values = source(ClickRegion(scene, target, whole, True, "corrected")).dense()
     inside = values[target.mask.dense()].sum() / values.sum()
     assert inside > 0.8
-    cut = SaliencySource(real_weights / "u2netp").map(scene, target, target.mask, True, "corrected")
+    cut = saliency_source(real_weights / "u2netp")(
+        ClickRegion(scene, target, target.mask, True, "corrected")
+    )
     assert cut.dense()[~target.mask.dense()].sum() == 0
 
 
@@ -223,7 +228,9 @@ def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
     low, high = crop_box(mask)
     crop = scene.pixels[low[0] : high[0], low[1] : high[1]]
     maps = [
-        SaliencySource(redness, cut_out=cut).map(scene, scene.targets[0], mask, True, "published")
+        saliency_source(redness, cut_out=cut)(
+            ClickRegion(scene, scene.targets[0], mask, True, "published")
+        )
         for cut in (True, False)
     ]
     inside = mask.crop(low, high)
@@ -232,8 +239,8 @@ def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
     assert np.array_equal(seen[1], crop)
     assert np.array_equal(maps[0].dense(), maps[1].dense())
     assert maps[0].dense().sum() == pytest.approx(1, abs=1e-5)
-    blind = SaliencySource(lambda image: np.zeros(image.shape[:2], dtype=np.float32))
-    flat = blind.map(scene, scene.targets[0], mask, True, "corrected").dense()
+    blind = saliency_source(lambda image: np.zeros(image.shape[:2], dtype=np.float32))
+    flat = blind(ClickRegion(scene, scene.targets[0], mask, True, "corrected")).dense()
     assert np.unique(flat[mask.dense()]).size == 1
 
 
@@ -241,7 +248,7 @@ def test_saliency_weights_of_another_network_are_refused(tmp_path: Path) -> None
     from safetensors.torch import save_file
 
     with pytest.raises(NotFound, match="no saliency weights"):
-        SaliencySource(tmp_path / "none")
+        saliency_source(tmp_path / "none")
     save_file({"other": torch.zeros(2)}, tmp_path / "other.safetensors")
     with pytest.raises(BadWeights, match="not U2-Net-P"):
-        SaliencySource(tmp_path / "other.safetensors")
+        saliency_source(tmp_path / "other.safetensors")

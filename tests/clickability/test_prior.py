@@ -120,7 +120,7 @@ def test_clicks_drawn_together_are_those_from_the_maps(
         found = drawn_on_prior(draws)
     finally:
         set_threads(before)
-    assert found == [draw.on(prior_on(draw.error_region(), round="later")) for draw in draws]
+    assert found == [draw.on(prior_on(draw.region.mask, round="later")) for draw in draws]
 
 
 def test_clicks_on_large_mistakes_are_the_same_on_any_number_of_threads(
@@ -174,6 +174,6 @@ def test_the_plain_way_clicks_the_same_pixels(
     assert None not in plain
     for draw, ours, theirs in zip(draws, found, plain, strict=True):
         if ours != theirs:
-            wrong = draw.error_region()
+            wrong = draw.region.mask
             weights = prior(wrong, round="later").dense()
             assert weights[ours] == pytest.approx(weights[theirs], rel=1e-5)

@@ -21,8 +21,8 @@ from segmeter.clickability.map_sources import (  # noqa: E402
 )
 from segmeter.clickability.network import (  # noqa: E402
     Letterbox,
-    NetworkSource,
     load,
+    network_source,
 )
 from segmeter.clickability.training.samples import (  # noqa: E402
     TrainingSample,
@@ -168,7 +168,7 @@ def test_a_network_learns_what_the_prior_cannot_know(tmp_path: Path) -> None:
     maps = [source(name).inner for name in ("uniform", "distance", "prior")]
     *baselines, ours = (
         np.mean([scores.pde for _, scores in scores_by_key(training_samples[34:], each, rows=2)])
-        for each in (*maps, NetworkSource(path))
+        for each in (*maps, network_source(path))
     )
     assert ours > max(baselines)
 

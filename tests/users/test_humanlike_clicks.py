@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.clickability import map_sources
-from segmeter.clickability.maps import ClickabilityMap
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -44,15 +44,11 @@ def observation(
 class Given:
     """A source that gives one map, whatever is asked."""
 
-    name = "given"
-
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
         self.asked = 0
 
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
+    def __call__(self, region: ClickRegion) -> ClickabilityMap:
         self.asked += 1
         return ClickabilityMap.of(self.values)
 

@@ -128,7 +128,7 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 def _scores(path: Path, training_samples: list[TrainingSample]) -> list[Row]:
     """Scores on images that the network has not seen, next to maps without training."""
     from segmeter.clickability.map_sources import map_scores, source
-    from segmeter.clickability.network import NetworkSource
+    from segmeter.clickability.network import network_source
 
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
-    return list(map_scores(training_samples, {**sources, "network": NetworkSource(path)}, rows=20))
+    return list(map_scores(training_samples, {**sources, "network": network_source(path)}, rows=20))

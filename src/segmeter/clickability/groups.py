@@ -5,18 +5,13 @@ values are equal, and hold more than a tenth; everything is float32, as in the o
 `corrected` gives each group exactly its share of the mass: pixels in order of value, equal values
 in the order of a hash, a pixel on a limit split between its two groups.
 
-Sampling clicks: which click is wanted, and clicks from the prior for many players at once.
-
-A player of a session wants one click, not a map: for the prior the kernel goes from masks to
-clicks without a box of weights in between, for all players of a round in one call.
-
-The click prior in volumes: where a person would click on an error region of voxels.
+For clicks on the prior the kernel goes from masks to clicks without a box of weights in between,
+for all users of a round in one call. In volumes the prior has the law and the numbers of images,
 
     p(voxel) ~ depth^a * exp(-r^2 / 2 s^2)
 
-The law and its numbers are those of images (`prior`), with depth in millimetres and r in
-units of the box's three sides. No recorded clicks in volumes stand behind it: it carries over
-what 475 544 clicks on images say, and leaves out the jitter over the edge.
+with depth in millimetres and r in units of the box's three sides. It carries over what 475 544
+clicks on images say, without recorded clicks in volumes, and leaves out the jitter over the edge.
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickabilityMap
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion
 from segmeter.clickability.prior import Numbers, Round, kernel_numbers, prior_on, shipped
 from segmeter.core.error_regions import Numbered, false_negatives, false_positives
 from segmeter.core.errors import BadInput
@@ -42,6 +37,7 @@ Point = tuple[int, int]
 Share = tuple[float, float]
 Frame = tuple[int, int, int, int]  # the image's height and width, the box's first pixel
 _MASK = (1 << 64) - 1
+_PROTOCOLS: tuple[ProtocolName, ...] = ("corrected", "published")
 
 
 def share_of_group(group: int, groups: int = GROUPS) -> tuple[float, float]:
@@ -201,12 +197,10 @@ class Draw:
     seed: int | None
 
     @property
-    def protocol(self) -> ProtocolName:
-        return "published" if self.seed is None else "corrected"
-
-    def error_region(self) -> Mask:
+    def region(self) -> ClickRegion:
         side = false_negatives if self.positive else false_positives
-        return side(self.target, self.prediction)
+        wrong, protocol = side(self.target, self.prediction), _PROTOCOLS[self.seed is None]
+        return ClickRegion(self.scene, self.target, wrong, self.first, protocol)
 
     def on(self, map: ClickabilityMap) -> Point | None:
         """The click on a map of the error region; None if there is no mass."""
@@ -216,17 +210,17 @@ class Draw:
         return draw_corrected(left, self.share, self.uniform, self.seed)
 
 
-def drawn_on_prior(draws: Sequence[Draw], round: Round = "later") -> list[Point | None]:
-    """The clicks of players of one image; None if there is no mass."""
+def drawn_on_prior(draws: Sequence[Draw]) -> list[Point | None]:
+    """Clicks of later rounds on one image, in one call; None if there is no mass."""
     if compiled is None or not draws:
-        return [draw.on(prior_on(draw.error_region(), round=round)) for draw in draws]
+        return [draw.on(prior_on(draw.region.mask, round="later")) for draw in draws]
     masks = Numbered()
     tasks = []
     for draw in draws:
         side = masks.sides(draw.target, draw.prediction)[not draw.positive]
         tasks.append((*side, draw.clicked, draw.share, draw.uniform, draw.seed))
     height, width = draws[0].prediction.shape
-    numbers = kernel_numbers(shipped(round), (height, width))
+    numbers = kernel_numbers(shipped("later"), (height, width))
     found = compiled.prior_clicks(masks.boxes, tasks, (height, width), numbers, threads())
     return [None if y < 0 else (y, x) for y, x in found]
 

@@ -14,25 +14,24 @@ energy distance, densities in units of the error region.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
 from segmeter.clickability import maps
 from segmeter.clickability.click_similarity import Row, summarised
 from segmeter.clickability.groups import Draw, Point, drawn_on_prior
-from segmeter.clickability.maps import ClickabilityMap
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource
 from segmeter.clickability.prior import Round, prior_on
 from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
-from segmeter.core.scenes import Image, Scene, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.core.seeds import generator
 from segmeter.kernels import threads
 from segmeter.measures.clickability_maps import ROWS, MapScores, compare
@@ -43,93 +42,44 @@ _MOST_KEPT = 512
 _ROUND: dict[bool, Round] = {True: "first", False: "later"}
 
 
-class ClickSource(Protocol):
-    """Gives the map of an error region; `first` when nothing was segmented yet."""
-
-    @property
-    def name(self) -> str: ...
-
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap: ...
-
-
 class FirstRounds:
-    """A source that remembers the maps of first rounds, and draws clicks."""
+    """Draws clicks from a source, whose maps of first rounds are kept.
 
-    def __init__(self, inner: ClickSource) -> None:
+    The prior is the same in both protocols, which share its first map, and needs no map of a
+    later round to draw from it.
+    """
+
+    def __init__(self, inner: ClickSource, *, prior: bool = False) -> None:
         self.inner = inner
+        self._prior = prior
         self._kept: OrderedDict[tuple[str, str, str], ClickabilityMap] = OrderedDict()
-        self._lock = Lock()  # eleven players ask at once; the first one makes the map
+        self._lock = Lock()  # eleven users ask at once; the first one makes the map
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
+    def map(self, region: ClickRegion) -> ClickabilityMap:
         """The error region's map, restricted to it."""
-        if not first:
-            return self._on(scene, target, error_region, first, protocol)
-        key = (scene.name, target.id, protocol)
+        if not region.first:
+            return self.inner(region).on(region.mask)
+        key = (region.scene.name, region.target.id, "" if self._prior else region.protocol)
         with self._lock:
-            known = self._kept.get(key)
-            if known is None:
-                known = self._on(scene, target, error_region, first, protocol)
-                self._kept[key] = known
+            if key not in self._kept:
+                self._kept[key] = self.inner(region).on(region.mask)
                 if len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
-        return known
+            return self._kept[key]
 
     def clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         """A click for each draw; None where the map has no mass on the error region."""
         firsts, laters = ([d for d in draws if d.first == first] for first in (True, False))
-        points = dict(zip(map(id, firsts), _each(self._click, firsts), strict=True))
-        points |= zip(map(id, laters), self._later_clicks(laters), strict=True)
+        points = dict(zip(map(id, firsts), self._each(firsts), strict=True))
+        given = drawn_on_prior(laters) if self._prior else self._each(laters)
+        points |= zip(map(id, laters), given, strict=True)
         return [points[id(draw)] for draw in draws]
 
-    def _click(self, draw: Draw) -> Point | None:
-        error_region = draw.error_region()
-        return draw.on(self.map(draw.scene, draw.target, error_region, draw.first, draw.protocol))
-
-    def _on(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
-        return self.inner.map(scene, target, error_region, first, protocol).on(error_region)
-
-    def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
-        return _each(self._click, draws)
-
-
-class _Prior(FirstRounds):
-    """The prior, which needs no map of a later round to draw from it.
-
-    It is the same in both protocols, so that they share a first map.
-    """
-
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
-        return super().map(scene, target, error_region, first, "corrected")
-
-    def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
-        return drawn_on_prior(draws)
-
-
-class _Shape:
-    """A source that looks at the error region's shape only."""
-
-    def __init__(
-        self, name: str, make: Callable[[Mask, bool, ProtocolName], ClickabilityMap]
-    ) -> None:
-        self.name = name
-        self._make = make
-
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
-        return self._make(error_region, first, protocol)
+    def _each(self, draws: Sequence[Draw]) -> list[Point | None]:
+        """One after the other, or side by side where kernels may use several threads."""
+        alone = threads() == 1 or len(draws) < 2
+        every = map if alone else _pool(threads()).map
+        return list(every(lambda draw: draw.on(self.map(draw.region)), draws))
 
 
 def check_source(name: str, checkpoint: Path | None = None) -> None:
@@ -144,27 +94,26 @@ def check_source(name: str, checkpoint: Path | None = None) -> None:
 @lru_cache(maxsize=8)
 def source(name: str = "prior", checkpoint: Path | None = None) -> FirstRounds:
     """A source by name; one object a name, so that what it learnt or kept is shared."""
-    made = _made(name, checkpoint)
-    return _Prior(made) if name == "prior" else FirstRounds(made)
+    return FirstRounds(_made(name, checkpoint), prior=name == "prior")
 
 
 def _made(name: str, checkpoint: Path | None) -> ClickSource:
     check_source(name, checkpoint)
     match name:
         case "prior":
-            return _Shape(name, lambda m, first, _: prior_on(m, round=_ROUND[first]))
+            return lambda region: prior_on(region.mask, round=_ROUND[region.first])
         case "uniform":
-            return _Shape(name, lambda m, _, __: maps.uniform(m))
+            return lambda region: maps.uniform(region.mask)
         case "distance":
-            return _Shape(name, lambda m, _, protocol: maps.distance(m, protocol))
+            return lambda region: maps.distance(region.mask, region.protocol)
         case "saliency" | "saliency-crop":
-            from segmeter.clickability.saliency import SaliencySource
+            from segmeter.clickability.saliency import saliency_source
 
-            return SaliencySource(_needed(name, checkpoint), cut_out=name == "saliency")
+            return saliency_source(_needed(name, checkpoint), cut_out=name == "saliency")
         case _:
-            from segmeter.clickability.network import NetworkSource
+            from segmeter.clickability.network import network_source
 
-            return NetworkSource(_needed(name, checkpoint))
+            return network_source(_needed(name, checkpoint))
 
 
 def _needed(name: str, checkpoint: Path | None) -> Path:
@@ -173,13 +122,6 @@ def _needed(name: str, checkpoint: Path | None) -> Path:
             f"the clickability map '{name}' needs weights; add checkpoint=FILE to the user"
         )
     return checkpoint
-
-
-def _each(function: Callable[[Draw], Point | None], draws: Sequence[Draw]) -> list[Point | None]:
-    """One after the other, or side by side where kernels may use several threads."""
-    if threads() == 1 or len(draws) < 2:
-        return list(map(function, draws))
-    return list(_pool(threads()).map(function, draws))
 
 
 @cache
@@ -239,7 +181,8 @@ def _scores(
         return None
     target = Target("1", Mask.of(object))
     scene = Image("clicks", sample.name, image, [target])
-    map = source.map(scene, target, error_region, sample.name.endswith("/first"), protocol)
+    first = sample.name.endswith("/first")
+    map = source(ClickRegion(scene, target, error_region, first, protocol))
     values = (map if protocol == "published" else map.on(error_region)).dense()
     height, width = target.mask.bits.shape
     return compare(clicks, values, (height, width), rng, protocol, rows, error_region.area)

@@ -6,7 +6,7 @@ A map keeps weights only inside the box of the error region; they need not sum t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.scenes import Scene, Target
 
 
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -99,6 +100,21 @@ class ClickabilityMap:
                 weights = self.weights.copy() if weights is None else weights
                 weights[y, x] = 0
         return self if weights is None else ClickabilityMap(self.shape, self.low, weights)
+
+
+@dataclass(frozen=True, slots=True)
+class ClickRegion:
+    """An error region that is to be clicked; `first` when nothing was segmented yet."""
+
+    scene: Scene
+    target: Target
+    mask: Mask
+    first: bool
+    protocol: ProtocolName
+
+
+ClickSource = Callable[[ClickRegion], ClickabilityMap]
+"""Gives the map of where people would click."""
 
 
 def uniform(error_region: Mask) -> ClickabilityMap:

@@ -12,11 +12,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickabilityMap
+from segmeter.clickability.maps import ClickabilityMap, ClickSource
 from segmeter.core.errors import BadWeights, NotFound
-from segmeter.core.masks import Mask
-from segmeter.core.models import ProtocolName
-from segmeter.core.scenes import Scene, Target
 
 if TYPE_CHECKING:
     from segmeter.clickability._segnext import Clickability
@@ -59,14 +56,6 @@ class Letterbox:
         framed[y : y + height, x : x + width] = small
         return framed
 
-    def take(self, framed: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The image's part of a framed map, at the image's size."""
-        height, width = self.size
-        y, x = self.low
-        part = np.ascontiguousarray(framed[y : y + height, x : x + width])
-        wide = cv2.resize(part, self.shape[::-1], interpolation=cv2.INTER_LINEAR)
-        return np.asarray(wide, dtype=np.float32)
-
 
 _MEAN = np.array([0.485, 0.456, 0.406])
 _DEVIATION = np.array([0.229, 0.224, 0.225])
@@ -75,23 +64,16 @@ _SIZE_KEY, _FRAME_KEY, _RECIPE_KEY = "segmeter.size", "segmeter.frame", "segmete
 _EPSILON = 1e-8
 
 
-class NetworkSource:
+def network_source(checkpoint: Path, device: str = "cpu") -> ClickSource:
     """A trained clickability network.
 
     `published` spreads the map over frame and padding before the error region is cut; `corrected`
     does the same forward pass, and the cut makes it a distribution on the error region alone.
     """
-
-    def __init__(self, checkpoint: Path, device: str = "cpu") -> None:
-        self.name = "network"
-        self._network = load(checkpoint).to(device)
-        self._device = device
-
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
-        values = apply(self._network, scene.pixels, target.mask.dense(), error_region.dense())
-        return ClickabilityMap.of(values)
+    network = load(checkpoint).to(device)
+    return lambda region: ClickabilityMap.of(
+        apply(network, region.scene.pixels, region.target.mask.dense(), region.mask.dense())
+    )
 
 
 def apply(

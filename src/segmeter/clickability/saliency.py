@@ -2,79 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.maps import ClickabilityMap, uniform
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, uniform
 from segmeter.clickability.network import normalised
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import ProtocolName
-from segmeter.core.scenes import Scene, Target
 
 _SIDE = 320
 _GREY = 128
 _GROWTH = 1.4
 
 
-class Saliency(Protocol):
-    """Saliency map: an image `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
-
-    def __call__(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
+Saliency = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]
+"""Saliency map: an image `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
 
 
-class SaliencySource:
+def saliency_source(network: Path | Saliency, cut_out: bool = True) -> ClickSource:
     """SM and SI: saliency of the error region's crop, with the rest greyed (`cut_out`) or not.
 
-    The network is the model of the `Saliency` role; the published maps used another one
-    (TranSalNet), whose weights are not available.
+    The published maps used another network (TranSalNet), whose weights are not available.
     """
+    saliency = u2net(network) if isinstance(network, Path) else network
 
-    def __init__(self, network: Path | Saliency, cut_out: bool = True) -> None:
-        self.name = "saliency" if cut_out else "saliency-crop"
-        self._saliency: Saliency = U2Net(network) if isinstance(network, Path) else network
-        self._cut_out = cut_out
-
-    def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
-    ) -> ClickabilityMap:
-        if not error_region:
-            return uniform(error_region)
-        low, high = crop_box(error_region)
-        crop = scene.pixels[low[0] : high[0], low[1] : high[1]]
-        inside = error_region.crop(low, high)
-        if self._cut_out:
+    def source(region: ClickRegion) -> ClickabilityMap:
+        wrong = region.mask
+        if not wrong:
+            return uniform(wrong)
+        low, high = crop_box(wrong)
+        crop = region.scene.pixels[low[0] : high[0], low[1] : high[1]]
+        inside = wrong.crop(low, high)
+        if cut_out:
             crop = np.where(inside[..., None], crop, np.uint8(_GREY))
-        weights = self._saliency(np.ascontiguousarray(crop)) * inside
+        weights = saliency(np.ascontiguousarray(crop)) * inside
         if not weights.any():
             weights = inside.astype(np.float32)
         weights = (weights / weights.sum(dtype=np.float64)).astype(np.float32)
-        return ClickabilityMap((error_region.shape[0], error_region.shape[1]), low, weights)
+        return ClickabilityMap((wrong.shape[0], wrong.shape[1]), low, weights)
+
+    return source
 
 
-class U2Net:
+def u2net(weights: Path) -> Saliency:
     """U2-Net-P from its folder or file; its output stretched to 0..1."""
+    import torch
 
-    def __init__(self, weights: Path) -> None:
-        self._network = _load(weights)
+    network = _load(weights)
 
-    def __call__(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        import torch
-
+    def saliency(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         small = cv2.resize(image, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR)
         largest = max(1, int(small.max()))
         framed = normalised(np.asarray(small * (255.0 / largest)).astype(np.float32))
         with torch.inference_mode():
             pixels = torch.from_numpy(framed.transpose(2, 0, 1)[None].copy())
-            made: npt.NDArray[np.float32] = self._network(pixels)[0, 0].numpy()
+            made: npt.NDArray[np.float32] = network(pixels)[0, 0].numpy()
         low, high = float(made.min()), float(made.max())
         stretched = (made - low) / max(high - low, 1e-8)
         wide = cv2.resize(stretched, image.shape[1::-1], interpolation=cv2.INTER_LINEAR)
         return np.asarray(wide, dtype=np.float32)
+
+    return saliency
 
 
 def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +23,8 @@ from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
 
 Person = sa.RowMapping | Mapping[str, Any]
-_Wanted = tuple[str, str, str, str, str]
+Candidate = Any
+"""A row of `_candidates`: a task that could be given, and how many participants have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,17 @@ class Task:
 
     `part` is `first` (the target), `fn` or `fp` (missing or extra area of a mask), or `mask`;
     `source` names the mask or model. `role` is `main`, `training` or `gold` (a check with a known
-    answer). The `id` is random.
+    answer).
     """
 
-    id: str
     scene: str
     target: str
     condition: str
     part: str
-    source: str
-    role: str
-    place: int
+    source: str = ""
+    role: str = "main"
+    place: int = 0
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
 
 
 def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:
@@ -53,8 +54,7 @@ def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:
     if not found:
         raise BadInput("the plan leaves no target to show; check [data]")
     order = generator(plan.seed, "queue").permutation(len(found)).tolist()
-    main = [_task(found[k], "main", place) for place, k in enumerate(order)]
-    return main + list(_known(plan))
+    return [replace(found[k], place=place) for place, k in enumerate(order)] + list(_known(plan))
 
 
 def cells_of(plan: Plan, tasks: Sequence[Task]) -> list[tuple[str, str, int]]:
@@ -79,18 +79,13 @@ def cells_of(plan: Plan, tasks: Sequence[Task]) -> list[tuple[str, str, int]]:
     return cells
 
 
-def _task(wanted: _Wanted, role: str, place: int) -> Task:
-    scene, target, condition, part, source = wanted
-    return Task(secrets.token_urlsafe(12), scene, target, condition, part, source, role, place)
-
-
 def _known(plan: Plan) -> Iterator[Task]:
     """Practice and check trials, whose right answer is known."""
     if plan.kind == "rate":
         for role in ("training", "gold"):
             for place, each in enumerate(getattr(plan.rating, role)):
-                wanted = (each.scene, each.target, each.masks, "mask", each.masks)
-                yield _task(wanted, role, place)
+                masks = each.masks
+                yield Task(each.scene, each.target, masks, "mask", masks, role, place)
         return
     roles = {"training": plan.design.practice, "gold": plan.design.checks}
     for role, names in roles.items():
@@ -98,7 +93,7 @@ def _known(plan: Plan) -> Iterator[Task]:
             scene, _, target = name.rpartition("/")
             for condition in plan.conditions:
                 source = condition if plan.kind == "interact" else ""
-                yield _task((scene, target, condition, "first", source), role, place)
+                yield Task(scene, target, condition, "first", source, role, place)
 
 
 def _some(many: int, share: float, order: Sequence[int]) -> set[int]:
@@ -106,8 +101,8 @@ def _some(many: int, share: float, order: Sequence[int]) -> set[int]:
     return set(order[: -int(-many * share // 1)])
 
 
-def _wanted(plan: Plan, stimuli: Stimuli) -> Iterator[_Wanted]:
-    """Scene, target, condition, part and source of every main task."""
+def _wanted(plan: Plan, stimuli: Stimuli) -> Iterator[Task]:
+    """Every main task."""
     known = {*plan.design.practice, *plan.design.checks}
     references = (*plan.rating.training, *plan.rating.gold)
     scored = {(each.scene, each.target, each.masks) for each in references}
@@ -120,29 +115,18 @@ def _wanted(plan: Plan, stimuli: Stimuli) -> Iterator[_Wanted]:
                     if not masks.rated or key in scored:
                         continue
                     if stimuli.rated_mask(scene, target, masks.name) is not None:
-                        yield scene, target, masks.name, "mask", masks.name
+                        yield Task(scene, target, masks.name, "mask", masks.name)
             case _ if f"{scene}/{target}" in known:
                 continue
             case "clicks":
-                yield from ((scene, target, mode.name, "first", "") for mode in plan.modes)
+                yield from (Task(scene, target, mode.name, "first") for mode in plan.modes)
             case "interact":
                 models = plan.design.models
-                yield from ((scene, target, model, "first", model) for model in models)
+                yield from (Task(scene, target, model, "first", model) for model in models)
             case _:
                 for part, source in stimuli.errors_of(scene, target):
-                    yield from ((scene, target, mode.name, part, source) for mode in plan.modes)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A task that could be given, and how many participants have it or had it."""
-
-    task: str
-    scene: str
-    target: str
-    condition: str
-    given: int
-    place: int
+                    names = (mode.name for mode in plan.modes)
+                    yield from (Task(scene, target, name, part, source) for name in names)
 
 
 def latin_square(size: int) -> list[list[int]]:
@@ -175,8 +159,9 @@ def choose(
 
     `conditions`, where given, says the condition of each place in turn.
 
-    >>> a, b = Candidate("a", "dog", "1", "m", 2, 0), Candidate("b", "dog", "2", "m", 1, 1)
-    >>> [c.task for c in choose([a, b], 2, unit="scene", order=[0.1, 0.2])]
+    >>> from types import SimpleNamespace as Row
+    >>> a, b = (Row(id=i, scene="dog", condition="m", given=n) for i, n in (("a", 2), ("b", 1)))
+    >>> [c.id for c in choose([a, b], 2, unit="scene", order=[0.1, 0.2])]
     ['b']
     """
     ranked = sorted(zip(candidates, order, strict=True), key=lambda pair: (pair[0].given, pair[1]))
@@ -272,9 +257,10 @@ def _next(
     connection: sa.Connection, plan: Plan, person: Person, ignored: Collection[str]
 ) -> tuple[str, list[str]]:
     """Practice for those who have not passed it, else the next tasks."""
-    practice = _practice(connection, plan, person)
-    if practice:
-        return "training", practice
+    if plan.has_practice and not person["passed"] and person["role"] != "tester":
+        practice = _known_tasks(connection, person, "training").values()
+        if practice:
+            return "training", [row["id"] for row in practice]
     if _has_enough(connection, plan, person["id"]):
         return "main", []
     return "main", _chosen(connection, plan, person, ignored)
@@ -315,7 +301,7 @@ def _chosen(
     picked = choose(found, many, unit=unit, order=order, conditions=conditions)
     if not picked:
         return []
-    tasks = [candidate.task for candidate in picked]
+    tasks = [candidate.id for candidate in picked]
     if not conditions:
         tasks = [tasks[k] for k in rng.permutation(len(tasks)).tolist()]
     if check is not None:
@@ -356,13 +342,6 @@ def _known_tasks(connection: sa.Connection, person: Person, role: str) -> dict[i
     return found
 
 
-def _practice(connection: sa.Connection, plan: Plan, person: Person) -> list[str]:
-    """The practice tasks, for participants who have not passed yet."""
-    if not plan.has_practice or person["passed"] or person["role"] == "tester":
-        return []
-    return [row["id"] for row in _known_tasks(connection, person, "training").values()]
-
-
 def _check(
     connection: sa.Connection, plan: Plan, person: Person, turn: int
 ) -> sa.RowMapping | None:
@@ -392,34 +371,35 @@ def _candidates(
     *,
     ignored: Collection[str] = (),
     count_open: bool = True,
-) -> list[Candidate]:
-    """Tasks with room in the person's cells, without what they have seen."""
-    device, tasks, cells = cell_device(plan, person), db.tasks.c, db.cells.c
-    seen = sa.select(tasks.id if plan.kind == "rate" else tasks.scene).select_from(db.ALL)
-    seen = seen.where(db.batches.c.person == person["id"])
-    freed = _open_in(connection, ignored)
+) -> Sequence[Candidate]:
+    """Tasks with room in the person's cells, without what they have seen.
+
+    `given` counts the answers that are valid and the places that are held, except in `ignored`.
+    """
+    tasks, cells, trials = db.tasks.c, db.cells.c, db.trials.c
+    own = tasks.id if plan.kind == "rate" else tasks.scene
+    seen = sa.select(own).select_from(db.ALL).where(db.batches.c.person == person["id"])
+    given = cells.valid
+    if count_open:
+        freed = (
+            sa.select(sa.func.count())
+            .select_from(db.trials.join(db.batches))
+            .where(
+                trials.task == cells.task,
+                trials.counts == db.PENDING,
+                trials.batch.in_(ignored),
+                db.batches.c.device == cells.device,
+            )
+            .correlate(db.cells)
+        )
+        given = cells.valid + cells.open - (freed.scalar_subquery() if ignored else 0)
     asked = (
-        sa.select(tasks.id, tasks.scene, tasks.target, tasks.condition, tasks.place)
-        .add_columns(cells.wanted, cells.valid, cells.open)
+        sa.select(db.tasks, given.label("given"))
         .join(db.cells)
-        .where(cells.device == device, tasks.role == "main")
+        .where(cells.device == cell_device(plan, person), tasks.role == "main")
+        .where(own.not_in(seen), given < cells.wanted)
         .order_by(tasks.place)
     )
-    asked = asked.where((tasks.id if plan.kind == "rate" else tasks.scene).not_in(seen))
     if plan.fixed and person["role"] != "tester":
         asked = asked.where(tasks.condition == person["condition"])
-    found = []
-    for id, scene, target, condition, place, wanted, valid, open in connection.execute(asked):
-        held = max(0, open - freed.get(id, 0)) if count_open else 0
-        if valid + held < wanted:
-            found.append(Candidate(id, scene, target, condition, valid + held, place))
-    return found
-
-
-def _open_in(connection: sa.Connection, batches: Collection[str]) -> dict[str, int]:
-    """How many trials of each task are open in these batches."""
-    if not batches:
-        return {}
-    c = db.trials.c
-    asked = sa.select(c.task, sa.func.count()).where(c.batch.in_(batches), c.counts == db.PENDING)
-    return {row[0]: row[1] for row in connection.execute(asked.group_by(c.task))}
+    return connection.execute(asked).all()

@@ -15,6 +15,7 @@ from segmeter.core.prompts import Box, Click
 
 Pixels = npt.NDArray[np.uint8]
 Prompted = Click | Box
+Colour = tuple[int, int, int]
 
 _GREY = 128
 _GREEN = (0, 200, 0)
@@ -97,10 +98,6 @@ def _shifted(pixels: Pixels, mask: Mask) -> Pixels:
     return grey
 
 
-def _silhouette(pixels: Pixels, mask: Mask) -> Pixels:
-    return np.repeat(np.where(mask.dense(), 255, 0).astype(np.uint8)[..., None], 3, axis=2)
-
-
 def _highlight(pixels: Pixels, mask: Mask) -> Pixels:
     drawn = np.ascontiguousarray(pixels)
     thick = max(2, round(max(mask.shape) / 250))
@@ -119,6 +116,10 @@ def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
     inner = cv2.erode(inside.astype(np.uint8), square, borderValue=0)
     drawn[inside & (np.asarray(inner) == 0)] = _WHITE
     return np.rint(drawn).astype(np.uint8)
+
+
+def _two_colours(mask: Mask, on: Colour, off: Colour) -> Pixels:
+    return np.where(mask.dense()[..., None], on, off).astype(np.uint8)
 
 
 def text_screen(text: str, size: tuple[int, int] = (300, 400)) -> Pixels:
@@ -159,13 +160,13 @@ def heat_map(pixels: Pixels, mask: Mask, clicks: Sequence[tuple[int, int]]) -> P
 SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = {
     "cutout": _cutout,
     "shifted": _shifted,
-    "silhouette": _silhouette,
+    "silhouette": lambda pixels, mask: _two_colours(mask, _WHITE, (0, 0, 0)),
     "highlight": _highlight,
     "overlay": _overlay,
 }
 
 
-def _with_prompt(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
+def _with_prompt(pixels: Pixels, prompt: Prompted) -> Pixels:
     """A blue dot with a white rim, or a blue-and-white box."""
     drawn = np.ascontiguousarray(pixels).copy()
     size = max(4, round(max(pixels.shape[:2]) / 100))
@@ -180,14 +181,6 @@ def _with_prompt(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
     return drawn
 
 
-def _masked(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
-    return _with_prompt(_overlay(pixels, mask), mask, prompt)
-
-
-def _alone(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
-    return np.where(mask.dense()[..., None], _YELLOW, _PURPLE).astype(np.uint8)
-
-
 def _zoomed(draw: Callable[[Pixels, Mask], Pixels]) -> Callable[[Pixels, Mask, Prompted], Pixels]:
     """A view of the neighbourhood, enlarged by a whole factor so that pixels stay square."""
 
@@ -196,7 +189,7 @@ def _zoomed(draw: Callable[[Pixels, Mask], Pixels]) -> Callable[[Pixels, Mask, P
         part = draw(pixels, mask)[rows, columns]
         times = max(1, _ZOOM_SIDE // max(part.shape[:2]))
         large = part.repeat(times, axis=0).repeat(times, axis=1)
-        return _with_prompt(large, mask, _moved(prompt, rows.start, columns.start, times))
+        return _with_prompt(large, _moved(prompt, rows.start, columns.start, times))
 
     return view
 
@@ -211,9 +204,9 @@ def _moved(prompt: Prompted, top: int, left: int, times: int) -> Prompted:
 
 
 VIEWS: Mapping[str, Callable[[Pixels, Mask, Prompted], Pixels]] = {
-    "view-image": _with_prompt,
-    "view-masked": _masked,
-    "view-alone": _alone,
+    "view-image": lambda pixels, mask, prompt: _with_prompt(pixels, prompt),
+    "view-masked": lambda pixels, mask, prompt: _with_prompt(_overlay(pixels, mask), prompt),
+    "view-alone": lambda pixels, mask, prompt: _two_colours(mask, _YELLOW, _PURPLE),
     "view-zoom": _zoomed(lambda pixels, mask: pixels),
     "view-zoom-masked": _zoomed(_overlay),
 }

@@ -78,7 +78,10 @@ def export(
     if plan.kind == "rate":
         tables["ratings"] = (RATING_COLUMNS, list(rating_rows(connection, plan)))
     if plan.questions or plan.questionnaires:
-        tables["questionnaire"] = (RESPONSE_COLUMNS, list(response_rows(connection)))
+        r = db.responses.c
+        answers = sa.select(r.person, r.question, r.value, r.at.label("answered"))
+        rows = connection.execute(answers.order_by(r.number)).mappings()
+        tables["questionnaire"] = (RESPONSE_COLUMNS, [dict(row) for row in rows])
     book = codebook_rows({name: columns for name, (columns, _) in tables.items()}, plan)
     tables["codebook"] = (("file", "column", "unit", "meaning"), book)
     return written + [_write(folder / f"{n}.csv", *table) for n, table in tables.items()]
@@ -298,13 +301,6 @@ def participant_rows(connection: sa.Connection, plan: Plan) -> Rows:
             }
         )
     return found
-
-
-def response_rows(connection: sa.Connection) -> Iterator[dict[str, Any]]:
-    """Answers to questionnaires, one row per question and participant."""
-    asked = sa.select(db.responses).order_by(db.responses.c.number)
-    for row in connection.execute(asked).mappings():
-        yield {**{n: row[n] for n in ("person", "question", "value")}, "answered": row["at"]}
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:

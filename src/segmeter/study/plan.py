@@ -49,11 +49,6 @@ def _known(name: str, known: list[str]) -> str:
     return near(name, known) or f"; known: {', '.join(known)}"
 
 
-def _by_language(value: Any) -> Any:
-    """A plain text holds for every language."""
-    return {"": value} if isinstance(value, str) else value
-
-
 def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
     twice = [name for k, name in enumerate(names) if name in names[:k]]
     if twice:
@@ -79,8 +74,8 @@ Text = Annotated[str, Field(max_length=20_000), AfterValidator(_printable)]
 Line = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
 Name = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_printable)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_unique)]
-Texts = Annotated[dict[str, Text], BeforeValidator(_by_language)]
-"""`{language: text}`; the language `""` holds for all."""
+Texts = Annotated[dict[str, Text], BeforeValidator(lambda v: {"": v} if isinstance(v, str) else v)]
+"""`{language: text}`; a plain text holds for every language, `""`."""
 Share = Annotated[float, _number(0, 1)]
 Flag = Annotated[bool, Field(strict=True)]
 Device = Literal["pc", "mobile"]

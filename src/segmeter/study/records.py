@@ -184,12 +184,6 @@ def close(connection: sa.Connection, plan: Plan, batch: Row, returned: bool = Fa
             db.change(connection, db.people, batch["person"], state="screened_out")
 
 
-def return_late(connection: sa.Connection, plan: Plan) -> None:
-    """Close the batches whose time is over; their places can be given again."""
-    for batch in late_batches(connection):
-        close(connection, plan, batch, returned=True)
-
-
 def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
     """Apply a plan's rules to all closed batches; returns how many trials changed."""
     b = db.batches.c
@@ -219,7 +213,9 @@ def revalidate(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> int:
 
 def progress(connection: sa.Connection) -> dict[str, Any]:
     """Counts now: `cells` by condition and device, `dropped` the last dropped batches."""
-    cells = _cells(connection)
+    cells, b = _cells(connection), db.batches.c
+    dropped = sa.select(b.person, b.device, b.condition, b.state, b.reason, b.closed)
+    dropped = dropped.where(b.state.in_(["dropped", "returned"])).order_by(b.closed.desc())
     states = sa.select(db.batches.c.state, sa.func.count()).group_by(db.batches.c.state)
     batches = {row[0]: row[1] for row in connection.execute(states)}
     used = db.count(connection, db.invitations.c.person.is_not(None))
@@ -230,7 +226,7 @@ def progress(connection: sa.Connection) -> dict[str, Any]:
         **{name: sum(cell[name] for cell in cells) for name in ("wanted", "valid", "open")},
         "batches": batches,
         "cells": cells,
-        "dropped": _dropped(connection),
+        "dropped": [dict(row) for row in connection.execute(dropped.limit(20)).mappings()],
         "seconds": _seconds(connection),
         "invitations": (used, db.count(connection, db.invitations.c.made > 0)),
     }
@@ -259,29 +255,11 @@ def clicks_on(connection: sa.Connection, scene: str, target: str) -> list[tuple[
 
 
 def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
-    c = db.cells.c
-    asked = (
-        sa.select(
-            db.tasks.c.condition,
-            c.device,
-            sa.func.count().label("targets"),
-            sa.func.sum(c.wanted).label("wanted"),
-            sa.func.sum(c.valid).label("valid"),
-            sa.func.sum(c.open).label("open"),
-            sa.func.min(c.valid).label("least"),
-            sa.func.max(c.valid).label("most"),
-        )
-        .join(db.tasks)
-        .group_by(db.tasks.c.condition, c.device)
-        .order_by(db.tasks.c.condition, c.device)
-    )
-    return [dict(row) for row in connection.execute(asked).mappings()]
-
-
-def _dropped(connection: sa.Connection) -> list[dict[str, Any]]:
-    b = db.batches.c
-    asked = sa.select(b.person, b.device, b.condition, b.state, b.reason, b.closed)
-    asked = asked.where(b.state.in_(["dropped", "returned"])).order_by(b.closed.desc()).limit(20)
+    c, cell = db.cells.c, (db.tasks.c.condition, db.cells.c.device)
+    sums = [sa.func.sum(c[name]).label(name) for name in ("wanted", "valid", "open")]
+    ends = sa.func.min(c.valid).label("least"), sa.func.max(c.valid).label("most")
+    asked = sa.select(*cell, sa.func.count().label("targets"), *sums, *ends).join(db.tasks)
+    asked = asked.group_by(*cell).order_by(*cell)
     return [dict(row) for row in connection.execute(asked).mappings()]
 
 

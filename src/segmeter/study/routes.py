@@ -25,7 +25,7 @@ from segmeter.study.messages import ANSWERS, DeviceChoice, Step
 from segmeter.study.plan import Mode, Recruiting
 from segmeter.study.records import Refused, Row, clicks_on, heat_targets, progress
 from segmeter.study.running import OPEN, RunningStudy
-from segmeter.study.site import Here, Site, image_response
+from segmeter.study.site import Here, Visit, image_response
 from segmeter.study.wording import read_answers
 
 router, conduct = APIRouter(), APIRouter(prefix="/conduct")
@@ -50,97 +50,94 @@ Fields = Annotated[dict[str, list[str]], Depends(_form)]
 
 
 @router.get("/health")
-def health(site: Here) -> Response:
+def health(here: Here) -> Response:
     """For monitors: 200 while the database can be read."""
-    return JSONResponse({"state": site.study.state()})
+    return JSONResponse({"state": here.study.state()})
 
 
 @router.get("/")
-def front(request: Request, site: Here) -> Response:
-    if not site.study.plan.design.open_to_all:
-        return site.message(request, "no_link", site.known(request))
-    query = urlencode({**_platform(site, request), "language": site.language(request)})
-    return site.redirect(request, f"/join/{OPEN}?{query}")
+def front(here: Here) -> Response:
+    if not here.plan.design.open_to_all:
+        return here.message("no_link")
+    query = urlencode({**_platform(here), "language": here.language()})
+    return here.redirect(f"/join/{OPEN}?{query}")
 
 
 @router.get("/join/{token}")
-def consent(request: Request, token: Name, site: Here) -> Response:
-    open = site.study.may_join(token)
-    if site.known(request) is not None and (token == OPEN or not open):
-        return site.redirect(request, "/work")
+def consent(here: Here, token: Name) -> Response:
+    open = here.study.may_join(token)
+    if here.known is not None and (token == OPEN or not open):
+        return here.redirect("/work")
     if not open:
-        return site.message(request, "used_link", status=403)
-    closed = _closed(site, request, token)
+        return here.message("used_link", status=403)
+    closed = _closed(here, token)
     if closed is not None:
         return closed
-    form = signed(site.secret, "join", token)
-    query = urlencode(_platform(site, request))
-    return site.show("consent.html", request, token=token, form=form, query=query)
+    form = signed(here.site.secret, "join", token)
+    query = urlencode(_platform(here))
+    return here.show("consent.html", token=token, form=form, query=query)
 
 
 @router.post("/join/{token}")
 def join(
-    request: Request,
+    here: Here,
     token: Name,
-    site: Here,
     form: Field = "",
     agreed: Annotated[list[str], Form(max_length=20)] = [],  # noqa: B006  read only
     language: Field = "",
 ) -> Response:
-    if not site.study.may_join(token):
-        site.limit(request, "tries")  # wrong links only: a class opens its own links at once
-    if not signed_by(site.secret, form, "join", token):
+    if not here.study.may_join(token):
+        here.limit("tries")  # wrong links only: a class opens its own links at once
+    if not signed_by(here.site.secret, form, "join", token):
         raise Refused(403, "this form is out of date; open your link again")
-    if len(agreed) < 1 + len(site.study.plan.consent_boxes):
+    if len(agreed) < 1 + len(here.plan.consent_boxes):
         raise Refused(422, "taking part needs your consent")
-    site.limit(request, "joins")
-    chosen = site.language(request, language)
-    session = site.study.join(token, chosen, _platform(site, request))
-    answer = site.redirect(request, "/work")
-    site.keep_session(request, answer, session)
+    here.limit("joins")
+    session = here.study.join(token, here.language(language), _platform(here))
+    answer = here.redirect("/work")
+    here.keep_session(answer, session)
     return answer
 
 
 @router.get("/withdraw")
-def ask_code(request: Request, site: Here) -> Response:
+def ask_code(here: Here) -> Response:
     """The form; the participant of this browser finds their own code filled in."""
-    who = site.known(request)
-    form, code = signed(site.secret, "withdraw"), who["id"] if who else ""
-    return site.show("withdraw.html", request, who, form=form, code=code, unknown=False)
+    who = here.known
+    form, code = signed(here.site.secret, "withdraw"), who["id"] if who else ""
+    return here.show("withdraw.html", form=form, code=code, unknown=False)
 
 
 @router.post("/withdraw")
-def withdraw(request: Request, site: Here, form: Field = "", code: Field = "") -> Response:
-    site.limit(request, "tries")
-    if not signed_by(site.secret, form, "withdraw"):
+def withdraw(here: Here, form: Field = "", code: Field = "") -> Response:
+    here.limit("tries")
+    if not signed_by(here.site.secret, form, "withdraw"):
         raise Refused(403, "this form is out of date; load it again")
-    who = site.known(request)
-    if not site.study.withdraw(code):
-        return site.show("withdraw.html", request, who, 404, form=form, code=code, unknown=True)
-    answer = site.message(request, "withdraw_done", who)
-    site.keep_session(request, answer, "")
+    answer = here.message("withdraw_done")  # in their language, which is deleted too
+    if not here.study.withdraw(code):
+        return here.show("withdraw.html", 404, form=form, code=code, unknown=True)
+    here.keep_session(answer, "")
     return answer
 
 
-def _platform(site: Site, request: Request) -> dict[str, str]:
-    return platform_ids(site.study.plan.recruiting, request.query_params)
+def _platform(here: Visit) -> dict[str, str]:
+    return platform_ids(here.plan.recruiting, here.request.query_params)
 
 
-def _closed(site: Site, request: Request, token: str) -> Response | None:
+def _closed(here: Visit, token: str) -> Response | None:
     """A page for those who come too late, before they consent."""
-    state = site.study.state()
+    state = here.study.state()
     if state == "paused":
-        return site.message(request, "paused", status=423)
+        return here.message("paused", status=423)
     c = db.cells.c
     lacking = sa.select(c.task).where(c.valid < c.wanted).limit(1)
     if token == OPEN:
         lacking = lacking.where(c.device != "tester")
-    with site.study.database.snapshot() as connection:
+    with here.study.database.snapshot() as connection:
         complete = connection.execute(lacking).first() is None
     if state != "closed" and not complete:
         return None
-    back = return_link(site.study.plan.recruiting, "quota_full", "")
-    return site.message(request, "closed", status=423, back=back)
+    back = return_link(here.plan.recruiting, "quota_full", "")
+    return here.message("closed", status=423, back=back)
 
 
 _PARAMETERS = {
@@ -195,54 +192,54 @@ def return_link(recruiting: Recruiting, outcome: str, stored: str) -> tuple[str,
 
 
 @router.get("/work")
-def work(request: Request, site: Here) -> Response:
+def work(here: Here) -> Response:
     """The page for what a participant does next."""
-    who = site.person(request)
-    language = request.query_params.get("language", "")
-    if language in site.words:
-        site.study.choose_language(who, language)
-        return site.redirect(request, "/work")
+    who = here.person
+    language = here.request.query_params.get("language", "")
+    if language in here.site.words:
+        here.study.choose_language(who, language)
+        return here.redirect("/work")
     if who["state"]:
-        back = return_link(site.study.plan.recruiting, who["state"], who["platform"])
-        return site.message(request, who["state"], who, back=back)
+        back = return_link(here.plan.recruiting, who["state"], who["platform"])
+        return here.message(who["state"], back=back)
     if who["finished"] is not None:
-        return site.redirect(request, "/end")
-    state = site.study.state()
+        return here.redirect("/end")
+    state = here.study.state()
     if state != "open":
-        return site.message(request, state, who)
-    if site.study.open_questions(who, "before"):
-        return _questions(site, request, who, "before")
-    if who["device"] is None or "device" in request.query_params:
-        return site.show("device.html", request, who, page_token=site.token(request, "page"))
-    return _work_page(site, request, who)
+        return here.message(state)
+    if here.study.open_questions(who, "before"):
+        return _questions(here, "before")
+    if who["device"] is None or "device" in here.request.query_params:
+        return here.show("device.html", page_token=here.token("page"))
+    return _work_page(here, who)
 
 
 @router.post("/questions/{when}")
-def respond(request: Request, when: Name, site: Here, fields: Fields) -> Response:
-    who = site.person(request)
-    site.check_token(request, "questions", next(iter(fields.get("form", [])), ""))
-    values, wrong = read_answers(site.study.open_questions(who, when), fields)
+def respond(here: Here, when: Name, fields: Fields) -> Response:
+    who = here.person
+    here.check_token("questions", next(iter(fields.get("form", [])), ""))
+    values, wrong = read_answers(here.study.open_questions(who, when), fields)
     if wrong:
-        return _questions(site, request, who, when, fields, wrong)
-    site.study.respond(who, values)
-    return site.redirect(request, "/work" if when == "before" else "/end")
+        return _questions(here, when, fields, wrong)
+    here.study.respond(who, values)
+    return here.redirect("/work" if when == "before" else "/end")
 
 
 @router.get("/end")
-def end(request: Request, site: Here) -> Response:
+def end(here: Here) -> Response:
     """The last page: questions, then thanks, the completion code and the debriefing."""
-    who = site.person(request)
+    who = here.person
     if who["finished"] is None:
-        return site.redirect(request, "/work")
-    if site.study.open_questions(who, "after"):
-        return _questions(site, request, who, "after")
-    code, address = return_link(site.study.plan.recruiting, "completed", who["platform"])
-    return site.show("end.html", request, who, person=who["id"], code=code, address=address)
+        return here.redirect("/work")
+    if here.study.open_questions(who, "after"):
+        return _questions(here, "after")
+    code, address = return_link(here.plan.recruiting, "completed", who["platform"])
+    return here.show("end.html", person=who["id"], code=code, address=address)
 
 
 @router.get("/guidelines")
-def guidelines(request: Request, site: Here) -> Response:
-    return site.show("guidelines.html", request, site.person(request))
+def guidelines(here: Here) -> Response:
+    return here.show("guidelines.html", person=here.person["id"])
 
 
 @router.get("/static/slices.js")
@@ -253,104 +250,100 @@ def viewer() -> Response:
 
 
 @router.get("/images/{trial}/{name}")
-def image(request: Request, trial: Name, name: Name, site: Here) -> Response:
+def image(here: Here, trial: Name, name: Name) -> Response:
     """A screen of a trial by its number, the plain image, or a view for rating."""
-    task = site.study.trial(site.person(request), trial)
-    show = _shown(site.study, task, name)
+    task = here.study.trial(here.person, trial)
+    show = _shown(here.study, task, name)
     if show is None:
         raise Refused(404, "there is no such image")
     parts = (task["scene"], task["target"], task["part"], task["source"])
-    raw = site.study.stimuli.image(*parts, show)
-    site.study.note_fetched(trial, name)
+    raw = here.study.stimuli.image(*parts, show)
+    here.study.note_fetched(trial, name)
     return image_response(raw, **{"cache-control": "private, max-age=3600"})
 
 
 @router.post("/api/device")
-def device(request: Request, choice: DeviceChoice, site: Here) -> Response:
-    site.study.choose_device(site.trusted(request), choice.device)
+def device(here: Here, choice: DeviceChoice) -> Response:
+    here.study.choose_device(here.trusted, choice.device)
     return JSONResponse({})
 
 
 @router.post("/api/offer")
-def offer(request: Request, site: Here) -> Response:
+def offer(here: Here) -> Response:
     """The next work; nothing is reserved."""
-    return JSONResponse(site.study.offer(site.trusted(request), address_of(request)))
+    return JSONResponse(here.study.offer(here.trusted, address_of(here.request)))
 
 
 @router.post("/api/batch")
-def batch(request: Request, site: Here) -> Response:
+def batch(here: Here) -> Response:
     """Reserve a batch, or give the open one again."""
-    given = site.study.batch(site.trusted(request), address_of(request))
-    if site.segmenting is not None and given is not None:
-        site.segmenting.prepare(given["batch"])
+    given = here.study.batch(here.trusted, address_of(here.request))
+    if here.site.segmenting is not None and given is not None:
+        here.site.segmenting.prepare(given["batch"])
     return JSONResponse(given)
 
 
 @router.post("/api/batches/{batch}/finish")
-def finish(request: Request, batch: Name, site: Here) -> Response:
-    return JSONResponse(site.study.finish(site.trusted(request), batch))
+def finish(here: Here, batch: Name) -> Response:
+    return JSONResponse(here.study.finish(here.trusted, batch))
 
 
 @router.post("/api/batches/{batch}/leave")
-def leave(request: Request, batch: Name, site: Here) -> Response:
-    site.study.leave(site.trusted(request), batch)
+def leave(here: Here, batch: Name) -> Response:
+    here.study.leave(here.trusted, batch)
     return JSONResponse({})
 
 
 @router.post("/api/end")
-def end_study(request: Request, site: Here) -> Response:
-    site.study.end(site.trusted(request))
+def end_study(here: Here) -> Response:
+    here.study.end(here.trusted)
     return JSONResponse({})
 
 
 @router.post("/api/trials/{trial}")
-def answer(
-    request: Request, trial: Name, given: Annotated[dict[str, Any], Body()], site: Here
-) -> Response:
-    who = site.trusted(request)
+def answer(here: Here, trial: Name, given: Annotated[dict[str, Any], Body()]) -> Response:
+    who = here.trusted
     try:
-        message = ANSWERS[site.study.plan.kind].model_validate(given)
+        message = ANSWERS[here.plan.kind].model_validate(given)
     except ValidationError as error:
         faults = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
         raise RequestValidationError(faults) from None
-    return JSONResponse(site.study.answer(who, trial, message))
+    return JSONResponse(here.study.answer(who, trial, message))
 
 
 @router.post("/api/trials/{trial}/steps")
-def step(request: Request, trial: Name, ask: Step, site: Here) -> Response:
-    who = site.trusted(request)
-    if site.segmenting is None:
+def step(here: Here, trial: Name, ask: Step) -> Response:
+    who = here.trusted
+    if here.site.segmenting is None:
         raise Refused(404, "this study has no model in the loop")
-    return JSONResponse(site.segmenting.step(who, trial, ask))
+    return JSONResponse(here.site.segmenting.step(who, trial, ask))
 
 
-def _work_page(site: Site, request: Request, who: Row) -> Response:
-    plan, touch = site.study.plan, who["device"] == "mobile"
+def _work_page(here: Visit, who: Row) -> Response:
+    plan, touch = here.plan, who["device"] == "mobile"
     modes = [plan.mode_of(who["condition"])] if who["condition"] else list(plan.modes)
     seconds = plan.design.batch * max(2.0 + mode.seconds for mode in modes)  # 2 s for a click
-    return site.show(
+    return here.show(
         {"rate": "rate.html", "interact": "interact.html"}.get(plan.kind, "clicks.html"),
-        request,
-        who,
-        page_token=site.token(request, "page"),
+        page_token=here.token("page"),
         person=who["id"],
-        steps=_course(site, modes, site.language(request, who["language"]), touch),
+        steps=_course(here, modes, touch),
         minutes=max(1, math.ceil(seconds / 60)),
         touch=touch,
-        volumes=site.study.stimuli.volumes,
+        volumes=here.study.stimuli.volumes,
     )
 
 
-def _course(site: Site, modes: list[Mode], language: str, touch: bool) -> list[str]:
+def _course(here: Visit, modes: list[Mode], touch: bool) -> list[str]:
     """The course of a trial, screen by screen; in short if modes are mixed."""
-    words = site.words[language]
+    words = here.site.words[here.language()]
     ask = words["step_ask_touch" if touch else "step_ask"]
     if len(modes) > 1:
         return [words["step_mixed"], ask]
     steps = []
     for screen in modes[0].screens[:-1]:
         # A second round shows errors instead of objects.
-        error = site.study.plan.kind == "clicks-round2" and screen.show not in ("image", "text")
+        error = here.plan.kind == "clicks-round2" and screen.show not in ("image", "text")
         seconds = f"{screen.seconds:g}".replace(".", words["decimal_mark"])
         steps.append(
             words["step_error" if error else f"step_{screen.show}"].format(seconds=seconds)
@@ -359,18 +352,16 @@ def _course(site: Site, modes: list[Mode], language: str, touch: bool) -> list[s
 
 
 def _questions(
-    site: Site,
-    request: Request,
-    who: Row,
+    here: Visit,
     when: str,
     given: dict[str, list[str]] | None = None,
     wrong: list[str] | None = None,
 ) -> Response:
-    form = site.token(request, "questions")
+    form = here.token("questions")
     more = {"when": when, "form": form, "given": given or {}, "wrong": wrong or []}
-    questions = site.study.open_questions(who, when)
+    questions = here.study.open_questions(here.person, when)
     status = 422 if wrong else 200
-    return site.show("questions.html", request, who, status, questions=questions, **more)
+    return here.show("questions.html", status, questions=questions, **more)
 
 
 def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
@@ -387,98 +378,96 @@ def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
 
 
 @conduct.get("")
-def overview(request: Request, site: Here, links: Named = "") -> Response:
-    if not site.gate.holds(request):
-        return site.show("login.html", request, wrong="")
-    with site.study.database.snapshot() as connection:
+def overview(here: Here, links: Named = "") -> Response:
+    if not here.site.gate.holds(here.request):
+        return here.show("login.html", wrong="")
+    with here.study.database.snapshot() as connection:
         now = progress(connection)
-        heat = heat_targets(connection) if site.study.plan.clicks else []
-        people = participant_rows(connection, site.study.plan)
-    return site.show(
+        heat = heat_targets(connection) if here.plan.clicks else []
+        people = participant_rows(connection, here.plan)
+    return here.show(
         "conduct.html",
-        request,
         now=now,
         heat=heat,
         people=people,
-        form=site.gate.form(request),
-        links=site.new_links.pop(links, []),
-        proxied="x-forwarded-for" in request.headers and not site.behind,
+        form=here.site.gate.form(here.request),
+        links=here.site.new_links.pop(links, []),
+        proxied="x-forwarded-for" in here.request.headers and not here.site.behind,
     )
 
 
 @conduct.post("/login")
-def login(request: Request, site: Here, password: Field = "") -> Response:
+def login(here: Here, password: Field = "") -> Response:
     try:
-        opened = site.gate.open(request, password)
+        opened = here.site.gate.open(here.request, password)
     except Refused as refused:
-        return site.show("login.html", request, status=refused.status, wrong=refused.sentence)
-    answer = site.redirect(request, "/conduct")
-    site.gate.keep(request, answer, opened)
+        return here.show("login.html", refused.status, wrong=refused.sentence)
+    answer = here.redirect("/conduct")
+    here.site.gate.keep(here.request, answer, opened)
     return answer
 
 
 @conduct.post("/state")
-def state(request: Request, site: Here, form: Field = "", state: Field = "") -> Response:
-    site.gate.check(request, form)
-    site.study.set_state(state)
-    return site.redirect(request, "/conduct")
+def state(here: Here, form: Field = "", state: Field = "") -> Response:
+    here.site.gate.check(here.request, form)
+    here.study.set_state(state)
+    return here.redirect("/conduct")
 
 
 @conduct.post("/invite")
 def invite(
-    request: Request,
-    site: Here,
+    here: Here,
     form: Field = "",
     count: Annotated[int, Form(ge=1, le=1000)] = 1,
     role: Field = "person",
     label: Field = "",
 ) -> Response:
     """Make links; they are shown once, on the page that follows."""
-    site.gate.check(request, form)
+    here.site.gate.check(here.request, form)
     if role not in ("person", "tester"):
         raise Refused(422, "an invitation is for a person or a tester")
-    base, key = str(request.base_url).rstrip("/"), secrets.token_urlsafe(12)
-    tokens = site.study.invite(count, role, label)
-    site.new_links[key] = [f"{base}/join/{token}" for token in tokens]
-    return site.redirect(request, f"/conduct?links={key}")
+    base, key = str(here.request.base_url).rstrip("/"), secrets.token_urlsafe(12)
+    tokens = here.study.invite(count, role, label)
+    here.site.new_links[key] = [f"{base}/join/{token}" for token in tokens]
+    return here.redirect(f"/conduct?links={key}")
 
 
 @conduct.post("/withdraw")
-def withdraw_person(request: Request, site: Here, form: Field = "", code: Field = "") -> Response:
-    site.gate.check(request, form)
-    if not site.study.withdraw(code):
+def withdraw_person(here: Here, form: Field = "", code: Field = "") -> Response:
+    here.site.gate.check(here.request, form)
+    if not here.study.withdraw(code):
         raise Refused(404, f"no participant has the code '{code}'")
-    return site.redirect(request, "/conduct")
+    return here.redirect("/conduct")
 
 
 @conduct.get("/heat")
-def heat(request: Request, scene: Named, target: Named, site: Here) -> Response:
-    site.gate.check(request)
-    with site.study.database.snapshot() as connection:
+def heat(here: Here, scene: Named, target: Named) -> Response:
+    here.site.gate.check(here.request)
+    with here.study.database.snapshot() as connection:
         if not db.count(connection, db.tasks.c.scene == scene, db.tasks.c.target == target):
             raise Refused(404, "there is no such target")
         clicks = clicks_on(connection, scene, target)
-    shown = site.study.stimuli.shown(scene)
+    shown = here.study.stimuli.shown(scene)
     drawn = heat_map(shown.pixels, shown.targets[target].mask, clicks)
     return image_response(encoded(drawn, image=True))
 
 
 @conduct.get("/participants.csv")
-def participants(request: Request, site: Here) -> Response:
+def participants(here: Here) -> Response:
     """The list of participants with their identifiers at the recruiting platform."""
-    site.gate.check(request)
-    with site.study.database.snapshot() as connection:
-        rows = participant_rows(connection, site.study.plan)
+    here.site.gate.check(here.request)
+    with here.study.database.snapshot() as connection:
+        rows = participant_rows(connection, here.plan)
     text = csv_text(participant_columns(identifiers=True), rows)
     return _download(text.encode(), "text/csv", "participants.csv")
 
 
 @conduct.get("/export")
-def take(request: Request, site: Here) -> Response:
+def take(here: Here) -> Response:
     """The archive that `segmeter study archive` writes."""
-    site.gate.check(request)
+    here.site.gate.check(here.request)
     try:
-        return _download(archive(site.study), "application/zip", "study.zip")
+        return _download(archive(here.study), "application/zip", "study.zip")
     except BadInput as error:
         raise Refused(409, str(error)) from None
 

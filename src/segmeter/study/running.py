@@ -207,7 +207,8 @@ class RunningStudy:
         if person["device"] is None:
             raise Refused(409, "choose a device first")
         with self.database.writing() as connection:
-            records.return_late(connection, self.plan)
+            for late in records.late_batches(connection):  # their places can be given again
+                records.close(connection, self.plan, late, returned=True)
             batch = records.open_batch(connection, person["id"])
             if batch is not None:
                 records.show_again(connection, self.plan, batch)
@@ -222,7 +223,10 @@ class RunningStudy:
         if batch is None:
             return None
         with self.database.snapshot() as connection:
-            return self._batch_view(connection, batch, person["language"])
+            rows = records.trials_of(connection, batch)
+            # No names of models, scenes or targets: a browser does not learn them.
+            trials = [self._trial_view(connection, row, person["language"]) for row in rows]
+        return {"batch": batch, "training": rows[0]["role"] == "training", "trials": trials}
 
     def leave(self, person: Row, batch: str) -> None:
         """The page was closed: the batch goes back soon unless it is opened again."""
@@ -264,8 +268,11 @@ class RunningStudy:
             left = records.left(connection, task["batch"])
             row = records.own_trial(connection, person["id"], trial)
         found: dict[str, Any] = {"left": left}
-        if task["task_role"] == "training":
-            found |= self._feedback(task, json.loads(row["flags"]))
+        if task["task_role"] == "training":  # whether it was right, and the reference of ratings
+            found["right"] = json.loads(row["flags"])["right"]
+            if self.plan.kind == "rate":
+                reference = self.plan.rating.training[task["task_place"]]
+                found |= {"low": reference.low, "high": reference.high}
         return found if left or self.plan.kind == "rate" else found | self._after(person)
 
     def finish(self, person: Row, batch: str) -> dict[str, Any]:
@@ -306,12 +313,6 @@ class RunningStudy:
         held = Counter(holders[batch] for batch in unproven)
         crowded = {name for name, many in held.items() if many > _HELD_BY_ONE_ADDRESS}
         return [batch for batch in unproven if holders[batch] in crowded - {address}]
-
-    def _batch_view(self, connection: sa.Connection, batch: str, language: str) -> dict[str, Any]:
-        """The facts about a batch for a browser: no names of models, scenes or targets."""
-        rows = records.trials_of(connection, batch)
-        trials = [self._trial_view(connection, row, language) for row in rows]
-        return {"batch": batch, "training": rows[0]["role"] == "training", "trials": trials}
 
     def _trial_view(self, connection: sa.Connection, row: Row, language: str) -> dict[str, Any]:
         scene = self.stimuli.shown(row["scene"])
@@ -414,11 +415,3 @@ class RunningStudy:
             "shown_again": task["shown_again"],
             "device": person["device"],
         }
-
-    def _feedback(self, task: Row, flags: Mapping[str, Any]) -> dict[str, Any]:
-        """After a practice trial: whether it was right, and for ratings the reference."""
-        found: dict[str, Any] = {"right": flags["right"]}
-        if self.plan.kind == "rate":
-            reference = self.plan.rating.training[task["task_place"]]
-            found |= {"low": reference.low, "high": reference.high}
-        return found

@@ -85,7 +85,10 @@ class Segmenting:
             if request.undo:
                 return self._undo(open, task, request)
             if request.number <= len(session.rounds):
-                return self._repeat(session, task, request)
+                made = session.rounds[request.number - 1]
+                if made.prompts != (self._click(task, request),):
+                    raise Refused(409, "this click was made before at another place")
+                return self._encoded_of(task, made)
             if request.number != len(session.rounds) + 1:
                 raise Refused(409, "clicks are sent in their order")
             with self._answering:
@@ -96,7 +99,8 @@ class Segmenting:
                     body = _kept(made, request, ms)
                     store(connection, self._study.plan, task, "step", body, time.time())
             except BaseException:
-                self._forget(task["batch"])  # a step that is not stored did not happen
+                with self._books:  # a step that is not stored did not happen
+                    self._open.pop(task["batch"], None)
                 raise
         if request.number == 1:
             self.prepare(task["batch"], task["place"] + 1)
@@ -135,12 +139,6 @@ class Segmenting:
         point = shown.scene_point(request.y, request.x, request.slice)
         return Click(point, request.positive)
 
-    def _repeat(self, session: Session, task: Row, request: Step) -> dict[str, Any]:
-        made = session.rounds[request.number - 1]
-        if made.prompts != (self._click(task, request),):
-            raise Refused(409, "this click was made before at another place")
-        return self._encoded_of(task, made)
-
     def _encoded_of(self, task: Row, made: Round) -> dict[str, Any]:
         """The mask for a browser."""
         mask = self._study.stimuli.shown(task["scene"]).fitted(made.mask)
@@ -161,10 +159,6 @@ class Segmenting:
                 if len(self._open) > _KEPT_SESSIONS:
                     self._open.popitem(last=False)
         return found
-
-    def _forget(self, batch: str) -> None:
-        with self._books:
-            self._open.pop(batch, None)
 
     def _replayed(self, trial: str, task: Row, encoded: EncodedScene) -> Session:
         """The trial's session, brought to its stored clicks."""

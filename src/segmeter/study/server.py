@@ -28,7 +28,7 @@ from segmeter.study.plan import Plan
 from segmeter.study.records import Refused
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
-from segmeter.study.site import Site
+from segmeter.study.site import Site, Visit
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.wording import read_words
 
@@ -100,16 +100,15 @@ def _failed(request: Request, error: Exception) -> Response:
             refused = Refused(status, why)
         case _:
             refused = Refused(500, "this cannot be shown")  # never a trace
-    site: Site = request.app.state.site
-    status = refused.status
-    path = request.scope["path"].removeprefix(request.scope["root_path"])
+    here, status = Visit(request), refused.status
+    path = request.scope["path"].removeprefix(here.base)
     if status == 401 and not path.startswith(("/api/", "/images/")):
-        return site.redirect(request, "/")
+        return here.redirect("/")
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"error": str(refused)}, status)
     if path.startswith("/conduct"):
-        return site.show("refusal.html", request, status=status, why=refused.sentence)
-    return site.message(request, _SHOWN.get(status, "fault"), site.known(request), status)
+        return here.show("refusal.html", status, why=refused.sentence)
+    return here.message(_SHOWN.get(status, "fault"), status)
 
 
 def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: str = "") -> None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, cast
+from functools import cached_property
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup, escape
 
-from segmeter.study.guards import Gate, Limiter, Limits, address_of, keep_cookie, signed, signed_by
+from segmeter.study.guards import (
+    Gate,
+    Limiter,
+    Limits,
+    address_of,
+    keep_cookie,
+    same_text,
+    signed,
+)
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
@@ -54,7 +63,7 @@ def pick(versions: Mapping[str, str], language: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A study on the web; participants are identified by their session, pages by a token of it."""
+    """A study on the web."""
 
     study: RunningStudy
     words: Mapping[str, Words]
@@ -65,94 +74,93 @@ class Site:
     behind: bool
     new_links: dict[str, list[str]] = field(default_factory=dict)
 
-    def language(self, request: Request, chosen: str = "") -> str:
-        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
-        accepted = request.headers.get("accept-language", "")[:200].split(",")
-        asked = [request.query_params.get("language", ""), chosen]
-        for name in (*asked, *(part.split(";")[0].strip() for part in accepted)):
-            for known in (name, name.split("-")[0]):
-                if known in self.words:
-                    return known
-        return self.study.plan.languages[0]
 
-    def show(
-        self,
-        name: str,
-        request: Request,
-        who: Row | None = None,
-        status: int = 200,
-        **more: Any,
-    ) -> Response:
+class Visit:
+    """A request to the site: who sends it, and the pages that answer it.
+
+    Participants are identified by their session, pages by a token of it.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.site: Site = request.app.state.site
+        self.study = self.site.study
+        self.plan = self.study.plan
+        self.base: str = request.scope["root_path"]
+        self._session = request.cookies.get(COOKIE, "")
+
+    @cached_property
+    def known(self) -> Row | None:
+        """The participant who sends the request, if they have joined."""
+        return self.study.person(self._session) if self._session else None
+
+    @property
+    def person(self) -> Row:
+        if self.known is None:
+            raise Refused(401, "open your link first")
+        return self.known
+
+    @property
+    def trusted(self) -> Row:
+        """A participant whose page holds the token of their session."""
+        found = self.person
+        self.check_token("page", self.request.headers.get("x-segmeter-token", ""))
+        return found
+
+    def token(self, use: str) -> str:
+        """The token that pages or forms of this session carry."""
+        return signed(self.site.secret, use, self._session)
+
+    def check_token(self, use: str, given: str) -> None:
+        if not same_text(given, self.token(use)):
+            raise Refused(403, "this page is out of date; load it again")
+
+    def language(self, chosen: str = "") -> str:
+        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
+        accepted = self.request.headers.get("accept-language", "")[:200].split(",")
+        before = chosen or (self.known["language"] if self.known else "")
+        asked = [self.request.query_params.get("language", ""), before]
+        for name in (*asked, *(part.split(";")[0].strip() for part in accepted)):
+            for each in (name, name.split("-")[0]):
+                if each in self.site.words:
+                    return each
+        return self.plan.languages[0]
+
+    def show(self, name: str, status: int = 200, **more: Any) -> Response:
         """A page, in the participant's language if they are known."""
-        language = self.language(request, "" if who is None else who["language"])
-        texts: Mapping[str, Mapping[str, str]] = self.study.plan.texts  # type: ignore[assignment]  # any word
-        filled = (
-            templates(html=True)
-            .get_template(name)
-            .render(
-                plan=self.study.plan,
-                language=language,
-                languages={code: words["language"] for code, words in self.words.items()},
-                w=self.words[language],
-                base=request.scope["root_path"],
-                text=lambda key: pick(texts.get(key, {}), language),
-                pick=lambda versions: pick(versions, language),
-                **more,
-            )
+        language, words = self.language(), self.site.words
+        texts: Mapping[str, Mapping[str, str]] = self.plan.texts  # type: ignore[assignment]  # any word
+        page = templates(html=True).get_template(name)
+        filled = page.render(
+            plan=self.plan,
+            language=language,
+            languages={code: each["language"] for code, each in words.items()},
+            w=words[language],
+            base=self.base,
+            text=lambda key: pick(texts.get(key, {}), language),
+            pick=lambda versions: pick(versions, language),
+            **more,
         )
         return HTMLResponse(filled, status)
 
-    def message(
-        self,
-        request: Request,
-        name: str,
-        who: Row | None = None,
-        status: int = 200,
-        *,
-        back: tuple[str, str] = ("", ""),
-    ) -> Response:
+    def message(self, name: str, status: int = 200, back: tuple[str, str] = ("", "")) -> Response:
         """A page with one message: the word `name`, below it `name_text`, and a code to return."""
         more = {"title": name, "note": f"{name}_text", "code": back[0], "address": back[1]}
-        return self.show("message.html", request, who, status, **more)
+        return self.show("message.html", status, **more)
 
-    def redirect(self, request: Request, path: str) -> RedirectResponse:
-        return RedirectResponse(request.scope["root_path"] + path, 303)
+    def redirect(self, path: str) -> RedirectResponse:
+        return RedirectResponse(self.base + path, 303)
 
-    def known(self, request: Request) -> Row | None:
-        """The participant who sends a request, if they have joined."""
-        session = request.cookies.get(COOKIE, "")
-        return self.study.person(session) if session else None
-
-    def person(self, request: Request) -> Row:
-        found = self.known(request)
-        if found is None:
-            raise Refused(401, "open your link first")
-        return found
-
-    def trusted(self, request: Request) -> Row:
-        """A participant whose page holds the token of their session."""
-        found = self.person(request)
-        self.check_token(request, "page", request.headers.get("x-segmeter-token", ""))
-        return found
-
-    def token(self, request: Request, use: str) -> str:
-        """The token that pages or forms of this session carry."""
-        return signed(self.secret, use, request.cookies.get(COOKIE, ""))
-
-    def check_token(self, request: Request, use: str, given: str) -> None:
-        if not signed_by(self.secret, given, use, request.cookies.get(COOKIE, "")):
-            raise Refused(403, "this page is out of date; load it again")
-
-    def limit(self, request: Request, what: str) -> None:
+    def limit(self, what: str) -> None:
         """Slow down an address: `joins`, or `tries` to guess codes, links or passwords."""
-        limiter: Limiter | None = getattr(self.limits, what, None)
-        if limiter is not None and not limiter.allows(address_of(request)):
+        limiter: Limiter | None = getattr(self.site.limits, what, None)
+        if limiter is not None and not limiter.allows(address_of(self.request)):
             raise Refused(429, "too many attempts from here; wait a moment")
 
-    def keep_session(self, request: Request, answer: Response, session: str) -> None:
+    def keep_session(self, answer: Response, session: str) -> None:
         """Hand the session to the browser; an empty one makes it forget."""
-        path, seconds = request.scope["root_path"] or "/", _THIRTY_DAYS if session else 0
-        keep_cookie(request, answer, COOKIE, session, seconds, path, "lax")
+        seconds = _THIRTY_DAYS if session else 0
+        keep_cookie(self.request, answer, COOKIE, session, seconds, self.base or "/", "lax")
 
 
 def image_response(raw: bytes, **headers: str) -> Response:
@@ -161,9 +169,9 @@ def image_response(raw: bytes, **headers: str) -> Response:
     return Response(raw, media_type=f"image/{kind}", headers=headers)
 
 
-async def _site(request: Request) -> Site:
-    return cast(Site, request.app.state.site)
+async def _visit(request: Request) -> Visit:
+    return Visit(request)
 
 
-Here = Annotated[Site, Depends(_site)]
-"""The site that a route belongs to."""
+Here = Annotated[Visit, Depends(_visit)]
+"""The request that a route answers."""

@@ -178,7 +178,11 @@ def excluded_people(plan: Plan, rows: Rows) -> set[str]:
 
 
 def screen_people(plan: Plan, rows: Rows) -> dict[str, Screened]:
-    """Apply the plan's rules about participants to all trials of an export."""
+    """Apply the plan's rules about participants to all trials of an export.
+
+    `flagged`: more than `flagged_share` of the answers have a flag or lie off their target;
+    `straight_lining`: nearly all scores are the same.
+    """
     answered = [r for r in rows if r["answered"] is not None and not r["training"]]
     by_person: dict[str, list[Mapping[str, Any]]] = {}
     for row in answered:
@@ -187,21 +191,25 @@ def screen_people(plan: Plan, rows: Rows) -> dict[str, Screened]:
     usual = float(np.median(list(speeds.values()))) if speeds else 0.0
     agreement = _agreement(answered) if plan.kind == "rate" else {}
     outliers = _outliers(agreement, plan.validity.least_agreement)
-    found = {}
+    found, rules = {}, plan.validity
     for person, own in by_person.items():
         checks = [bool(r["flag_right"]) for r in own if r["check"]]
         main = [r for r in own if not r["check"]]
+        bad = [
+            r for r in main if {*r["flag_bad"]} & {*rules.exclude} or r.get("flag_near") is False
+        ]
+        same = max(Counter(r.get("score") for r in main).values(), default=0)
         raised = {
-            "flagged": _flagged(plan, main),
-            "checks": len(checks) >= _LEAST_CHECKS
-            and sum(checks) < plan.validity.checks * len(checks),
-            "straight_lining": plan.kind == "rate" and _straight(plan, main),
-            "speeding": len(own) >= _LEAST_ANSWERS
-            and speeds[person] < plan.validity.speed_share * usual,
+            "flagged": len(main) >= _LEAST_ANSWERS and len(bad) > rules.flagged_share * len(main),
+            "checks": len(checks) >= _LEAST_CHECKS and sum(checks) < rules.checks * len(checks),
+            "straight_lining": plan.kind == "rate"
+            and len(main) >= _LEAST_RATINGS
+            and same >= rules.straight_share * len(main),
+            "speeding": len(own) >= _LEAST_ANSWERS and speeds[person] < rules.speed_share * usual,
             "disagrees": person in outliers,
         }
         flags = tuple(name for name, value in raised.items() if value)
-        excluded = bool(set(flags) & set(plan.validity.exclude_people))
+        excluded = bool(set(flags) & set(rules.exclude_people))
         r = agreement.get(person, (None, 0))[0]
         found[person] = Screened(flags, excluded, len(checks), sum(checks), r)
     return found
@@ -214,19 +222,6 @@ def _seconds(rows: Rows) -> float:
         for r in rows
     ]
     return float(np.median(times))
-
-
-def _flagged(plan: Plan, rows: Rows) -> bool:
-    """More than `flagged_share` of the answers have a flag or lie off their target."""
-    excluded = set(plan.validity.exclude)
-    bad = sum(bool(set(r["flag_bad"]) & excluded) or r.get("flag_near") is False for r in rows)
-    return len(rows) >= _LEAST_ANSWERS and bad > plan.validity.flagged_share * len(rows)
-
-
-def _straight(plan: Plan, rows: Rows) -> bool:
-    """Nearly all scores are the same."""
-    most = max(Counter(r["score"] for r in rows).values(), default=0)
-    return len(rows) >= _LEAST_RATINGS and most >= plan.validity.straight_share * len(rows)
 
 
 def _agreement(rows: Rows) -> dict[str, tuple[float, int]]:

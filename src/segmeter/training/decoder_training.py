@@ -150,7 +150,12 @@ def train(
     resume from; a folder with other settings, data or weights is refused.
     """
     decoder = _trainable(model)
-    places = [(s, e, t) for s, e in learn for t in s.targets if _fits(s, t.mask.area)]
+    places = [
+        (s, e, t)
+        for s, e in learn
+        for t in s.targets
+        if 0 < t.mask.area <= MOST_SHARE * math.prod(s.shape)
+    ]
     if not places or not validate:
         raise BadInput("training needs at least one object to learn from and one to validate on")
     out.mkdir(parents=True, exist_ok=True)
@@ -162,7 +167,8 @@ def train(
         _validate(state, decoder, user, validate, settings, 0.0)
         _save(state, decoder, out, identity)
     start, begun, spent = perf_counter(), state.step, state.seconds
-    while state.step < settings.steps and not _stalled(state, settings):
+    patience = settings.patience * settings.validate_every
+    while state.step < settings.steps and state.step - state.best_step < patience:
         chosen = generator(settings.seed, "objects", state.step).integers(
             len(places), size=settings.batch
         )
@@ -265,11 +271,6 @@ def _validate(
         state.best = {k: v.detach().cpu().clone() for k, v in decoder.state_dict().items()}
 
 
-def _stalled(state: _State, settings: DecoderSettings) -> bool:
-    measured = (state.step - state.best_step) // settings.validate_every
-    return measured >= settings.patience
-
-
 def _trainable(model: Sam) -> torch.nn.Module:
     network = model.network
     if not hasattr(network, "parts") or hasattr(network.decoder, "hf_token"):
@@ -280,10 +281,6 @@ def _trainable(model: Sam) -> torch.nn.Module:
     if model.dtype != "float32":
         raise BadInput(f"training needs float32 weights, not dtype={model.dtype}")
     return network.decoder.requires_grad_(True)
-
-
-def _fits(scene: Scene, area: int) -> bool:
-    return 0 < area <= MOST_SHARE * math.prod(scene.shape)
 
 
 def _precision(settings: DecoderSettings, device: torch.device) -> AbstractContextManager[Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Protocol, get_args, runtime_checkable
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from segmeter.core.capabilities import Differentiable
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
-from segmeter.measures.objects import boundary_iou, iou
-from segmeter.users.error_prompts import centre_click
+from segmeter.users.error_prompts import Teamed, centre_click
 from segmeter.users.gradient_attack import (
     STEPS,
     Attempt,
@@ -25,6 +24,7 @@ from segmeter.users.gradient_attack import (
     Trial,
     follow,
     request_with,
+    scores_of,
     shown,
     valid_pixels,
 )
@@ -64,7 +64,7 @@ def search(
             request_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted
         ]
         for (hunt, pixel), mask in zip(wanted, shown(encoded, requests), strict=True):
-            hunt.note(pixel, mask)
+            hunt.scores[pixel] = scores_of(hunt.observation, mask)
         for hunt in hunts.values():
             hunt.finer()
     return [hunts[i].attempt() if i in hunts else None for i in range(len(observations))]
@@ -81,20 +81,14 @@ class _Hunt:
         self.start: Pixel = (round(start.point[0]), round(start.point[1]))
         self.valid = valid_pixels(observation, start.positive)
         area = max(1, self.valid.area)
-        self.spacing = _power_of_two(math.sqrt(area / effort.lattice))
+        wide = max(1.0, math.sqrt(area / effort.lattice))
+        self.spacing = 2 ** round(math.log2(wide))
         self.scores: dict[Pixel, tuple[float, float]] = {}
         self.next: list[Pixel] = [self.start, *lattice(self.valid, self.spacing)]
 
     def wanted(self) -> list[Pixel]:
         """Pixels of this level that were not tried yet, each once."""
         return [pixel for pixel in dict.fromkeys(self.next) if pixel not in self.scores]
-
-    def note(self, pixel: Pixel, mask: Mask) -> None:
-        target = self.observation.target
-        ignore = target.ignore if self.observation.protocol == "corrected" else None
-        self.scores[pixel] = (
-            iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
-        )  # fmt: skip
 
     def finer(self) -> None:
         """Refine around the most promising positions with half the spacing."""
@@ -141,29 +135,8 @@ def lattice(valid: Mask, spacing: int) -> list[Pixel]:
     return [(int(y), int(x)) for y, x in kept]
 
 
-def _power_of_two(length: float) -> int:
-    return int(2 ** max(0, round(math.log2(max(length, 1)))))
-
-
 LATER = SearchGrid(36, 2, 2)
 """Search grid that replaces the gradient after the first round."""
-
-
-@runtime_checkable
-class Adversary(Protocol):
-    """A user that searches for the best or the worst click."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def direction(self) -> Direction: ...
-
-    def attempts(
-        self, observations: Sequence[Observation], directions: Sequence[Direction]
-    ) -> list[Attempt | None]:
-        """All trials of each observation; one call may search both directions."""
-        ...
 
 
 def attempts_of(
@@ -172,7 +145,7 @@ def attempts_of(
     """Each user's trials; those who differ in direction only take every step together."""
     ways: dict[Adversary, list[int]] = {}
     for i, user in enumerate(users):
-        ways.setdefault(replace(user, direction="best"), []).append(i)  # type: ignore[type-var]
+        ways.setdefault(replace(user, direction="best"), []).append(i)
     found: list[Attempt | None] = [None] * len(users)
     for way, members in ways.items():
         directions = [users[i].direction for i in members]
@@ -187,7 +160,7 @@ class Adversaries:
 
     def next_batch(
         self,
-        users: Sequence[Adversary],
+        users: Sequence[Any],
         observations: Sequence[Observation],
         rngs: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
@@ -196,57 +169,45 @@ class Adversaries:
 
 
 @dataclass(frozen=True, slots=True)
-class GradientClick:
-    """Follows the model's gradient from the centre click; searches where there is none."""
+class Adversary(Teamed):
+    """Finds the best or the worst click.
+
+    By `gradient` it follows the model's gradient from the centre click, and searches where there
+    is none; by `search` it tries clicks from coarse to fine, which works for any model.
+    """
 
     team: ClassVar[Adversaries] = Adversaries()
     direction: Direction
+    by: Literal["gradient", "search"] = "gradient"
     steps: int = STEPS
-
-    @property
-    def name(self) -> str:
-        return f"{self.direction}-click"
-
-    def attempts(
-        self, observations: Sequence[Observation], directions: Sequence[Direction]
-    ) -> list[Attempt | None]:
-        if not isinstance(observations[0].encoded, Differentiable):
-            return search(observations, directions, None if observations[0].round == 1 else LATER)
-        return follow(observations, directions, self.steps)
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_batch([self], [observation], [rng])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchClick:
-    """Tries clicks from coarse to fine; works for any model."""
-
-    team: ClassVar[Adversaries] = Adversaries()
-    direction: Direction
     effort: SearchGrid | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.direction}-click-search"
+        return f"{self.direction}-click{'' if self.by == 'gradient' else '-search'}"
 
     def attempts(
         self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
-        return search(observations, directions, self.effort)
+        """All trials of each observation; one call may search both directions."""
+        if self.by == "search":
+            return search(observations, directions, self.effort)
+        if not isinstance(observations[0].encoded, Differentiable):
+            return search(observations, directions, None if observations[0].round == 1 else LATER)
+        return follow(observations, directions, self.steps)
 
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_batch([self], [observation], [rng])[0]
+
+def _gradient(direction: Direction, steps: int = STEPS) -> Adversary:
+    return Adversary(direction, steps=steps)
 
 
 def _searching(
     direction: Direction, lattice: int = 100, places: int = 4, finest: int = 1
-) -> SearchClick:
-    return SearchClick(direction, SearchGrid(lattice, places, finest))
+) -> Adversary:
+    return Adversary(direction, "search", effort=SearchGrid(lattice, places, finest))
 
 
 for _direction in get_args(Direction):
-    _found = f"{_direction} clicks for the model, found by"
-    _gradient, _search = (partial(make, _direction) for make in (GradientClick, _searching))
-    catalogue.users.add(f"{_direction}-click", summary=f"{_found} gradient")(_gradient)
-    catalogue.users.add(f"{_direction}-click-search", summary=f"{_found} search")(_search)
+    for _end, _by, _make in (("", "gradient", _gradient), ("-search", "search", _searching)):
+        _summary = f"{_direction} clicks for the model, found by {_by}"
+        catalogue.users.add(f"{_direction}-click{_end}", _summary)(partial(_make, _direction))

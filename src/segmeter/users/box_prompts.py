@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesLater, GivesPrompts, capable
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.measures.objects import boundary_iou, iou
-from segmeter.users.error_prompts import centre_click
+from segmeter.measures.objects import iou
+from segmeter.users.error_prompts import Teamed, centre_click
 from segmeter.users.gradient_attack import Direction
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
@@ -48,12 +48,9 @@ def jittered_box(target: Target, rng: np.random.Generator) -> Box:
 
     Normal noise with a deviation of a tenth of the side, at most 20 pixels either way.
     """
-
-    def moves(side: float) -> tuple[float, float]:
-        first, last = np.clip(rng.normal(0.0, SHARE * side, 2), -LIMIT_PX, LIMIT_PX)
-        return first, last
-
-    return _moved(target, moves)
+    return _moved(
+        target, lambda side: np.clip(rng.normal(0.0, SHARE * side, 2), -LIMIT_PX, LIMIT_PX)
+    )
 
 
 def shaken_box(target: Target, rng: np.random.Generator) -> Box:
@@ -62,15 +59,14 @@ def shaken_box(target: Target, rng: np.random.Generator) -> Box:
     Uniform noise of at most a tenth of the side, at most 20 pixels, either way.
     """
 
-    def moves(side: float) -> tuple[float, float]:
+    def moves(side: float) -> npt.NDArray[np.float64]:
         reach = min(SHARE * side, LIMIT_PX)
-        first, last = rng.uniform(-reach, reach, 2)
-        return first, last
+        return rng.uniform(-reach, reach, 2)
 
     return _moved(target, moves)
 
 
-def _moved(target: Target, moves: Callable[[float], tuple[float, float]]) -> Box:
+def _moved(target: Target, moves: Callable[[float], npt.NDArray[np.float64]]) -> Box:
     """A tight box whose first and last coordinate of each axis are moved, given its length."""
     tight = tight_box(target)
     low, high = [], []
@@ -130,7 +126,6 @@ class BoxTrial:
 
     box: Box
     iou: float
-    boundary_iou: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +136,6 @@ class BoxesFound:
     worst: BoxTrial
     best: BoxTrial
     tried: int
-
-    def of(self, direction: Direction) -> BoxTrial:
-        return self.worst if direction == "worst" else self.best
 
 
 def jitter_reach(target: Target) -> tuple[float, float]:
@@ -163,73 +155,48 @@ def search_boxes(
 
     `progress` is called with the number of boxes tried; the total is not known in advance.
     """
-    hunt = _Hunt(encoded, target, ignored, progress)
-    hunt.request([(0.0, 0.0, 0.0, 0.0)])
-    ends = (-1.0, 0.0, 1.0)
-    hunt.request(list(product(ends, ends, ends, ends)))
-    step = 1.0
-    for _ in range(levels - 1):
-        step /= 2
-        centres = {*hunt.ranked(1)[:PLACES], *hunt.ranked(-1)[:PLACES]}
-        hunt.request([_moved_corner(c, m, step) for c in sorted(centres) for m in _STAR])
-    tight = hunt.known[0.0, 0.0, 0.0, 0.0]
-    return BoxesFound(
-        tight, hunt.known[hunt.ranked(-1)[0]], hunt.known[hunt.ranked(1)[0]], len(hunt.known)
-    )
+    ignore = target.ignore if ignored else None
+    known: dict[Shift, BoxTrial] = {}
+
+    def attempt(shifts: Iterable[Shift]) -> None:
+        fresh = [shift for shift in dict.fromkeys(shifts) if shift not in known]
+        for start in range(0, len(fresh), _AT_ONCE):
+            boxes = {shift: _shifted(target, shift) for shift in fresh[start : start + _AT_ONCE]}
+            answers = encoded.predict([Request((box,)) for box in boxes.values()])
+            for (shift, box), mask in zip(boxes.items(), render(encoded, answers), strict=True):
+                known[shift] = BoxTrial(box, iou(target.mask, mask, ignore))
+            if progress is not None:
+                progress(len(known))
+
+    def ranked(sign: int) -> list[Shift]:
+        """Best first (or worst, for -1); the tight box wins ties, then the smaller shift."""
+        return sorted(known, key=lambda s: (-sign * known[s].iou, sum(map(abs, s)), s))
+
+    still = (0.0, 0.0, 0.0, 0.0)
+    attempt([still])
+    attempt(product((-1.0, 0.0, 1.0), repeat=4))
+    for level in range(1, levels):
+        centres = {*ranked(1)[:PLACES], *ranked(-1)[:PLACES]}
+        attempt(_neighbour(c, m, 0.5**level) for c in sorted(centres) for m in _STAR)
+    return BoxesFound(known[still], known[ranked(-1)[0]], known[ranked(1)[0]], len(known))
 
 
-Shift = tuple[float, float, float, float]
+Shift = tuple[float, ...]
+"""Shifts of top, left, bottom and right, in units of the reach."""
 # One or two sides at a time: 32 neighbours of a box.
 _STAR = [m for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
-class _Hunt:
-    """Tried boxes as shifts of top, left, bottom and right, in units of the reach."""
-
-    def __init__(
-        self,
-        encoded: EncodedScene,
-        target: Target,
-        ignored: bool,
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        self.encoded, self.target, self._progress = encoded, target, progress
-        self.ignore: Mask | None = target.ignore if ignored else None
-        self.known: dict[Shift, BoxTrial] = {}
-        self._tight, self._reach = tight_box(target), jitter_reach(target)
-
-    def request(self, shifts: Sequence[Shift]) -> None:
-        fresh = [s for s in dict.fromkeys(shifts) if s not in self.known]
-        for start in range(0, len(fresh), _AT_ONCE):
-            part = fresh[start : start + _AT_ONCE]
-            boxes = [self._box(shift) for shift in part]
-            answers = self.encoded.predict([Request((box,)) for box in boxes])
-            for shift, box, mask in zip(part, boxes, render(self.encoded, answers), strict=True):
-                ground_truth = self.target.mask
-                scores = (
-                    iou(ground_truth, mask, self.ignore),
-                    boundary_iou(ground_truth, mask, self.ignore),
-                )
-                self.known[shift] = BoxTrial(box, *scores)
-            if self._progress is not None:
-                self._progress(len(self.known))
-
-    def ranked(self, sign: int) -> list[Shift]:
-        """Best first (or worst, for -1); the tight box wins ties, then the smaller shift."""
-        return sorted(self.known, key=lambda s: (-sign * self.known[s].iou, sum(map(abs, s)), s))
-
-    def _box(self, shift: Shift) -> Box:
-        (down, across), tight, shape = self._reach, self._tight, self.target.mask.shape
-        top, left = tight.low[0] + down * shift[0], tight.low[1] + across * shift[1]
-        bottom, right = tight.high[0] + down * shift[2], tight.high[1] + across * shift[3]
-        low = (min(max(top, 0.0), bottom), min(max(left, 0.0), right))
-        high = (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0))
-        return Box(low, high)
+def _shifted(target: Target, shift: Shift) -> Box:
+    (down, across), tight, shape = jitter_reach(target), tight_box(target), target.mask.shape
+    top, left = tight.low[0] + down * shift[0], tight.low[1] + across * shift[1]
+    bottom, right = tight.high[0] + down * shift[2], tight.high[1] + across * shift[3]
+    low = (min(max(top, 0.0), bottom), min(max(left, 0.0), right))
+    return Box(low, (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0)))
 
 
-def _moved_corner(shift: Shift, move: Sequence[int], step: float) -> Shift:
-    a, b, c, d = (min(1.0, max(-1.0, s + step * m)) for s, m in zip(shift, move, strict=True))
-    return a, b, c, d
+def _neighbour(shift: Shift, move: Sequence[int], step: float) -> Shift:
+    return tuple(min(1.0, max(-1.0, s + step * m)) for s, m in zip(shift, move, strict=True))
 
 
 class BoxSearchers:
@@ -237,7 +204,7 @@ class BoxSearchers:
 
     def next_batch(
         self,
-        users: Sequence[AdversarialBox],
+        users: Sequence[Any],
         observations: Sequence[Observation],
         rngs: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
@@ -251,13 +218,13 @@ class BoxSearchers:
             if key not in found:
                 corrected = seen.protocol == "corrected"
                 found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
-            answers.append(found[key].of(user.direction).box)
+            answers.append(getattr(found[key], user.direction).box)
         return answers
 
 
 @dataclass(frozen=True, slots=True)
 @capable(GivesLater, GivesPrompts)
-class AdversarialBox:
+class AdversarialBox(Teamed):
     """Draws the best or the worst box within human-like jitter, then clicks the centre."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
@@ -269,9 +236,6 @@ class AdversarialBox:
     @property
     def name(self) -> str:
         return f"{self.direction}-box"
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 for _direction in get_args(Direction):

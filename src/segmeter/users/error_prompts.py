@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from functools import partial
+from typing import Any, ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from segmeter.clickability.groups import Draw
+from segmeter.clickability.map_sources import FirstRounds
 from segmeter.core import catalogue
-from segmeter.core.capabilities import GivesPrompts, capable
+from segmeter.core.capabilities import GivesPrompts, Team, capable
 from segmeter.core.error_regions import Depth, deepest, deepest_sides, error_regions, squared_depth
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Point, Prompt, Scribble
-from segmeter.core.seeds import LazyGenerators
 from segmeter.core.users import Observation
+
+Rng = Callable[[], np.random.Generator]
+"""Makes a user's generator, which takes longer than most users take to click."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +67,43 @@ def _chosen(
     )
 
 
-class Clicker(Protocol):
-    """A user who starts from the centre click."""
+class Teamed:
+    """A user who is asked through a team, alone or with others."""
 
-    @staticmethod
-    def next_batch(
-        users: Sequence[Any], found: Sequence[Found], draws: Sequence[np.random.Generator]
-    ) -> list[Prompt | None]:
-        """The prompts of several users of this kind, each with their own centre click."""
-        ...
+    __slots__ = ()
+    team: ClassVar[Team]
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return cast("Prompt | None", self.team.next_batch([self], [observation], [rng])[0])
 
 
 class Together:
-    """All such users of a scene: centre clicks are found in one call, then kind by kind."""
+    """All users of a scene who start from the centre click, which is found for all in one call.
+
+    `after(found, rng)` gives a user's prompt, or a draw from a click source that is made for all
+    users at once.
+    """
 
     def next_batch(
         self,
-        users: Sequence[Clicker],
+        users: Sequence[Any],
         observations: Sequence[Observation],
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
         found = centre_clicks(observations)
-        prompts: list[Prompt | None] = [None] * len(users)
-        for kind in dict.fromkeys(type(user) for user in users):
-            places = [i for i, user in enumerate(users) if type(user) is kind]
-            own = LazyGenerators(draws.__getitem__, places)
-            given = kind.next_batch([users[i] for i in places], [found[i] for i in places], own)
-            for i, prompt in zip(places, given, strict=True):
-                prompts[i] = prompt
-        return prompts
+        rngs = [partial(draws.__getitem__, i) for i in range(len(users))]
+        given = [u.after(one, rng) for u, one, rng in zip(users, found, rngs, strict=True)]
+        wanted: dict[FirstRounds, list[int]] = {}
+        for i, draw in enumerate(given):
+            if isinstance(draw, Draw):
+                wanted.setdefault(users[i].source, []).append(i)
+        for source, places in wanted.items():
+            points = source.clicks([given[i] for i in places])
+            for i, point in zip(places, points, strict=True):
+                # A map without mass on what is wrong leaves only the centre to click.
+                clicked = None if point is None else Click(point, given[i].positive)
+                given[i] = clicked or found[i].click
+        return given
 
 
 TOGETHER = Together()
@@ -110,11 +122,8 @@ class CentreClick:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
         return centre_click(observation)
 
-    @staticmethod
-    def next_batch(
-        users: Sequence[CentreClick], found: Sequence[Found], draws: Sequence[np.random.Generator]
-    ) -> list[Prompt | None]:
-        return [one.click for one in found]
+    def after(self, found: Found, rng: Rng) -> Prompt | None:
+        return found.click
 
 
 def _pixel(click: Click) -> tuple[int, ...]:
@@ -134,23 +143,41 @@ def pixel_at(mask: Mask, index: int) -> tuple[int, ...]:
     return tuple(int(c) + a for c, a in zip(place, mask.low, strict=True))
 
 
+def unclicked(region: Mask, prompts: Sequence[Prompt]) -> Mask:
+    """The pixels of a region that were not clicked before."""
+    clicked = {_pixel(p) for p in prompts if isinstance(p, Click)}
+    bits = region.bits.copy()
+    for pixel in clicked:
+        if region[pixel]:
+            bits[tuple(c - a for c, a in zip(pixel, region.low, strict=True))] = False
+    return Mask.of(bits, region.low, region.shape)
+
+
+def drawn_click(
+    false_negatives: Mask, false_positives: Mask, rng: np.random.Generator
+) -> Click | None:
+    """A click on a pixel of two regions, all equally likely: one draw; None if both are empty.
+
+    It is positive on the first region and negative on the second.
+    """
+    first = false_negatives.area
+    if not first + false_positives.area:
+        return None
+    drawn = int(rng.integers(first + false_positives.area))
+    positive = drawn < first
+    region = false_negatives if positive else false_positives
+    index = np.flatnonzero(region.bits)[drawn if positive else drawn - first]
+    return Click(pixel_at(region, int(index)), positive)
+
+
 def random_click(observation: Observation, rng: np.random.Generator) -> Click | None:
     """A click on a wrong pixel, each as likely as the other, not clicked before.
 
     Its sign follows from where it falls: positive on the false negatives, negative on what is
     false positive. None when no such pixel is left.
     """
-    false_negatives, false_positives = error_regions(observation.target, observation.mask)
-    clicked = {p.point for p in observation.prompts if isinstance(p, Click)}
-    open_pixels = [_open(region, clicked) for region in (false_negatives, false_positives)]
-    counts = [len(indices) for indices in open_pixels]
-    if not sum(counts):
-        return None
-    drawn = int(rng.integers(sum(counts)))
-    positive = drawn < counts[0]
-    region = false_negatives if positive else false_positives
-    index = open_pixels[0][drawn] if positive else open_pixels[1][drawn - counts[0]]
-    return Click(pixel_at(region, int(index)), positive)
+    sides = error_regions(observation.target, observation.mask)
+    return drawn_click(*(unclicked(side, observation.prompts) for side in sides), rng)
 
 
 @catalogue.users.add("random-click", summary="clicks anywhere in the error region")
@@ -166,37 +193,15 @@ class RandomClick:
 
 @catalogue.users.add("random-first-click", summary="first click anywhere on the object")
 @dataclass(frozen=True, slots=True)
-class RandomFirstClick:
+class RandomFirstClick(Teamed):
     """First clicks anywhere on the object, then at the centre of the error region."""
 
     team: ClassVar[Together] = TOGETHER
     name: str = "random-first-click"
 
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return centre_click(observation) if observation.prompts else random_click(observation, rng)
-
-    @staticmethod
-    def next_batch(
-        users: Sequence[RandomFirstClick],
-        found: Sequence[Found],
-        draws: Sequence[np.random.Generator],
-    ) -> list[Prompt | None]:
-        return [
-            one.click if one.observation.prompts else random_click(one.observation, draws[i])
-            for i, one in enumerate(found)
-        ]
-
-
-def _open(mask: Mask, clicked: set[tuple[float, ...]]) -> npt.NDArray[np.intp]:
-    """The mask's pixels that were not clicked, as indices into its bits in raster order."""
-    bits = mask.bits
-    taken = [point for point in clicked if all(float(c).is_integer() for c in point)]
-    inside = [pixel for point in taken if mask[pixel := tuple(int(c) for c in point)]]
-    if inside:
-        bits = bits.copy()
-        for pixel in inside:
-            bits[tuple(c - a for c, a in zip(pixel, mask.low, strict=True))] = False
-    return np.flatnonzero(bits)
+    def after(self, found: Found, rng: Rng) -> Prompt | None:
+        now = found.observation
+        return found.click if now.prompts else random_click(now, rng())
 
 
 def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:

@@ -18,7 +18,7 @@ Segmentation", AAAI 2024. Its renderer of discs is replaced by an analytic one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -34,7 +34,7 @@ from segmeter.core.models import EncodedScene, Request, keeps_state, render
 from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
 from segmeter.measures.objects import boundary_iou, iou
-from segmeter.users.error_prompts import centre_click
+from segmeter.users.error_prompts import centre_click, unclicked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -148,29 +148,20 @@ def follow(
     Observations share one encoded scene and may differ in target, protocol and direction: all of
     them take each step together.
     """
-    found: list[Attempt | None] = [None] * len(observations)
-    climbers: dict[int, _Climber] = {}
-    for i, (observation, direction) in enumerate(zip(observations, directions, strict=True)):
-        start = centre_click(observation)
-        if start is not None:
-            climbers[i] = _Climber(observation, direction, start)
-    if climbers:
-        _climb(list(climbers.values()), steps)
-    for i, climber in climbers.items():
-        found[i] = climber.attempt
-    return found
+    climbers = [
+        None if (start := centre_click(seen)) is None else _Climber(seen, direction, start)
+        for seen, direction in zip(observations, directions, strict=True)
+    ]
+    going = [climber for climber in climbers if climber is not None]
+    if going:
+        _climb(going, steps)
+    return [None if climber is None else climber.attempt for climber in climbers]
 
 
 def valid_pixels(observation: Observation, positive: bool) -> Mask:
     """Pixels a person could mean: missed (or false positive), judged, and not clicked before."""
-    wrong = error_regions(observation.target, observation.mask)[0 if positive else 1]
-    bits = wrong.bits.copy()
-    for prompt in observation.prompts:
-        if isinstance(prompt, Click):
-            pixel = tuple(round(c) for c in prompt.point)
-            if wrong[pixel]:
-                bits[tuple(p - a for p, a in zip(pixel, wrong.low, strict=True))] = False
-    return Mask.of(bits, wrong.low, wrong.shape)
+    wrong = error_regions(observation.target, observation.mask)[not positive]
+    return unclicked(wrong, observation.prompts)
 
 
 def request_with(observation: Observation, click: Click) -> Request:
@@ -190,6 +181,13 @@ def shown(encoded: EncodedScene, requests: Sequence[Request]) -> list[Mask]:
     return [known[key] for key in keys]
 
 
+def scores_of(observation: Observation, mask: Mask) -> tuple[float, float]:
+    """IoU and Boundary IoU; `corrected` leaves ignored pixels out."""
+    target = observation.target
+    ignore = target.ignore if observation.protocol == "corrected" else None
+    return iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
+
+
 class _Climber:
     """One session on its way: its rules and its trials so far."""
 
@@ -204,10 +202,8 @@ class _Climber:
 
     def away(self) -> npt.NDArray[np.float32]:
         """Distance of every pixel of the image to the nearest wrong one of that kind."""
-        wrong = error_regions(self.observation.target, self.observation.mask)[
-            0 if self.start.positive else 1
-        ]
-        return depth_px(~wrong.dense())
+        wrong = error_regions(self.observation.target, self.observation.mask)
+        return depth_px(~wrong[not self.start.positive].dense())
 
     def place(self, point: Place) -> Place:
         """Position of a click: rounded to a pixel in `corrected`, clipped in both protocols."""
@@ -222,13 +218,6 @@ class _Climber:
         if not self.corrected or place in self.seen:
             return False
         return not self.attempt.trials or self.valid[(int(place[0]), int(place[1]))]
-
-    def note(self, place: Place, mask: Mask) -> None:
-        """Score what a click showed."""
-        target = self.observation.target
-        ignore = target.ignore if self.corrected else None
-        scores = iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
-        self.seen[place] = scores
 
     def judge(self, place: Place, location: float) -> None:
         """Record the trial, and take it if it is valid and better than the best so far."""
@@ -265,7 +254,7 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         _climb(climbers[:middle], steps)
         _climb(climbers[middle:], steps)
         return
-    location = _Location(soft, climbers)
+    location = _location(soft, climbers)
     ground_truth = [
         soft.into_prediction(i, c.observation.target.mask) for i, c in enumerate(climbers)
     ]
@@ -287,26 +276,25 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         adam.step(torch.nan_to_num(slope))
 
 
-class _Location:
+def _location(soft: MovableClicks, climbers: Sequence[_Climber]) -> Callable[[Tensor], Tensor]:
     """How far each disc lies outside its error region.
 
     `published` takes the mean over the whole frame, with distances in pixels of the
     image; `corrected` the mean over the disc, in pixels of the frame.
     """
+    import torch
 
-    def __init__(self, soft: MovableClicks, climbers: Sequence[_Climber]) -> None:
-        disc = math.pi * DISC**2
-        self._away = [soft.into_frame(i, climber.away()) for i, climber in enumerate(climbers)]
-        self._weights = [
-            scale / disc if climber.corrected else 1 / math.prod(size)
-            for climber, scale, size in zip(climbers, scales(soft), soft.sizes, strict=True)
-        ]
+    away = [soft.into_frame(i, climber.away()) for i, climber in enumerate(climbers)]
+    weights = [
+        scale / (math.pi * DISC**2) if climber.corrected else 1 / math.prod(size)
+        for climber, scale, size in zip(climbers, scales(soft), soft.sizes, strict=True)
+    ]
 
-    def __call__(self, points: Tensor) -> Tensor:
-        import torch
+    def outside(points: Tensor) -> Tensor:
+        sums = [disc_sum(p, far) for p, far in zip(points, away, strict=True)]
+        return torch.stack(sums) * points.new_tensor(weights)
 
-        sums = [disc_sum(p, far) for p, far in zip(points, self._away, strict=True)]
-        return torch.stack(sums) * points.new_tensor(self._weights)
+    return outside
 
 
 def _judge(
@@ -325,10 +313,10 @@ def _judge(
             request_with(c.observation, Click(place, c.start.positive)) for c, place in asking
         ]
         for (climber, place), mask in zip(asking, shown(encoded, requests), strict=True):
-            climber.note(place, mask)
+            climber.seen[place] = scores_of(climber.observation, mask)
     if not all(climber.corrected for climber in climbers):
         for climber, place, mask in zip(climbers, places, soft.masks(logits), strict=True):
             if not climber.corrected:
-                climber.note(place, mask)
+                climber.seen[place] = scores_of(climber.observation, mask)
     for climber, place, far in zip(climbers, places, outside, strict=True):
         climber.judge(place, far)

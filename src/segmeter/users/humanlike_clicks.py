@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +14,10 @@ from segmeter.clickability.map_sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
 from segmeter.core.capabilities import RepeatsDraws, capable
 from segmeter.core.errors import BadInput
-from segmeter.core.prompts import Click, Prompt
+from segmeter.core.prompts import Click
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.error_prompts import TOGETHER, Found, Together, centre_clicks
+from segmeter.users.error_prompts import TOGETHER, Found, Rng, Teamed, Together
 
 # The original seeds its generator with this at every image, so that all groups, models and
 # images share the same numbers; a further object of an image continues the stream.
@@ -26,12 +25,57 @@ _PUBLISHED_SEED = 42
 _PUBLISHED_ROUNDS = 20
 
 
+class _FromMap(Teamed):
+    """A user whose clicks are drawn from a clickability map of what is wrong."""
+
+    __slots__ = ()
+    draw: int
+    map: str
+    checkpoint: str | None
+
+    def __post_init__(self) -> None:
+        if self.draw < 1:
+            raise BadInput(f"draws count from 1, there is no draw {self.draw}")
+        check_source(self.map, self._weights)
+
+    @property
+    def source(self) -> FirstRounds:
+        return source(self.map, self._weights)
+
+    @property
+    def _weights(self) -> Path | None:
+        return None if self.checkpoint is None else Path(self.checkpoint)
+
+    def wish(self, observation: Observation) -> tuple[Share, float] | None:
+        """The share of the mass to draw from, and the number of a published draw."""
+        raise NotImplementedError
+
+    def after(self, found: Found, rng: Rng) -> Draw | None:
+        """The draw that a user wants; None to accept the mask."""
+        observation, wish = found.observation, self.wish(found.observation)
+        if found.click is None or wish is None:
+            return None
+        share, number = wish
+        published = observation.protocol == "published"
+        return Draw(
+            observation.scene,
+            observation.target,
+            observation.mask,
+            positive=found.click.positive,
+            first=not observation.prompts and not observation.mask,
+            clicked=found.clicked,
+            share=share,
+            uniform=number if published else float(rng().random()),
+            seed=None if published else _ties(observation),
+        )
+
+
 @catalogue.users.add(
     "clicking-group", summary="clicks of an RClicks group (group=1..10; 0 for all)"
 )
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
-class ClickingGroup:
+class ClickingGroup(_FromMap):
     """Clicks drawn from one group of the clickability map of what is wrong.
 
     Which side is corrected, false negatives or false positives, is the centre click's choice. In
@@ -58,24 +102,14 @@ class ClickingGroup:
 
     def __post_init__(self) -> None:
         share_of_group(self.group)
-        _check(self.draw, self.map, self.checkpoint)
+        _FromMap.__post_init__(self)
 
     @property
     def name(self) -> str:
         kind = f"clicking-group-{self.group}" if self.group else "clicking-map"
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return _clicks([self], centre_clicks([observation]), [rng])[0]
-
-    @staticmethod
-    def next_batch(
-        users: Sequence[ClickingGroup], found: Sequence[Found], draws: Sequence[np.random.Generator]
-    ) -> list[Prompt | None]:
-        return _clicks(users, found, draws)
-
     def wish(self, observation: Observation) -> tuple[Share, float] | None:
-        """The share of the mass to draw from, and the number of a published draw."""
         return share_of_group(self.group, GROUPS), _published_number(observation)
 
 
@@ -84,7 +118,7 @@ class ClickingGroup:
 )
 @dataclass(frozen=True, slots=True)
 @capable(RepeatsDraws)
-class MapSample:
+class MapSample(_FromMap):
     """One click on the target, drawn from its whole clickability map, then content.
 
     In `published` sample after sample takes the next number of the original's stream, which
@@ -97,74 +131,13 @@ class MapSample:
     map: str = "prior"
     checkpoint: str | None = None
 
-    def __post_init__(self) -> None:
-        _check(self.draw, self.map, self.checkpoint)
-
     @property
     def name(self) -> str:
         return f"map-sample-{self.draw}"
 
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return _clicks([self], centre_clicks([observation]), [rng])[0]
-
-    @staticmethod
-    def next_batch(
-        users: Sequence[MapSample], found: Sequence[Found], draws: Sequence[np.random.Generator]
-    ) -> list[Prompt | None]:
-        return _clicks(users, found, draws)
-
     def wish(self, observation: Observation) -> tuple[Share, float] | None:
-        return (
-            None
-            if observation.prompts
-            else (share_of_group(0), _number(self.before + self.draw - 1))
-        )
-
-
-def _clicks(
-    users: Sequence[ClickingGroup | MapSample],
-    found: Sequence[Found],
-    draws: Sequence[np.random.Generator],
-) -> list[Prompt | None]:
-    """Everybody's click, drawn together from each source; None for content."""
-    prompts: list[Prompt | None] = [None] * len(users)
-    wanted: dict[FirstRounds, dict[int, Draw]] = {}
-    for i, (user, one, rng) in enumerate(zip(users, found, draws, strict=True)):
-        draw = _draw(user, one, rng)
-        if draw is not None:
-            maps = source(user.map, None if user.checkpoint is None else Path(user.checkpoint))
-            wanted.setdefault(maps, {})[i] = draw
-    for maps, asked in wanted.items():
-        for i, point in zip(asked, maps.clicks(list(asked.values())), strict=True):
-            # A map without mass on what is wrong leaves only the centre to click.
-            prompts[i] = found[i].click if point is None else Click(point, asked[i].positive)
-    return prompts
-
-
-def _draw(user: ClickingGroup | MapSample, found: Found, rng: np.random.Generator) -> Draw | None:
-    """The draw that a user wants; None to accept the mask."""
-    observation, wish = found.observation, user.wish(found.observation)
-    if found.click is None or wish is None:
-        return None
-    share, number = wish
-    published = observation.protocol == "published"
-    return Draw(
-        observation.scene,
-        observation.target,
-        observation.mask,
-        positive=found.click.positive,
-        first=not observation.prompts and not observation.mask,
-        clicked=found.clicked,
-        share=share,
-        uniform=number if published else float(rng.random()),
-        seed=None if published else _ties(observation),
-    )
-
-
-def _check(draw: int, map: str, checkpoint: str | None) -> None:
-    if draw < 1:
-        raise BadInput(f"draws count from 1, there is no draw {draw}")
-    check_source(map, None if checkpoint is None else Path(checkpoint))
+        number = _number(self.before + self.draw - 1)
+        return None if observation.prompts else (share_of_group(0), number)
 
 
 def _ties(observation: Observation) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.box_prompts import jittered_box, shaken_box
-from segmeter.users.error_prompts import pixel_at
+from segmeter.users.error_prompts import Teamed, drawn_click
 
 Prediction = tuple[Target, Mask, ProtocolName]
 
@@ -48,10 +48,10 @@ def next_points(predictions: Sequence[Prediction]) -> list[Click | None]:
 
 def random_point(target: Target, rng: np.random.Generator) -> Click:
     """A positive click on the object, every judged pixel as likely as the other: one draw."""
-    inside = error_regions(target, Mask.empty(target.mask.shape))[0]
-    places = np.argwhere(inside.bits)
-    place = places[int(rng.integers(len(places)))]
-    return Click(tuple(int(p) + a for p, a in zip(place, inside.low, strict=True)), True)
+    nothing = Mask.empty(target.mask.shape)
+    click = drawn_click(error_regions(target, nothing)[0], nothing, rng)
+    assert click is not None
+    return click
 
 
 def _chosen(prediction: Prediction, false_negatives: Depth, added: Depth) -> Click | None:
@@ -83,39 +83,37 @@ def _component_area(mask: Mask, point: tuple[int, ...] | None) -> int:
     return int(np.count_nonzero(labels == labels[place]))
 
 
-class _Team:
+class _Points:
     """All such users of a scene: their points are found in one call."""
 
     def next_batch(
         self,
-        users: Sequence[CentrePoint],
+        users: Sequence[Any],
         observations: Sequence[Observation],
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
         found = next_points([(s.target, s.mask, s.protocol) for s in observations])
-        given: list[Prompt | None] = list(found)
-        for k, (user, observation) in enumerate(zip(users, observations, strict=True)):
-            if user.starts_anywhere and not observation.prompts:
-                given[k] = random_point(observation.target, draws[k])
-        return given
+        return [
+            random_point(seen.target, draws[k])
+            if users[k].starts_anywhere and not seen.prompts
+            else found[k]
+            for k, seen in enumerate(observations)
+        ]
 
 
-_TEAM = _Team()
+_POINTS = _Points()
 
 
 @catalogue.users.add(
     "centre-point", summary="Segment Anything's points: deepest pixel of the whole error"
 )
 @dataclass(frozen=True, slots=True)
-class CentrePoint:
+class CentrePoint(Teamed):
     """Clicks the object's centre, then the deepest pixel of the whole error."""
 
-    team: ClassVar[_Team] = _TEAM
+    team: ClassVar[_Points] = _POINTS
     starts_anywhere: ClassVar[bool] = False
     name: str = "centre-point"
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 @catalogue.users.add(
@@ -146,11 +144,9 @@ def training_point(target: Target, mask: Mask, rng: np.random.Generator) -> Clic
         missed, wrong = Mask.empty(mask.shape), whole - judged
         if not wrong:
             missed = target.mask
-    drawn = int(rng.integers(missed.area + wrong.area))
-    positive = drawn < missed.area
-    region = missed if positive else wrong
-    place = np.flatnonzero(region.bits)[drawn if positive else drawn - missed.area]
-    return Click(pixel_at(region, int(place)), positive)
+    click = drawn_click(missed, wrong, rng)
+    assert click is not None
+    return click
 
 
 @catalogue.users.add("training-prompts", summary="prompts of SAM's training: random points, boxes")

@@ -127,8 +127,8 @@ def test_m17_centre_points_are_ordered_along_z_in_corrected_and_along_x_as_an_op
     for z in range(4, 15):  # a line that runs back in x while z grows
         bits[z, 14:17, 24 - z : 27 - z] = True
     target = Mask.of(bits)
-    along_z = centre_points_per_volume(target, 2, "corrected", patch=None)
-    along_x = centre_points_per_volume(target, 2, "published", patch=None, along="x")
+    along_z = centre_points_per_volume(target, 2, "corrected", patch=0)
+    along_x = centre_points_per_volume(target, 2, "published", patch=0, along="x")
     assert [c.point[0] for c in along_z] == sorted(c.point[0] for c in along_z)
     assert [c.point[2] for c in along_x] == sorted(c.point[2] for c in along_x)
     assert [c.point for c in along_z] != [c.point for c in along_x]

@@ -14,7 +14,7 @@ from segmeter.benchmarks.rclicks.groups import Findings, first_clickers
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
-from segmeter.clickability.maps import ClickabilityMap
+from segmeter.clickability.maps import ClickabilityMap, ClickRegion
 from segmeter.core import catalogue
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results, Row
@@ -301,7 +301,7 @@ def _map_names(user: ClickingGroup) -> dict[str, str]:
 def _map(name: str, user: ClickingGroup, case: parts.Case) -> ClickabilityMap:
     checkpoint = user.checkpoint if name == user.map else None
     maps = source(name, None if checkpoint is None else Path(checkpoint))
-    return maps.map(case.scene, case.target, case.target.mask, True, "corrected")
+    return maps.map(ClickRegion(case.scene, case.target, case.target.mask, True, "corrected"))
 
 
 def _over(

@@ -1,13 +1,9 @@
 """Correction clicks: the prior's numbers for clicks of later rounds, on an error region.
 
-The masks that people were shown in later rounds are not published, only statistics of the
-clicks on them. So error regions of real models on available images are used instead.
-Distributions are compared, never single targets, and error regions are matched by kind and size.
-
-Proxy errors: errors of real models in place of the unpublished error regions.
-
-The study showed people, per target, the best mask of several models that was not yet good;
-those masks are not published. The same choice is made here with available models and images.
+The study showed people, per target, the best mask of several models that was not yet good. Those
+masks are not published, only statistics of the clicks on them. The same choice is made here with
+available models and images (proxy errors). Distributions are compared, never single targets, and
+error regions are matched by kind and size.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +28,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Model, Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
+from segmeter.measures.objects import iou
 
 SMALLEST_PX = 10
 # People were shown the best mask up to this IoU: beyond it they would stop.
@@ -65,10 +61,10 @@ def proxy_errors_of(
         points = [draw_corrected(map, (0.0, 1.0), rng.random(), 0) for _ in range(clicks)]
         requests = [Request((Click(point, True),)) for point in points if point is not None]
         predictions = render(encoded, encoded.predict(requests))
-        unfinished = [g for g in predictions if _iou(target.mask, g) <= _GOOD_ENOUGH]
+        unfinished = [g for g in predictions if iou(target.mask, g) <= _GOOD_ENOUGH]
         if not unfinished:
             continue
-        best = max(unfinished, key=lambda prediction: _iou(target.mask, prediction))
+        best = max(unfinished, key=lambda prediction: iou(target.mask, prediction))
         sides = (target.mask.bits.shape[0], target.mask.bits.shape[1])
         found += [
             ProxyError(scene.name, kind, wrong, sides)
@@ -93,21 +89,17 @@ def read_proxy_errors(path: Path) -> list[ProxyError]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             rows = json.load(file)
-        return [_proxy_error(row) for row in rows]
+        return [
+            ProxyError(
+                row["scene"],
+                row["kind"],
+                Mask.from_coco(row["mask"]),
+                (int(row["sides"][0]), int(row["sides"][1])),
+            )
+            for row in rows
+        ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"'{path}' holds no error regions of models: {error}; remove it") from None
-
-
-def _proxy_error(row: Mapping[str, Any]) -> ProxyError:
-    height, width = row["sides"]
-    return ProxyError(
-        row["scene"], row["kind"], Mask.from_coco(row["mask"]), (int(height), int(width))
-    )
-
-
-def _iou(ground_truth: Mask, prediction: Mask) -> float:
-    both = ground_truth.overlap(prediction)
-    return both / max(1, ground_truth.area + prediction.area - both)
 
 
 _NEIGHBOURS = 5
@@ -200,7 +192,8 @@ def fit_correction_clicks(
             "later rounds need error regions of both kinds, false negatives and false positives"
         )
     shapes = [shape_of(s.mask, s.sides) for s in proxy_errors]
-    best = _nearest(seen, proxy_errors, shapes, _logs(start), start, tries=200)
+    begin = np.log([start.depth, start.spread, start.sloppy])
+    best = _nearest(seen, proxy_errors, shapes, begin, start, tries=200)
     folds = [
         _nearest(
             [s for i, s in enumerate(seen) if i % _FOLDS != fold],
@@ -245,10 +238,6 @@ def _nearest(
 
     found = minimize(distance, begin, method="Nelder-Mead", options={"maxfev": tries})
     return np.asarray(found.x, dtype=np.float64)
-
-
-def _logs(numbers: Numbers) -> Values:
-    return np.log([numbers.depth, numbers.spread, numbers.sloppy])
 
 
 def _numbers(logs: Values, start: Numbers) -> Numbers:

@@ -46,7 +46,11 @@ class ExpectedStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A target on a grid of at most 72 cells a side, with a margin for leaking clicks."""
+    """A target on a grid of at most 72 cells a side, with a margin for leaking clicks.
+
+    `near` are the cells within reach of the target, `middle` how far rows and columns lie from the
+    middle of its box, in its sides.
+    """
 
     cell_px: int
     diagonal_px: float
@@ -89,8 +93,11 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
         filled,
         depth.astype(np.float32),
         published.astype(np.float32),
-        _near(filled, cell, REACH * diagonal),
-        (_from_middle(rows, height), _from_middle(columns, width)),
+        np.asarray(depth_px(filled == 0) * cell <= REACH * diagonal + cell / 2, dtype=np.float32),
+        (
+            ((rows - (height - 1) / 2) / height).astype(np.float32),
+            ((columns - (width - 1) / 2) / width).astype(np.float32),
+        ),
         _running(even),
         _running(deep),
         (
@@ -99,17 +106,6 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
         ),
         *_nss_line(plain, total, math.prod(mask.shape)),
     )
-
-
-def _near(filled: Grid, cell: int, reach_px: float) -> Grid:
-    """Cells within reach of the target."""
-    gap = depth_px(filled == 0) * cell
-    return np.asarray(gap <= reach_px + cell / 2, dtype=np.float32)
-
-
-def _from_middle(places: Places, side: int) -> Grid:
-    """How far places lie from the middle of the box, in its sides."""
-    return ((places - (side - 1) / 2) / side).astype(np.float32)
 
 
 def _mean_away(places: Places, chance: npt.NDArray[np.floating], side: int) -> Grid:

@@ -244,15 +244,15 @@ def cases_of(clicks: Clicks, datasets: Mapping[str, Dataset]) -> list[Case]:
     The statistics are those of the tables (reading `published`), so that a fit on a study's
     own clicks and one on the published tables mean the same.
     """
-    found = [_case(sample) for sample in samples_of(clicks, datasets) if _enough(sample)]
+    found = [
+        _case(sample)
+        for sample in samples_of(clicks, datasets)
+        if sample.name.endswith("/first") and len(sample.points) >= LEAST_CLICKS
+    ]
     cases = [case for case in found if case is not None]
     if not cases:
         raise BadInput(f"no target has {LEAST_CLICKS} first clicks; collect more before fitting")
     return cases
-
-
-def _enough(sample: TrainingSample) -> bool:
-    return sample.name.endswith("/first") and len(sample.points) >= LEAST_CLICKS
 
 
 def _case(sample: TrainingSample) -> Case | None:

@@ -46,8 +46,7 @@ def load_backbone(network: Clickability, path: Path) -> None:
     and tensors of heads are left aside; every tensor of the backbone must be there.
     """
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
-    given = {_plain(name): value for name, value in _flat(read_tensors(path)[0], path).items()}
-    wanted = backbone.state_dict()
+    given, wanted = _tensors(path), backbone.state_dict()
     for name, value in wanted.items():
         if name.endswith("num_batches_tracked"):
             given.setdefault(name, value)
@@ -63,18 +62,19 @@ def load_backbone(network: Clickability, path: Path) -> None:
     backbone.load_state_dict({name: given[name] for name in wanted})
 
 
-def _flat(state: dict[str, object], path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a checkpoint, which may lie one level down under `state_dict`."""
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint, which may be one level down under `state_dict`."""
+    state, _ = read_tensors(path)
     inner = state.get("state_dict", state)
     if not isinstance(inner, dict):
         raise BadWeights(f"'{path.name}' holds no tensors by name")
-    return {k: v for k, v in inner.items() if isinstance(v, torch.Tensor)}
-
-
-def _plain(name: str) -> str:
-    for prefix in _PREFIXES:
-        name = name.removeprefix(prefix)
-    return name.replace(".dwconv.dwconv.", ".dwconv.")
+    found = {}
+    for name, value in inner.items():
+        if isinstance(value, Tensor):
+            for prefix in _PREFIXES:
+                name = name.removeprefix(prefix)
+            found[name.replace(".dwconv.dwconv.", ".dwconv.")] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,7 @@ def recipe(name: str) -> Recipe:
 
 
 _STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
+_KEPT = ("step", "losses", "best", "history")
 _SAVE_EVERY = 200
 _TINY = 1e-9
 
@@ -337,10 +338,7 @@ def _save(state: _State, out: Path, identity: str) -> None:
         "identity": identity,
         "network": state.network.state_dict(),
         "optimiser": state.optimiser.state_dict(),
-        "step": state.step,
-        "losses": state.losses,
-        "best": state.best,
-        "history": state.history,
+        **{name: getattr(state, name) for name in _KEPT},
     }
     torch.save(kept, fresh)
     fresh.replace(out / _STATE)
@@ -355,8 +353,8 @@ def _resume(state: _State, out: Path, identity: str) -> None:
         raise RunConflict(f"'{out}' holds a training with other settings; choose another folder")
     state.network.load_state_dict(kept["network"])
     state.optimiser.load_state_dict(kept["optimiser"])
-    state.step, state.best = kept["step"], kept["best"]
-    state.losses, state.history = kept["losses"], kept["history"]
+    for name in _KEPT:
+        setattr(state, name, kept[name])
 
 
 def _identity(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,26 +48,32 @@ Pixels = npt.NDArray[np.int64]
 _GAP_PX, _RING_PX = 2, 3
 
 
-def points_per_slice(target: Mask, count: int, draws: Draws) -> list[Click]:
+def points_per_slice(target: Mask, n: int, draws: Draws) -> list[Click]:
     """Random pixels of the target in each of its slices, ascending, then in drawn order.
 
-    A slice with fewer pixels gives all of them and repeats some, so that each has `count`.
+    A slice with fewer pixels gives all of them and repeats some, so that each has `n`.
     """
     draws.restart()
     clicks = []
     for z in foreground_slices(target):
         here = target.slice(z)
+        if here.area >= n:
+            clicks += _drawn(here, n, draws, z)
+            continue
         pixels = np.flatnonzero(here.bits)  # in raster order
-        if len(pixels) >= count:
-            chosen = draws.choose(len(pixels), count)
-        else:
-            more = draws.repeat(len(pixels), count - len(pixels))
-            chosen = [*range(len(pixels)), *more]
+        chosen = [*range(len(pixels)), *draws.repeat(len(pixels), n - len(pixels))]
         clicks += [Click((z, *pixel_at(here, int(pixels[i]))), True) for i in chosen]
     return clicks
 
 
-def alternating_points_per_slice(target: Mask, count: int, draws: Draws) -> list[Click]:
+def _drawn(mask: Mask, n: int, draws: Draws, *z: int) -> list[Click]:
+    """At most `n` different random pixels of a mask (of slice z), in drawn order."""
+    pixels = np.flatnonzero(mask.bits)  # a third of the memory of their coordinates
+    chosen = draws.choose(len(pixels), min(n, len(pixels)))
+    return [Click((*z, *pixel_at(mask, int(pixels[i]))), True) for i in chosen]
+
+
+def alternating_points_per_slice(target: Mask, n: int, draws: Draws) -> list[Click]:
     """Half positive, half negative pixels of each slice; the odd one is positive.
 
     Negative ones lie 2 to 5 pixels outside. All positives come first, then all negatives, in
@@ -77,10 +83,9 @@ def alternating_points_per_slice(target: Mask, count: int, draws: Draws) -> list
     on, off = [], []
     for z in foreground_slices(target):
         here = target.slice(z)
-        inside, around = np.flatnonzero(here.bits), _ring(here)
-        chosen = draws.choose(len(inside), min((count + 1) // 2, len(inside)))
-        on += [Click((z, *pixel_at(here, int(inside[i]))), True) for i in chosen]
-        chosen = draws.choose(len(around), min(count // 2, len(around))) if len(around) else []
+        on += _drawn(here, (n + 1) // 2, draws, z)
+        around = _ring(here)
+        chosen = draws.choose(len(around), min(n // 2, len(around))) if len(around) else []
         off += [Click((z, *map(int, around[i])), False) for i in chosen]
     return [*on, *off]
 
@@ -109,13 +114,11 @@ def _ring(mask: Mask) -> Pixels:
 _SEEDS = 5
 
 
-def points_per_volume(target: Mask, count: int, draws: Draws) -> list[Click]:
+def points_per_volume(target: Mask, n: int, draws: Draws) -> list[Click]:
     """Different random voxels of the target, in drawn order."""
     check_target(target)
     draws.restart()
-    voxels = np.flatnonzero(target.bits)  # a third of the memory of their coordinates
-    chosen = draws.choose(len(voxels), min(count, len(voxels)))
-    return [Click(pixel_at(target, int(voxels[i])), True) for i in chosen]
+    return _drawn(target, n, draws)
 
 
 def centroid(target: Mask) -> list[Click]:
@@ -127,10 +130,10 @@ def centroid(target: Mask) -> list[Click]:
 
 def centre_points_per_volume(
     target: Mask,
-    count: int,
+    n: int,
     protocol: ProtocolName,
     *,
-    patch: int | None = 128,
+    patch: int = 128,
     along: Literal["z", "x"] = "z",
 ) -> list[Click]:
     """Points spaced along the middle line of the target, its ends left out.
@@ -139,17 +142,17 @@ def centre_points_per_volume(
     ----------
     patch
         Only points within a cube of so many voxels around their mean, the part that
-        SAM-Med3D sees; None takes all (SegVol).
+        SAM-Med3D sees; 0 takes all (SegVol).
     along
         The axis by which points are ordered. The original orders SegVol's by x.
     """
     points = [click.point for click in interpolated_points(target, _SEEDS, protocol)]
-    if patch is not None:
+    if patch:
         middle = np.mean(points, axis=0)
         half = patch / 2
         points = [p for p in points if np.all((middle - half <= p) & (p < middle + half))]
     points.sort(key=lambda p: p[0 if along == "z" else 2])
-    places = np.linspace(0, len(points) - 1, count + 2).astype(int)[1:-1]
+    places = np.linspace(0, len(points) - 1, n + 2).astype(int)[1:-1]
     return [Click(points[i], True) for i in dict.fromkeys(int(i) for i in places)]
 
 
@@ -157,25 +160,25 @@ Corners = list[int]  # x0, y0, x1, y1
 
 
 def interpolated_points(
-    target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
+    target: Mask, n: int, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
     """One positive point in every slice from the first seed to the last.
 
     Points between seeds may miss the target, and lie in slices that do not hold it.
     """
-    slices = seed_slices(target, count, protocol)
+    slices = seed_slices(target, n, protocol)
     seeds = {z: centre_of(target.slice(z), centre) for z in slices}
     return [Click((z, y, x), True) for z, (y, x) in _between(seeds)]
 
 
 def box_seeds(
-    target: Mask, count: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
+    target: Mask, n: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
 ) -> dict[int, Corners]:
     """The boxes that a person draws, `(x0, y0, x1, y1)` each, shaken by up to so many pixels.
 
     x1 and y1 are the last column and row in `corrected`, one past them in `published`.
     """
-    wanted = seed_slices(target, count, protocol)
+    wanted = seed_slices(target, n, protocol)
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
@@ -189,14 +192,14 @@ def box_seeds(
 
 
 def interpolated_boxes(
-    target: Mask, count: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
+    target: Mask, n: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
 ) -> list[Box]:
     """One box in every slice from the first seed to the last; it may have no width.
 
     `published` interpolates and rounds ends that are one past the last pixel.
     """
     past = int(protocol == "published")
-    seeds = box_seeds(target, count, protocol, shaken, draws)
+    seeds = box_seeds(target, n, protocol, shaken, draws)
     boxes = []
     for z, (x0, y0, x1, y1) in _between(seeds):
         if shaken:
@@ -230,35 +233,23 @@ def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Cor
 
 Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]
 """Masks that a model predicts, for each set of prompts."""
-
-
-def propagation_seeds(target: Mask, draws: Draws, count: int = _SEEDS) -> list[Click]:
-    """Random pixels of the target's middle slice."""
-    draws.restart()
-    z = median_slice(target)
-    here = target.slice(z)
-    pixels = np.argwhere(here.bits) + here.low
-    chosen = draws.choose(len(pixels), min(count, len(pixels)))
-    return [Click((z, int(pixels[i][0]), int(pixels[i][1])), True) for i in chosen]
+_P = TypeVar("_P", Click, Box)
 
 
 def point_propagation(
     target: Mask, answers: Answers, draws: Draws, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
-    """Seeds in the middle slice, then the middle of each slice's prediction in the next slice.
+    """Random seeds in the middle slice, then the middle of each slice's prediction in the next.
 
     Propagation ends at an empty prediction. `published` leaves out the first five points of the
     way down even when there were fewer seeds, so that slices go without a prompt.
     """
-    seeds = propagation_seeds(target, draws)
-    own = foreground_slices(target)
-    middle = int(seeds[0].point[0])
-
-    def after(z: int, answered: Mask) -> tuple[Prompt, ...]:
-        return (Click((z, *centre_of(answered, centre)), True),)
-
-    ways = _ways(tuple(seeds), middle, (own[0], own[-1]), answers, after)
-    up, down = ([p for step in way for p in step if isinstance(p, Click)] for way in ways)
+    draws.restart()
+    z = median_slice(target)
+    seeds = _drawn(target.slice(z), _SEEDS, draws, z)
+    up, down = _ways(
+        target, seeds, answers, lambda z, mask: Click((z, *centre_of(mask, centre)), True)
+    )
     dropped = max(0, _SEEDS - len(seeds)) if protocol == "published" else 0
     return [*seeds, *up, *down[dropped:]]
 
@@ -269,53 +260,36 @@ def box_propagation(target: Mask, answers: Answers, protocol: ProtocolName) -> l
     `published` gives both neighbours the drawn box itself and asks from there on; `corrected`
     asks for the middle slice first, as the paper says.
     """
-    own = foreground_slices(target)
     middle = median_slice(target)
-    seed = tight_box(target.slice(middle), middle)
-
-    def after(z: int, answered: Mask) -> tuple[Prompt, ...]:
-        return (tight_box(answered, z),)
-
-    first: tuple[Prompt, ...] = (seed,)
-    ways = _ways(first, middle, (own[0], own[-1]), answers, after, copied=protocol == "published")
-    boxes = [p for way in ways for step in way for p in step if isinstance(p, Box)]
-    return sorted([seed, *boxes], key=lambda box: box.low[0])
-
-
-Step = Callable[[int, Mask], tuple[Prompt, ...]]
+    drawn = target.slice(middle)
+    copied = drawn if protocol == "published" else None
+    seed = tight_box(drawn, middle)
+    ways = _ways(target, [seed], answers, lambda z, mask: tight_box(mask, z), copied)
+    return sorted([seed, *ways[0], *ways[1]], key=lambda box: box.low[0])
 
 
 def _ways(
-    seeds: tuple[Prompt, ...],
-    middle: int,
-    ends: tuple[int, int],
+    target: Mask,
+    seeds: Sequence[_P],
     answers: Answers,
-    after: Step,
-    copied: bool = False,
-) -> list[list[tuple[Prompt, ...]]]:
-    """Prompts of the slices above and below the middle, each way until a prediction is empty."""
-    ways: list[list[tuple[Prompt, ...]]] = [[], []]
-    at = [middle, middle]
-    last = [seeds, seeds]
-    going = [ends[1] > middle, ends[0] < middle]
-    if copied:
-        for i, step in enumerate((1, -1)):
-            if going[i]:
-                at[i] += step
-                boxes = [p for p in seeds if isinstance(p, Box)]
-                last[i] = tuple(Box((at[i], *b.low[1:]), (at[i], *b.high[1:])) for b in boxes)
-                ways[i].append(last[i])
-                going[i] = at[i] != ends[1 - i]
-    while any(going):
-        active = [i for i in (0, 1) if going[i]]
-        masks = answers([last[i] for i in active])
-        for i, mask in zip(active, masks, strict=True):
-            answered = mask.slice(at[i])
-            if not answered:
-                going[i] = False
-                continue
-            at[i] += 1 if i == 0 else -1
-            last[i] = after(at[i], answered)
-            ways[i].append(last[i])
-            going[i] = at[i] != ends[1 - i]
-    return ways
+    after: Callable[[int, Mask], _P],
+    copied: Mask | None = None,
+) -> tuple[list[_P], list[_P]]:
+    """Prompts of the slices above and below the middle, each way until a prediction is empty.
+
+    The slices next to the middle get their prompts from `copied`, if given.
+    """
+    own, middle = foreground_slices(target), median_slice(target)
+    made: dict[int, list[_P]] = {1: [], -1: []}
+    ends = {1: own[-1], -1: own[0]}
+    while going := [way for way in made if middle + way * len(made[way]) != ends[way]]:
+        asked = [tuple(made[way][-1:] or seeds) for way in going]
+        masks = [None] * len(going) if copied and not made[going[0]] else answers(asked)
+        for way, mask in zip(going, masks, strict=True):
+            z = middle + way * len(made[way])
+            shown = copied if mask is None else mask.slice(z)
+            if shown:
+                made[way].append(after(z + way, shown))
+            else:
+                ends[way] = z
+    return made[1], made[-1]

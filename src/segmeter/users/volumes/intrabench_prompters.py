@@ -23,22 +23,11 @@ from segmeter.users.volumes import initial_prompts as initial
 from segmeter.users.volumes.slices import Draws, draws_of, foreground_slices
 
 Given: TypeAlias = Sequence[Prompt]
+Work: TypeAlias = Callable[[Mask, ProtocolName, Given, int], Effort]
+_SEEN = ("target", "protocol", "draws", "answers")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptContext:
-    """Input of a prompter: target, protocol, random draws, and the model's predictions."""
-
-    target: Mask
-    protocol: ProtocolName
-    draws: Draws
-    answers: initial.Answers
-
-
-Work: TypeAlias = Callable[[Mask, ProtocolName, Given, Mapping[str, Any]], Effort]
-
-
-def _points(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
+def _points(target: Mask, protocol: ProtocolName, prompts: Given, n: int) -> Effort:
     return Effort(points=len(prompts))
 
 
@@ -52,8 +41,11 @@ class Kind:
         The paper's name, and the interactions that it prints, with options in their places;
         `twice` is 2 n.
     start
-        Prompts from a context and the options, whose defaults are those of its arguments. Those
-        that draw at random have an option `repeat`: another number, other draws.
+        Gives the prompts. It takes what it names of target, protocol, draws and the model's
+        answers; its other arguments are options. If it draws, so is `repeat`: another number,
+        other draws.
+    n
+        The default of the option of this name.
     work
         Effort of a person but for scrolling.
     whole
@@ -67,12 +59,16 @@ class Kind:
     start: Callable[..., Given]
     work: Work = _points
     gives: frozenset[str] = frozenset()
+    n: int = 1
     whole: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
-        parameters = inspect.signature(self.start).parameters.values()
-        return {p.name: p.default for p in parameters if p.default is not p.empty}
+        arguments = inspect.signature(self.start).parameters
+        found = {name: a.default for name, a in arguments.items() if name not in _SEEN}
+        if "n" in found:
+            found["n"] = self.n
+        return found | ({"repeat": 1} if "draws" in arguments else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,52 +111,49 @@ class Prompter:
         """The same prompter with other draws."""
         return replace(self, options={**self.options, "repeat": repeat})
 
-    def start(self, context: PromptContext) -> Given:
-        """The prompts of the first round."""
-        return self.kind.start(context, **self.options)
+    def start(self, **seen: Any) -> Given:
+        """The prompts of the first round, for target, protocol, draws and answers."""
+        named = inspect.signature(self.kind.start).parameters
+        given = {name: v for name, v in {**seen, **self.options}.items() if name in named}
+        return self.kind.start(**given)
 
     def advance(self, target: Mask, draws: Draws) -> None:
         """Draw what `start` draws, so that a shared stream stands where it would."""
         if self.random:
             empty = Mask.empty(target.shape)
-            self.start(PromptContext(target, "published", draws, lambda sets: [empty] * len(sets)))
+            self.start(
+                target=target,
+                protocol="published",
+                draws=draws,
+                answers=lambda sets: [empty] * len(sets),
+            )
+
+    def first(self, observation: Observation, rng: np.random.Generator) -> tuple[Prompt, ...]:
+        """The prompts of the first round; the same is asked of a model once."""
+        encoded, protocol = observation.encoded, observation.protocol
+
+        def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
+            unique = list(dict.fromkeys(sets))
+            masks = render(encoded, encoded.predict([Request(prompts) for prompts in unique]))
+            return [masks[unique.index(prompts)] for prompts in sets]
+
+        target, draws = observation.target.mask, draws_of(protocol, rng)
+        return tuple(self.start(target=target, protocol=protocol, draws=draws, answers=answers))
 
     def work(self, target: Mask, protocol: ProtocolName, prompts: Given) -> Effort:
         """Effort of a person: from the first slice of the target to the last but for one point."""
-        made = self.kind.work(target, protocol, prompts, self.options)
+        made = self.kind.work(target, protocol, prompts, self.options.get("n", 1))
         nearby = self.whole and made.points == 1
         return made + Effort(scrolled=0 if nearby else int(target.bits.shape[0]) - 1)
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
-        if observation.prompts:
-            return None
-        return tuple(self.start(context_of(observation, rng)))
+        return None if observation.prompts else self.first(observation, rng)
 
     def effort(self, target: Target, protocol: ProtocolName, number: int, prompts: Given) -> Effort:
         return self.work(target.mask, protocol, prompts) if prompts else Effort()
 
 
-def context_of(observation: Observation, rng: np.random.Generator) -> PromptContext:
-    """The parts of an observation that a prompter sees; the same is asked of a model once."""
-    encoded, protocol = observation.encoded, observation.protocol
-
-    def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
-        unique = list(dict.fromkeys(sets))
-        masks = render(encoded, encoded.predict([Request(prompts) for prompts in unique]))
-        return [masks[unique.index(prompts)] for prompts in sets]
-
-    return PromptContext(observation.target.mask, protocol, draws_of(protocol, rng), answers)
-
-
-def _seeds_of_points(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
-    return Effort(points=min(options["n"], len(foreground_slices(target))))
-
-
-def _seeds_of_boxes(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
-    return Effort(boxes=len(initial.box_seeds(target, options["n"], protocol)))
-
-
-def _first_slice(target: Mask, protocol: ProtocolName, prompts: Given, options: Any) -> Effort:
+def _first_slice(target: Mask, protocol: ProtocolName, prompts: Given, n: int) -> Effort:
     levels = [p.point[0] for p in prompts if isinstance(p, Click)]
     return Effort(points=levels.count(levels[0]), slices=2)
 
@@ -168,75 +161,39 @@ def _first_slice(target: Mask, protocol: ProtocolName, prompts: Given, options: 
 _BOX = frozenset({"box"})
 
 KINDS = (
-    Kind(
-        "points-per-volume", "volumes: n random points in the whole", "{n}PPV", "{n}",
-        lambda c, n=1, repeat=1: initial.points_per_volume(c.target, n, c.draws), whole=True,
-    ),
-    Kind(
-        "centroid", "volumes: the mean voxel, even outside the object", "centroid", "1",
-        lambda c: initial.centroid(c.target), whole=True,
-    ),
-    Kind(  # patch 0 takes the whole line, as for SegVol
-        "centre-points-per-volume", "volumes: n points along the target's middle line",
-        "{n} center PPV", "{n}",
-        lambda c, n=1, patch=128, along="z": initial.centre_points_per_volume(
-            c.target, n, c.protocol, patch=patch or None, along=along
-        ), whole=True,
-    ),
-    Kind(
-        "box-3d", "volumes: one box around the whole target", "3D Box", "3",
-        lambda c: [initial.box_3d(c.target)],
-        lambda *_: Effort(boxes_3d=1), _BOX, whole=True,
-    ),
-    Kind(
-        "points-per-slice", "volumes: n random points in every slice", "{n}PPS", "{n}X",
-        lambda c, n=1, repeat=1: initial.points_per_slice(c.target, n, c.draws),
-    ),
-    Kind(
-        "alternating-points-per-slice",
-        "volumes: n random points in every slice, half of them outside", "{n}±PPS", "{n}X",
-        lambda c, n=2, repeat=1: initial.alternating_points_per_slice(c.target, n, c.draws),
-    ),
-    Kind(  # counted as printed, though it is one per slice
-        "centre-point-per-slice", "volumes: the centre of every slice", "1 Center P", "1",
-        lambda c, centre="mass": initial.centre_point_per_slice(c.target, centre),
-    ),
-    Kind(
-        "box-per-slice", "volumes: a tight box in every slice", "Box PS", "2X",
-        lambda c: initial.box_per_slice(c.target),
-        lambda target, protocol, prompts, options: Effort(boxes=len(prompts)), _BOX,
-    ),
-    Kind(
-        "boxes-from-3d-box", "volumes: one 3D box, cut into slices", "from 3D Box", "3",
-        lambda c: initial.boxes_from_3d_box(c.target), lambda *_: Effort(boxes_3d=1), _BOX,
-    ),
-    Kind(
-        "point-interpolation", "volumes: a point in n slices, a line through the others",
-        "{n}P Inter", "{n}",
-        lambda c, n=3, centre="box": initial.interpolated_points(c.target, n, c.protocol, centre),
-        _seeds_of_points,
-    ),
-    Kind(
-        "box-interpolation", "volumes: a box in n slices, interpolated over the others",
-        "{n}B Inter", "{twice}",
-        lambda c, n=3, shaken=0, repeat=1: initial.interpolated_boxes(
-            c.target, n, c.protocol, shaken, c.draws
-        ), _seeds_of_boxes, _BOX,
-    ),
-    Kind(
-        "point-propagation",
-        "volumes: five points in the middle slice, then the centre of each predicted mask",
-        "5P Prop", "7",
-        lambda c, centre="box", repeat=1: initial.point_propagation(
-            c.target, c.answers, c.draws, c.protocol, centre
-        ), _first_slice,
-    ),
-    Kind(
-        "box-propagation",
-        "volumes: a box in the middle slice, then the box of each predicted mask", "B Prop", "4",
-        lambda c: initial.box_propagation(c.target, c.answers, c.protocol),
-        lambda *_: Effort(boxes=1, slices=2), _BOX,
-    ),
+    Kind("points-per-volume", "volumes: n random points in the whole", "{n}PPV", "{n}",
+         initial.points_per_volume, whole=True),
+    Kind("centroid", "volumes: the mean voxel, even outside the object", "centroid", "1",
+         initial.centroid, whole=True),
+    Kind("centre-points-per-volume", "volumes: n points along the target's middle line",
+         "{n} center PPV", "{n}", initial.centre_points_per_volume, whole=True),
+    Kind("box-3d", "volumes: one box around the whole target", "3D Box", "3",
+         lambda target: [initial.box_3d(target)], lambda *_: Effort(boxes_3d=1), _BOX, whole=True),
+    Kind("points-per-slice", "volumes: n random points in every slice", "{n}PPS", "{n}X",
+         initial.points_per_slice),
+    Kind("alternating-points-per-slice",
+         "volumes: n random points in every slice, half of them outside", "{n}±PPS", "{n}X",
+         initial.alternating_points_per_slice, n=2),
+    # Counted as printed, though it is one per slice.
+    Kind("centre-point-per-slice", "volumes: the centre of every slice", "1 Center P", "1",
+         initial.centre_point_per_slice),
+    Kind("box-per-slice", "volumes: a tight box in every slice", "Box PS", "2X",
+         initial.box_per_slice, lambda _, __, prompts, ___: Effort(boxes=len(prompts)), _BOX),
+    Kind("boxes-from-3d-box", "volumes: one 3D box, cut into slices", "from 3D Box", "3",
+         initial.boxes_from_3d_box, lambda *_: Effort(boxes_3d=1), _BOX),
+    Kind("point-interpolation", "volumes: a point in n slices, a line through the others",
+         "{n}P Inter", "{n}", initial.interpolated_points,
+         lambda target, _, __, n: Effort(points=min(n, len(foreground_slices(target)))), n=3),
+    Kind("box-interpolation", "volumes: a box in n slices, interpolated over the others",
+         "{n}B Inter", "{twice}", initial.interpolated_boxes,
+         lambda target, protocol, _, n: Effort(boxes=len(initial.box_seeds(target, n, protocol))),
+         _BOX, n=3),
+    Kind("point-propagation",
+         "volumes: five points in the middle slice, then the centre of each predicted mask",
+         "5P Prop", "7", initial.point_propagation, _first_slice),
+    Kind("box-propagation",
+         "volumes: a box in the middle slice, then the box of each predicted mask", "B Prop", "4",
+         initial.box_propagation, lambda *_: Effort(boxes=1, slices=2), _BOX),
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from segmeter.core.prompts import Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import dice
-from segmeter.users.volumes.intrabench_prompters import Prompter, context_of, register
+from segmeter.users.volumes.intrabench_prompters import Prompter, register
 from segmeter.users.volumes.refinement_prompts import (
     Correction,
     near,
@@ -116,7 +116,7 @@ class Refiner:
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if not observation.prompts:
-            return tuple(self.first.start(context_of(observation, rng)))
+            return self.first.first(observation, rng)
         if self._bounded(observation):
             return None
         found = self.found(observation, observation.mask, self._draws(observation, rng))

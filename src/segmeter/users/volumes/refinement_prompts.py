@@ -15,7 +15,7 @@ from segmeter.core.morphology import largest_component
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.error_prompts import pixel_at
 from segmeter.users.volumes.initial_prompts import points_per_volume
-from segmeter.users.volumes.slices import Centre, Draws, centre_of, foreground_slices
+from segmeter.users.volumes.slices import Draws, centre_of, foreground_slices
 
 Pixel = tuple[int, int]
 
@@ -160,7 +160,6 @@ def scribble_correction(
     draws: Draws,
     protocol: ProtocolName,
     *,
-    centre: Centre = "mass",
     fallback: int = _FALLBACK,
     always_draw: bool = False,
 ) -> Correction | None:
@@ -181,7 +180,10 @@ def scribble_correction(
     else:
         negative = bool(false_positives)
     if not negative:
-        return _positive(false_negatives, centre)
+        part = largest_component(false_negatives, tie="last")
+        points = [(z, *centre_of(part.slice(z), "mass")) for z in foreground_slices(part)]
+        clicks = tuple(Click(point, True) for point in points)
+        return Correction(clicks, Scribble(tuple(points), True))
     return _negative(target, prediction, false_positives, draws, protocol, fallback)
 
 
@@ -220,13 +222,6 @@ def near(mask: Mask, point: Sequence[float], half: int = _HALF_PATCH) -> Mask:
     low = tuple(max(0, int(p) - half) for p in point)
     high = tuple(min(n, int(p) + half) for p, n in zip(point, mask.shape, strict=True))
     return Mask.of(mask.crop(low, high), low, mask.shape)
-
-
-def _positive(false_negatives: Mask, centre: Centre) -> Correction:
-    part = largest_component(false_negatives, tie="last")
-    points = [(z, *centre_of(part.slice(z), centre)) for z in foreground_slices(part)]
-    clicks = tuple(Click(point, True) for point in points)
-    return Correction(clicks, Scribble(tuple(points), True))
 
 
 def _negative(

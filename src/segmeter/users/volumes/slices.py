@@ -7,7 +7,8 @@ rounding inside a crop with an odd offset would move points and boxes.
 from __future__ import annotations
 
 import random
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
@@ -110,30 +111,29 @@ class Draws:
     """Random draws of a prompter, from a generator that belongs to target, prompter and round."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
+        self._rng: np.random.Generator | np.random.RandomState = rng
+        self._integers: Callable[..., Any] = rng.integers
 
     def restart(self) -> None:
         """Restart where the original sets its seed again; here nothing happens."""
 
     def choose(self, count: int, size: int) -> list[int]:
         """So many different numbers below `count`, in drawn order."""
-        return [int(i) for i in self._rng.choice(count, size, replace=False)]
+        return list(self._rng.choice(count, size, replace=False).tolist())
 
     def repeat(self, count: int, size: int) -> list[int]:
         """So many numbers below `count`, which may repeat."""
-        return [int(i) for i in self._rng.integers(count, size=size)]
+        return list(self._integers(count, size=size).tolist())
 
     def below(self, count: int) -> int:
-        """One number below `count`."""
-        return int(self._rng.integers(count))
+        return self.repeat(count, 1)[0]
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
         return bool(self._rng.random() < probability)
 
     def shifts(self, reach: int) -> list[int]:
         """Four whole numbers from -reach to reach."""
-        return [int(i) for i in self._rng.integers(-reach, reach + 1, size=4)]
+        return list(self._integers(-reach, reach + 1, size=4).tolist())
 
     def fraction(self) -> float:
         """A number in [0, 1) for where a scribble starts."""
@@ -151,25 +151,14 @@ class PublishedDraws(Draws):
 
     def __init__(self, seed: int = PUBLISHED_SEED) -> None:
         self._seed = seed
-        self._stream = np.random.RandomState(seed)
+        self._rng = self._stream = np.random.RandomState(seed)
+        self._integers = self._stream.randint
 
     def restart(self) -> None:
         self._stream.seed(self._seed)
 
-    def choose(self, count: int, size: int) -> list[int]:
-        return [int(i) for i in self._stream.choice(count, size, replace=False)]
-
-    def repeat(self, count: int, size: int) -> list[int]:
-        return [int(i) for i in self._stream.choice(count, size, replace=True)]
-
-    def below(self, count: int) -> int:
-        return int(self._stream.randint(count))
-
     def chance(self, probability: float) -> bool:
         return bool(self._stream.binomial(1, probability))
-
-    def shifts(self, reach: int) -> list[int]:
-        return [int(i) for i in self._stream.randint(-reach, reach + 1, size=4)]
 
     def fraction(self) -> float:
         own = random.Random(self._seed)
