@@ -6,6 +6,7 @@ the published checkpoint, so that it loads by its own keys.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -91,9 +92,9 @@ class _Backbone(nn.Module):
         super().__init__()
         rates = torch.linspace(0, size.drop_path, sum(size.depths)).tolist()
         widths = size.widths
-        self.patch_embed1 = _First(widths[0])
+        self.patch_embed1 = _first(widths[0])
         for stage in range(1, 4):
-            self.add_module(f"patch_embed{stage + 1}", _Down(widths[stage - 1], widths[stage]))
+            self.add_module(f"patch_embed{stage + 1}", _down(widths[stage - 1], widths[stage]))
         for stage in range(4):
             start = sum(size.depths[:stage])
             blocks = [
@@ -118,31 +119,26 @@ class _Backbone(nn.Module):
         return stages
 
 
-class _First(nn.Module):
-    """The image's stem: two convolutions, a quarter of the size."""
+def chain(**parts: nn.Module) -> nn.Sequential:
+    """Modules one after the other, under their names."""
+    return nn.Sequential(OrderedDict(parts))
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.proj = nn.Sequential(
+
+def _first(width: int) -> nn.Sequential:
+    """The image's stem: two convolutions, a quarter of the size."""
+    return chain(
+        proj=nn.Sequential(
             nn.Conv2d(3, width // 2, 3, 2, 1),
             nn.BatchNorm2d(width // 2),
             nn.GELU(),
             nn.Conv2d(width // 2, width, 3, 2, 1),
             nn.BatchNorm2d(width),
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.proj(x))
+    )
 
 
-class _Down(nn.Module):
-    def __init__(self, before: int, width: int) -> None:
-        super().__init__()
-        self.proj = nn.Conv2d(before, width, 3, 2, 1)
-        self.norm = nn.BatchNorm2d(width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.norm(self.proj(x)))
+def _down(before: int, width: int) -> nn.Sequential:
+    return chain(proj=nn.Conv2d(before, width, 3, 2, 1), norm=nn.BatchNorm2d(width))
 
 
 class _Block(nn.Module):
@@ -153,7 +149,7 @@ class _Block(nn.Module):
         self.norm1 = nn.BatchNorm2d(width)
         self.attn = _Attention(width)
         self.norm2 = nn.BatchNorm2d(width)
-        self.mlp = _Mixer(width, width * expansion)
+        self.mlp = _mixer(width, width * expansion)
         self.layer_scale_1 = nn.Parameter(0.01 * torch.ones(width))
         self.layer_scale_2 = nn.Parameter(0.01 * torch.ones(width))
         self.drop = drop
@@ -201,27 +197,18 @@ class _Gate(nn.Module):
         return cast(Tensor, self.conv3(near + strips[0] + strips[1] + strips[2])) * x
 
 
-class _Mixer(nn.Module):
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Conv2d(width, hidden, 1)
-        self.dwconv = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
-        self.fc2 = nn.Conv2d(hidden, width, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.fc2(F.gelu(self.dwconv(self.fc1(x)))))
+def _mixer(width: int, hidden: int) -> nn.Sequential:
+    return chain(
+        fc1=nn.Conv2d(width, hidden, 1),
+        dwconv=nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden),
+        gelu=nn.GELU(),
+        fc2=nn.Conv2d(hidden, width, 1),
+    )
 
 
-class _ConvNorm(nn.Module):
-    def __init__(self, before: int, width: int, *, norm: bool = True) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(before, width, 1, bias=not norm)
-        if norm:
-            self.gn = nn.GroupNorm(32 if width % 32 == 0 else 8, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.conv(x)
-        return cast(Tensor, self.gn(x)) if hasattr(self, "gn") else x
+def _normed(before: int, width: int) -> nn.Sequential:
+    groups = 32 if width % 32 == 0 else 8
+    return chain(conv=nn.Conv2d(before, width, 1, bias=False), gn=nn.GroupNorm(groups, width))
 
 
 class _LightHam(nn.Module):
@@ -230,9 +217,9 @@ class _LightHam(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.conv_seg = nn.Conv2d(size.head, 1, 1)
-        self.squeeze = _ConvNorm(sum(size.widths), size.head)
+        self.squeeze = _normed(sum(size.widths), size.head)
         self.hamburger = _Hamburger(size.head, size.rank)
-        self.align = _ConvNorm(size.head, size.head)
+        self.align = _normed(size.head, size.head)
         self.dropout = nn.Dropout2d(0.1)
 
     def forward(self, stages: Sequence[Tensor]) -> Tensor:
@@ -246,9 +233,9 @@ class _LightHam(nn.Module):
 class _Hamburger(nn.Module):
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
-        self.ham_in = _ConvNorm(width, width, norm=False)
+        self.ham_in = chain(conv=nn.Conv2d(width, width, 1))
         self.ham = _Factorisation(width, rank)
-        self.ham_out = _ConvNorm(width, width)
+        self.ham_out = _normed(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(x + self.ham_out(self.ham(F.relu(self.ham_in(x)))))

@@ -1,15 +1,21 @@
-"""Saliency as a click source: people click what stands out in the crop of an error region."""
+"""Saliency as a click source: people click what stands out in the crop of an error region.
+
+U2-Net-P finds it: nested U-shaped blocks (Qin et al. 2020).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
+from segmeter.clickability._segnext import chain
 from segmeter.clickability.maps import ClickabilityMap, ClickRegion, ClickSource, uniform
 from segmeter.clickability.network import normalised
 from segmeter.core.errors import BadWeights, NotFound
@@ -51,8 +57,6 @@ def saliency_source(network: Path | Saliency, cut_out: bool = True) -> ClickSour
 
 def u2net(weights: Path) -> Saliency:
     """U2-Net-P from its folder or file; its output stretched to 0..1."""
-    import torch
-
     network = _load(weights)
 
     def saliency(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -81,11 +85,9 @@ def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
     return (low[0], low[1]), (high[0], high[1])
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path) -> U2NetP:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
-
-    from segmeter.clickability._u2net import U2NetP
 
     file = path / "model.safetensors" if path.is_dir() else path
     if not file.is_file():
@@ -100,3 +102,83 @@ def _load(path: Path) -> Any:
     if missing or result.unexpected_keys:
         raise BadWeights(f"'{file.name}' is not U2-Net-P: it lacks or adds tensors")
     return network.eval()
+
+
+_INNER, _OUTER = 16, 64
+
+
+class U2NetP(nn.Module):
+    """The small U2-Net; keys as in the original checkpoint."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        heights = (7, 6, 5, 4)
+        for i, height in enumerate(heights):
+            self.add_module(f"stage{i + 1}", _Block(3 if i == 0 else _OUTER, height))
+            self.add_module(f"stage{i + 1}d", _Block(2 * _OUTER, height))
+        for name, before in (("stage5", _OUTER), ("stage6", _OUTER), ("stage5d", 2 * _OUTER)):
+            self.add_module(name, _Block(before, 4, flat=True))
+        for i in range(6):
+            self.add_module(f"side{i + 1}", nn.Conv2d(_OUTER, 1, 3, padding=1))
+        self.outconv = nn.Conv2d(6, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The fused saliency `(B, 1, H, W)`, 0..1, of a normalised image `(B, 3, H, W)`."""
+        size = x.shape[-2:]
+        stages: list[Tensor] = []
+        for i in range(1, 7):
+            if i > 1:
+                x = F.max_pool2d(x, 2, stride=2, ceil_mode=True)
+            x = getattr(self, f"stage{i}")(x)
+            stages.append(x)
+        ways = [stages[5]]
+        for i in range(5, 0, -1):
+            up = _like(ways[0], stages[i - 1])
+            ways.insert(0, getattr(self, f"stage{i}d")(torch.cat([up, stages[i - 1]], dim=1)))
+        sides = []
+        for i, way in enumerate(ways):
+            side = getattr(self, f"side{i + 1}")(way)
+            sides.append(F.interpolate(side, size=size, mode="bilinear", align_corners=False))
+        return torch.sigmoid(self.outconv(torch.cat(sides, dim=1)))
+
+
+def _conv(before: int, width: int, dilation: int = 1) -> nn.Sequential:
+    return chain(
+        conv_s1=nn.Conv2d(before, width, 3, padding=dilation, dilation=dilation),
+        bn_s1=nn.BatchNorm2d(width),
+        relu=nn.ReLU(),
+    )
+
+
+class _Block(nn.Module):
+    """A U of a given height inside a residual path; a flat one dilates instead of shrinking."""
+
+    def __init__(self, before: int, height: int, flat: bool = False) -> None:
+        super().__init__()
+        self.height, self.flat = height, flat
+        self.rebnconvin = _conv(before, _OUTER)
+        for i in range(1, height):
+            ends, wide = _OUTER if i == 1 else _INNER, 2 ** (i - 1) if flat else 1
+            self.add_module(f"rebnconv{i}", _conv(ends, _INNER, wide))
+            self.add_module(f"rebnconv{i}d", _conv(2 * _INNER, ends, wide))
+        self.add_module(f"rebnconv{height}", _conv(_INNER, _INNER, 8 if flat else 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        start: Tensor = self.rebnconvin(x)
+        down, kept = start, []
+        for i in range(1, self.height):
+            if i > 1 and not self.flat:
+                down = F.max_pool2d(down, 2, stride=2, ceil_mode=True)
+            down = getattr(self, f"rebnconv{i}")(down)
+            kept.append(down)
+        up: Tensor = getattr(self, f"rebnconv{self.height}")(down)
+        for i in range(self.height - 1, 0, -1):
+            up = _like(up, kept[i - 1])
+            up = getattr(self, f"rebnconv{i}d")(torch.cat([up, kept[i - 1]], dim=1))
+        return up + start
+
+
+def _like(x: Tensor, other: Tensor) -> Tensor:
+    if x.shape[-2:] == other.shape[-2:]:
+        return x
+    return F.interpolate(x, size=other.shape[-2:], mode="bilinear", align_corners=False)

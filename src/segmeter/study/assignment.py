@@ -379,7 +379,7 @@ def _candidates(
     tasks, cells, trials = db.tasks.c, db.cells.c, db.trials.c
     own = tasks.id if plan.kind == "rate" else tasks.scene
     seen = sa.select(own).select_from(db.ALL).where(db.batches.c.person == person["id"])
-    given = cells.valid
+    given: sa.ColumnElement[Any] = cells.valid
     if count_open:
         freed = (
             sa.select(sa.func.count())

@@ -21,6 +21,7 @@ from segmeter.study.guards import (
     same_text,
     signed,
 )
+from segmeter.study.plan import Plan
 from segmeter.study.records import Refused, Row
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
@@ -84,8 +85,8 @@ class Visit:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.site: Site = request.app.state.site
-        self.study = self.site.study
-        self.plan = self.study.plan
+        self.study: RunningStudy = self.site.study
+        self.plan: Plan = self.study.plan
         self.base: str = request.scope["root_path"]
         self._session = request.cookies.get(COOKIE, "")
 

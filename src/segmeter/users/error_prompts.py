@@ -177,7 +177,8 @@ def random_click(observation: Observation, rng: np.random.Generator) -> Click | 
     false positive. None when no such pixel is left.
     """
     sides = error_regions(observation.target, observation.mask)
-    return drawn_click(*(unclicked(side, observation.prompts) for side in sides), rng)
+    missed, added = (unclicked(side, observation.prompts) for side in sides)
+    return drawn_click(missed, added, rng)
 
 
 @catalogue.users.add("random-click", summary="clicks anywhere in the error region")
