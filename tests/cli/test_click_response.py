@@ -108,10 +108,10 @@ def test_every_valid_click_is_what_the_model_answers_there() -> None:
         assert found.iou[row, column] == iou(target.mask, mask, target.ignore)
     facts = found.statistics(0.2)
     values = found.iou[np.isfinite(found.iou)]
-    assert facts.bad_share == pytest.approx((values < 0.2).mean())
-    assert facts.worst == values.min()
+    assert facts["bad_share"] == pytest.approx((values < 0.2).mean())
+    assert facts["worst"] == values.min()
     point, value = found.extreme()
-    assert value == facts.worst
+    assert value == facts["worst"]
     assert target.mask[point]
 
 
@@ -120,8 +120,8 @@ def test_a_centre_click_that_is_bad_itself_lies_at_no_distance() -> None:
     scene = data.load(data.scenes()[0])
     encoded = catalogue.models.make("disc").encode(scene)
     found = click_response_map(encoded, scene.targets[0], 9)
-    assert found.statistics(1.01).nearest_bad_px == 0.0
-    assert np.isnan(found.statistics(0.0).nearest_bad_px)
+    assert found.statistics(1.01)["nearest_bad_px"] == 0.0
+    assert np.isnan(found.statistics(0.0)["nearest_bad_px"])
 
 
 def test_a_map_fills_its_squares_and_nothing_else() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import segmeter
-from segmeter.benchmarks.report_parts import Way, cost_section, machines
+from segmeter.benchmarks.costs import Way, cost_section, machines
 from segmeter.core.benchmarks import Group
 from segmeter.core.sections import Answer, Table, Value
 

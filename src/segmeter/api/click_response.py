@@ -101,11 +101,9 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
 
 def _facts(found: ScoreMap, threshold: float) -> dict[str, Any]:
     """The statistics, as JSON can hold them: None for what is not there."""
-    from dataclasses import asdict
-
     facts: dict[str, Any] = {
         key: value if math.isfinite(value) else None
-        for key, value in asdict(found.statistics(threshold)).items()
+        for key, value in found.statistics(threshold).items()
     }
     worst, best = found.extreme(worst=True)[0], found.extreme(worst=False)[0]
     return facts | {

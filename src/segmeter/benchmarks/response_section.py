@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.declared import Declared, Numbers
 from segmeter.benchmarks.report_parts import (
     available_cases,
-    column_of,
-    cost_of,
+    columns_of,
     rounds_axis,
     session_frames,
 )
@@ -29,22 +29,10 @@ from segmeter.benchmarks.responses import (
     Responses,
     of_sign,
 )
+from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.prompts import Click
-from segmeter.core.sections import (
-    Axis,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Frame,
-    Line,
-    Multiples,
-    Note,
-    Section,
-    Table,
-    Value,
-)
+from segmeter.core.scores_by_step import columns_in
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.calibration import Stopping, reliability, risk_coverage, stop_at
 from segmeter.stats.intervals import Floats, Resampling
@@ -52,7 +40,7 @@ from segmeter.stats.statistics import cards_by_name, comparisons, resampling
 
 _CARDS = cards_by_name(STATISTICS)
 _FOLLOWS, _SCORES = ([card.name for card in cards] for cards in (FOLLOWS, SCORES))
-_SHARE = Axis("% of clicks", low=0.0, high=1.0, percent=True)
+_SHARE = page.Axis("% of clicks", low=0.0, high=1.0, percent=True)
 _BY_CLASS = ("obeyed", "kept", "hurt", "score-error", "score-ece", "score-auroc", "score-aurc")
 _MOST_POINTS, _MOST_CLASSES, _STOPS = 100, 8, (0.8, 0.9, 0.95)
 _TEXT = (
@@ -68,7 +56,7 @@ _TEXT = (
 
 def response_sections(
     run: Results, benchmark: Declared, *, fewest: int = 2, corrections_only: bool = False
-) -> list[Section]:
+) -> list[page.Section]:
     """Curves by round and sign, tables, calibration, and the sessions that obey least.
 
     `fewest` is how many images or scans an interval needs; `corrections_only` leaves out users
@@ -80,7 +68,7 @@ def response_sections(
     found = [g for g in found if g.user not in once]
     numbers = benchmark.numbers(run)
     cost, classes = _price(run), _classes(run)
-    blocks: list[Block] = []
+    blocks: list[page.Block] = []
     compared = list(comparisons(found))
     for members in compared:
         where = ", ".join(filter(None, (members[0].dataset, members[0].user)))
@@ -99,25 +87,25 @@ def response_sections(
         blocks += [_without_limits(block) for block in made] if few else made
     if once:
         text = f"Users who prompt once correct nothing and are left out: {', '.join(sorted(once))}."
-        blocks.append(Note(text))
+        blocks.append(page.Note(text))
     if not blocks:
         return []
     if found and not any(name == "obeyed" for _, name in numbers):
         text = "Masks were not stored, so obedience of clicks is not known."
-        blocks.append(Note(text, "warning"))
-    return [Section("Does the model follow clicks?", _TEXT if found else "", blocks)]
+        blocks.append(page.Note(text, "warning"))
+    return [page.Section("Does the model follow clicks?", _TEXT if found else "", blocks)]
 
 
-def _without_limits(block: Block) -> Block:
+def _without_limits(block: page.Block) -> page.Block:
     """The same numbers and curves without intervals: there are too few cases for them."""
     match block:
-        case Table():
+        case page.Table():
             rows = [
-                [replace(c, low=None, high=None) if isinstance(c, Value) else c for c in row]
+                [replace(c, low=None, high=None) if isinstance(c, page.Value) else c for c in row]
                 for row in block.rows
             ]
             return replace(block, rows=rows)
-        case Multiples():
+        case page.Multiples():
             charts = [
                 replace(c, marks=[replace(m, low=None, high=None) for m in c.marks])
                 for c in block.charts
@@ -126,18 +114,20 @@ def _without_limits(block: Block) -> Block:
     return block
 
 
-def followed_notes(run: Results, benchmark: Declared) -> list[Block]:
+def followed_notes(run: Results, benchmark: Declared) -> list[page.Block]:
     """A sentence on every dataset where models differ significantly in clicks obeyed."""
     found: dict[tuple[str, str, str], list[Difference]] = {}
     numbers = benchmark.numbers(run)
     for d in benchmark.differences(run, ["obeyed"]) if len(run.plan.segmenters) > 1 else ():
         if d.protocol == run.plan.leading_protocol:
             found.setdefault((d.dataset, d.user, d.protocol), []).append(d)
-    notes: list[Block] = []
+    notes: list[page.Block] = []
     for where, apart in found.items():
         rows = {(key[0], name): row for (key, name), row in numbers.items() if key[1:] == where}
         sentence = followed_sentence(apart, rows)
-        notes += [Note(f"{', '.join(filter(None, where[:2]))}: {sentence}")] if sentence else []
+        notes += (
+            [page.Note(f"{', '.join(filter(None, where[:2]))}: {sentence}")] if sentence else []
+        )
     return notes
 
 
@@ -160,7 +150,7 @@ def followed_sentence(
     )
 
 
-def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) -> list[Block]:
+def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) -> list[page.Block]:
     """The main numbers as a sentence per model: what annotators complain about."""
     text = []
     for group in members:
@@ -179,23 +169,21 @@ def _wrong_pixels(members: Sequence[Responses], numbers: Numbers, where: str) ->
             f"{100 - kept.value:.0f} % of earlier clicks are wrong in a later mask and "
             f"{hurt.value:.0f} % of clicks lower IoU by more than a point{scored} (clicks 2 to 10)."
         )
-    return [Note(f"{where}. " + "\n\n".join(text))] if text else []
+    return [page.Note(f"{where}. " + "\n\n".join(text))] if text else []
 
 
 def _table(
     name: str, wanted: Sequence[str], members: Sequence[Responses], numbers: Numbers, caption: str
-) -> list[Block]:
+) -> list[page.Block]:
     shown = [s for s in wanted if any((g.key, s) in numbers for g in members)]
-    if not shown:
-        return []
-    columns = [Column("model"), *(column_of(_CARDS[s]) for s in shown)]
-    rows: list[list[Cell]] = [
-        [g.model, *(Value.of(numbers.get((g.key, s))) for s in shown)] for g in members
+    columns = [page.Column("model"), *columns_of(_CARDS, shown).values()]
+    rows: list[list[page.Cell]] = [
+        [g.model, *(page.Value.of(numbers.get((g.key, s))) for s in shown)] for g in members
     ]
-    return [Table(name, columns, rows, caption)]
+    return [page.Table(name, columns, rows, caption)] if shown else []
 
 
-def _curves(members: Sequence[Responses], where: str) -> list[Block]:
+def _curves(members: Sequence[Responses], where: str) -> list[page.Block]:
     """Shares of clicks obeyed, by round: all, positive and negative ones; and clicks kept."""
     rounds = int(max((np.nanmax(g.round, initial=1) for g in members), default=1))
     if rounds == 1 or not any(np.nansum(g.given) for g in members):
@@ -207,14 +195,14 @@ def _curves(members: Sequence[Responses], where: str) -> list[Block]:
         "Earlier clicks kept": KEPT,
     }
     charts = [
-        Chart(f"{title}: {where}", rounds_axis(rounds), _SHARE,
+        page.Chart(f"{title}: {where}", rounds_axis(rounds), _SHARE,
               [_line(g, *parts(g), rounds) for g in members])
         for title, parts in kinds.items()
     ]  # fmt: skip
-    return [Multiples(charts)]
+    return [page.Multiples(charts)]
 
 
-def _line(group: Responses, above: Floats, below: Floats, rounds: int) -> Line:
+def _line(group: Responses, above: Floats, below: Floats, rounds: int) -> page.Line:
     """Ratios of sums by round, with percentiles over resampled images."""
     known = ~np.isnan(above) & ~np.isnan(below)
     at = [known & (group.round == k) for k in range(1, rounds + 1)]
@@ -227,48 +215,42 @@ def _line(group: Responses, above: Floats, below: Floats, rounds: int) -> Line:
     draws = np.where(np.isnan(draws), values, draws)
     low, high = np.quantile(draws[:, shown], (0.025, 0.975), axis=0)
     limits = (low, high) if drawn.clusters > 1 else (None, None)
-    return Line(group.model, shown + 1, values[shown], *limits)
+    return page.Line(group.model, shown + 1, values[shown], *limits)
 
 
-def _calibration(members: Sequence[Responses], where: str) -> list[Block]:
+def _calibration(members: Sequence[Responses], where: str) -> list[page.Block]:
     """Reliability diagram, and risk over coverage."""
-    scored = [g for g in members if len(g.pairs()[0]) > 1]
-    if not scored:
-        return []
-    diagram: list[Line] = []
+    diagram: list[page.Line] = []
     curves = []
-    for group in scored:
+    for group in members:
         scores, iou = group.pairs()
+        if len(scores) < 2:
+            continue
         bins = reliability(scores, iou)
-        x, y = ([getattr(b, n) for b in bins] for n in ("mean_score", "mean_value"))
-        diagram.append(Line(group.model, x, y))
+        means = [b.mean_score for b in bins], [b.mean_value for b in bins]
+        diagram.append(page.Line(group.model, *means))
         risk = risk_coverage(scores, 1 - iou)
         places = np.unique(np.linspace(0, len(risk) - 1, _MOST_POINTS).astype(int))
-        curves.append(Line(group.model, (places + 1) / len(risk), risk[places]))
+        curves.append(page.Line(group.model, (places + 1) / len(risk), risk[places]))
+    if not diagram:
+        return []
     # Scores may exceed 1, and most lie close together: both axes span what there is.
     held = np.concatenate([[*line.x, *line.y] for line in diagram])
     low, high = float(np.floor(held.min() * 10) / 10), float(np.ceil(held.max() * 10) / 10)
-    diagram.insert(0, Line("", np.array([low, high]), np.array([low, high]), role="guide"))
-    x_axis, y_axis = (
-        Axis(f"mean {name}", low=low, high=high, digits=1) for name in ("score", "IoU")
-    )
-    return [
-        Multiples(
-            [
-                Chart(f"Reliability of the score (grey: score = IoU): {where}", x_axis, y_axis,
-                      diagram),
-                Chart(f"Risk over coverage: {where}",
-                      Axis("share of masks accepted", low=0.0, high=1.0, digits=1),
-                      Axis("mean 1 - IoU", low=0.0, digits=2), curves),
-            ]
-        )
-    ]  # fmt: skip
+    diagram.insert(0, page.Line("", np.array([low, high]), np.array([low, high]), role="guide"))
+    axes = [page.Axis(f"mean {name}", low=low, high=high, digits=1) for name in ("score", "IoU")]
+    shares = page.Axis("share of masks accepted", low=0.0, high=1.0, digits=1)
+    risks = page.Axis("mean 1 - IoU", low=0.0, digits=2)
+    title = f"Reliability of the score (grey: score = IoU): {where}"
+    charts = [page.Chart(title, axes[0], axes[1], diagram),
+              page.Chart(f"Risk over coverage: {where}", shares, risks, curves)]  # fmt: skip
+    return [page.Multiples(charts)]
 
 
 def _price(run: Results) -> CostModel | None:
     """The cost model where an object has one price by hand: in images, not by outline."""
     cost = cost_of(run)
-    if cost.by_hand_px or "shape" not in run.sql("select * from rows limit 0").column_names:
+    if cost.by_hand_px or "shape" not in columns_in(run, "rows"):
         return None
     axes = run.sql("select max(len(shape)) as axes from rows")["axes"][0].as_py()
     return cost if axes == 2 else None
@@ -276,9 +258,9 @@ def _price(run: Results) -> CostModel | None:
 
 def _stopping(
     members: Sequence[Responses], where: str, stem: str, cost: CostModel | None
-) -> list[Block]:
+) -> list[page.Block]:
     """Costs of stopping, or of sending an object to a person, by the model's own score."""
-    rows: list[list[Cell]] = []
+    rows: list[list[page.Cell]] = []
     for group in members:
         clusters, scores, iou = group.sessions()
         if not clusters:
@@ -291,22 +273,21 @@ def _stopping(
             shown = [found.clicks, 100 * found.right, 100 * (1 - found.passed), 100 * found.early,
                      found.wasted_clicks, 100 * found.regret]  # fmt: skip
             shown += [] if cost is None else [_seconds(found, cost)]
-            rows.append([group.model, text, *(Value.of(drawn.interval(v)) for v in shown)])
-    if not rows:
-        return []
-    columns = [
-        Column("model"), Column("stop at score"), Column("clicks", "per object", 2),
-        Column(f"IoU >= {GOAL:g}", "% of objects", 1), Column("score not reached", "%", 1),
-        Column("stopped too early", "%", 1), Column("wasted", "clicks", 2),
-        Column("below the best round", "IoU points", 1),
-    ]  # fmt: skip
+            rows.append([group.model, text, *(page.Value.of(drawn.interval(v)) for v in shown)])
+    heads = {
+        "clicks": ("per object", 2), f"IoU >= {GOAL:g}": ("% of objects", 1),
+        "score not reached": ("%", 1), "stopped too early": ("%", 1), "wasted": ("clicks", 2),
+        "below the best round": ("IoU points", 1),
+    }  # fmt: skip
     note = "An object whose score is not reached in any round is sent to a person after the last."
     if cost is not None:
-        columns.append(Column("time", "s per object", 1))
+        heads["time"] = ("s per object", 1)
         note += f" Masks below {GOAL:g} are drawn by hand ({cost.by_hand:g} s)."
     note += " The cheapest score was chosen on these objects."
+    columns = [page.Column("model"), page.Column("stop at score")]
+    columns += [page.Column(title, *how) for title, how in heads.items()]
     caption = f"{where}: stop when the model's score passes a threshold"
-    return [Table(f"stopping-{stem}", columns, rows, caption, note)]
+    return [page.Table(f"stopping-{stem}", columns, rows, caption, note)] if rows else []
 
 
 def _seconds(found: Stopping, cost: CostModel | None) -> Floats:
@@ -317,7 +298,7 @@ def _seconds(found: Stopping, cost: CostModel | None) -> Floats:
 
 def _classes(run: Results) -> dict[tuple[str, str, str], str]:
     """Class names of objects, by dataset, scene and target."""
-    if "label" not in run.sql("select * from rows limit 0").column_names:
+    if "label" not in columns_in(run, "rows"):
         return {}
     found = run.sql("""
         select dataset, scene, target, min(label) as label from rows
@@ -328,30 +309,28 @@ def _classes(run: Results) -> dict[tuple[str, str, str], str]:
 
 def by_class(
     members: Sequence[Responses], where: str, stem: str, labels: Mapping[tuple[str, str, str], str]
-) -> list[Block]:
+) -> list[page.Block]:
     """Obedience and calibration of the most frequent classes, of two objects or more."""
-    rows: list[list[Cell]] = []
+    rows: list[list[page.Cell]] = []
     every = Counter(labels.get((g.dataset, *key), "") for g in members for key in g.keys)
     least = 2 * len(members)
     classes = [name for name, n in every.most_common() if name and n >= least][:_MOST_CLASSES]
-    shown = [_CARDS[name] for name in _BY_CLASS]
     for group in members if len(classes) > 1 else ():
         for name in classes:
             at = [i for i, k in enumerate(group.keys) if labels.get((group.dataset, *k)) == name]
             part = group.only(at)
-            found = [card.estimate(part) if at else None for card in shown]
-            values = [Value(None) if one is None else Value.of(one[0]) for one in found]
+            found = [_CARDS[card].estimate(part) if at else None for card in _BY_CLASS]
+            values = [page.Value.of(None if one is None else one[0]) for one in found]
             rows.append([group.model, name, len(at), *values])
-    if not rows:
-        return []
-    columns = [Column("model"), Column("class"), Column("objects", digits=0)]
-    columns += map(column_of, shown)
-    return [Table(f"classes-{stem}", columns, rows, f"{where}: clicks and score by class")]
+    columns = [page.Column("model"), page.Column("class"), page.Column("objects", digits=0)]
+    columns += columns_of(_CARDS, _BY_CLASS).values()
+    caption = f"{where}: clicks and score by class"
+    return [page.Table(f"classes-{stem}", columns, rows, caption)] if rows else []
 
 
-def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -> list[Block]:
+def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -> list[page.Block]:
     """The sessions of each model in which most clicks were not obeyed or not kept."""
-    made: list[Block] = []
+    made: list[page.Block] = []
     for number, group in enumerate(members):
         lost = np.nansum(group.given - group.obeyed, axis=1)
         lost = lost + np.nansum(group.earlier - group.kept, axis=1)
@@ -369,7 +348,7 @@ def _replays(run: Results, members: Sequence[Responses], stem: str, each: int) -
     return made
 
 
-def _noted(frames: Sequence[Frame]) -> list[Frame]:
+def _noted(frames: Sequence[page.Frame]) -> list[page.Frame]:
     """Rounds with a note on the clicks so far that their masks do not follow."""
     given: list[tuple[int, Click]] = []
     made = []

@@ -108,8 +108,8 @@ def load_tables(
     return made
 
 
-def columns_in(run: Results) -> list[str]:
-    """The columns of sessions where the run has them, else of rows.
+def columns_in(run: Results, view: str = "") -> list[str]:
+    """The columns of a view; by default of sessions where the run has them, else of rows.
 
     >>> from types import SimpleNamespace
     >>> import pyarrow as pa
@@ -117,7 +117,7 @@ def columns_in(run: Results) -> list[str]:
     >>> columns_in(run)
     ['iou']
     """
-    names: list[str] = run.sql(f"select * from {run.objects} limit 0").column_names
+    names: list[str] = run.sql(f"select * from {view or run.objects} limit 0").column_names
     return names
 
 

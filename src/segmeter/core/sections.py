@@ -8,7 +8,7 @@ line parts paragraphs, `` `code` `` and ``**strong**`` are the only marks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -53,6 +53,40 @@ class Value:
     def of(cls, found: WithLimits | None, best: bool | None = None) -> Value:
         """An estimate as a cell; a dash where there is none."""
         return cls(None) if found is None else cls(found.value, found.low, found.high, best=best)
+
+    def times(self, factor: float) -> Value:
+        """The same in another unit; a negative factor turns the limits round.
+
+        >>> Value(2.0, 1.0, 4.0).times(-1)
+        Value(value=-2.0, low=-4.0, high=-1.0, link='', best=None)
+        """
+        value, low, high = (
+            None if number is None else number * factor
+            for number in (self.value, self.low, self.high)
+        )
+        ends = (low, high) if factor >= 0 else (high, low)
+        return replace(self, value=value, low=ends[0], high=ends[1])
+
+    def limits(self, digits: int, words: str = "", to: str = " to ") -> str:
+        """The interval in brackets after `words`; empty without one, or one of no width.
+
+        >>> Value(2.0, 1.0, 4.0).limits(1), Value(2.0, 2.01, 2.02).limits(1)
+        ('(1.0 to 4.0)', '')
+        """
+        if self.low is None or self.high is None or np.isnan([self.low, self.high]).any():
+            return ""
+        low, high = (f"{end:.{digits}f}" for end in (self.low, self.high))
+        return "" if low == high else f"({words}{low}{to}{high})"
+
+    def text(self, digits: int) -> str:
+        """The number, and its interval where it has one.
+
+        >>> Value(2.0, 1.0, 4.0).text(1)
+        '2.0 (1.0 to 4.0)'
+        """
+        return (
+            "–" if self.value is None else f"{self.value:.{digits}f} {self.limits(digits)}".strip()
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ that return one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -276,17 +277,21 @@ def differences_of(
     return corrected_together(found)
 
 
-def corrected_together(found: Sequence[Difference]) -> list[Difference]:
-    """Differences with p values that hold for all pairs of a statistic together (Holm).
+def corrected_together(
+    found: Sequence[Difference],
+    family: Callable[[Difference], Hashable] = attrgetter("protocol", "statistic"),
+) -> list[Difference]:
+    """Differences with p values that hold for all pairs of a family together (Holm).
 
-    Pairs on all datasets and with all users count; each protocol is a family of its own.
+    By default pairs on all datasets and with all users count; each protocol and statistic is a
+    family of its own.
 
     >>> corrected_together([])
     []
     """
-    families: dict[tuple[str, ...], list[int]] = {}
+    families: dict[Hashable, list[int]] = {}
     for place, d in enumerate(found):
-        families.setdefault((d.protocol, d.statistic), []).append(place)
+        families.setdefault(family(d), []).append(place)
     made = list(found)
     for places in families.values():
         adjusted = holm([found[i].p for i in places])

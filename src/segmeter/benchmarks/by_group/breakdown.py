@@ -7,9 +7,12 @@ images), and every pair of groups is tested by permuting the groups of whole ima
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +24,17 @@ from segmeter.benchmarks.by_group.target_groups import (
 from segmeter.benchmarks.report_parts import P_VALUE, titled
 from segmeter.core.benchmarks import Benchmark, Difference, Group, Results
 from segmeter.core.errors import BadInput
+from segmeter.core.scores_by_step import columns_in
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.core.wording import counted
-from segmeter.stats.comparisons import holm
 from segmeter.stats.fairness import (
     GroupDifference,
     GroupMean,
     group_differences,
     group_means,
 )
-from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Statistic
+from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.statistics import Statistic, corrected_together
 
 _MOST_COMPARED = 12
 _METHOD = (
@@ -113,27 +116,34 @@ def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -
     return Split(*group.key, card, tuple(means), tuple(pairs))
 
 
+Told = Callable[[tuple[Split, Any]], Cell]
+"""A cell of a split and one of its groups, or of its differences."""
+_WHERE: dict[Column, Told] = {
+    Column("model"): lambda r: r[0].model,
+    Column("dataset"): lambda r: r[0].dataset,
+    Column("user"): lambda r: r[0].user,
+}
+_STATISTIC: dict[Column, Told] = {Column("statistic"): lambda r: titled(r[0].statistic)}
+
+
+def _known(found: Interval | None) -> Value:
+    """An interval as a cell; without limits where there are none."""
+    lost = found is not None and np.isnan([found.low, found.high]).any()
+    return replace(Value.of(found), low=None, high=None) if lost else Value.of(found)
+
+
 def _means(found: Sequence[Split], by: str) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            Label(split.model, protocol=split.protocol), split.dataset, split.user,
-            titled(split.statistic), mean.group,
-            Value(mean.interval.value, *_limits(mean)), mean.targets, mean.images,
-        ]
-        for split in found
-        for mean in split.means
-    ]  # fmt: skip
-    columns = [
-        Column("model"), Column("dataset"), Column("user"), Column("statistic"), Column(by),
-        Column("mean", "95 % interval", 2, plot=True), Column("objects", digits=0),
-        Column("images", digits=0),
-    ]  # fmt: skip
-    return Table(f"by-{by}", columns, rows, f"Statistics by {by}")
-
-
-def _limits(mean: GroupMean) -> tuple[float | None, float | None]:
-    low, high = mean.interval.low, mean.interval.high
-    return (None, None) if np.isnan(low) or np.isnan(high) else (low, high)
+    columns: dict[Column, Told] = {
+        **_WHERE,
+        Column("model"): lambda r: Label(r[0].model, protocol=r[0].protocol),
+        **_STATISTIC,
+        Column(by): lambda r: r[1].group,
+        Column("mean", "95 % interval", 2, plot=True): lambda r: _known(r[1].interval),
+        Column("objects", digits=0): lambda r: r[1].targets,
+        Column("images", digits=0): lambda r: r[1].images,
+    }
+    records = [(split, mean) for split in found for mean in split.means]
+    return Table.of(f"by-{by}", records, columns, f"Statistics by {by}")
 
 
 def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) -> Table | None:
@@ -142,61 +152,46 @@ def _costs(found: Sequence[Split], by: str, objects: int, rate: float | None) ->
     None where no statistic is a person's seconds.
     """
     clicks = {
-        (s.model, s.dataset, s.user, mean.group): mean
+        (s.model, s.dataset, s.user, mean.group): mean.interval
         for s in found
         if s.statistic.effort == "clicks"
         for mean in s.means
     }
+
+    def times(factor: float) -> Told:
+        return lambda r: _known(r[1].interval).times(objects / 3600 * factor)
+
+    columns: dict[Column, Told] = {
+        **_WHERE,
+        Column(by): lambda r: r[1].group,
+        Column("clicks", "per object", 2): lambda r: _known(
+            clicks.get((r[0].model, r[0].dataset, r[0].user, r[1].group))
+        ),
+        Column("time", "hours", 1): times(1.0),
+        **({} if rate is None else {Column("money", f"at {rate:g} per hour", 0): times(rate)}),
+        Column("objects", "measured", 0): lambda r: r[1].targets,
+    }
     priced = [split for split in found if split.statistic.effort == "seconds"]
-    paid = [] if rate is None else [rate]
-    rows: list[list[Cell]] = [
-        [
-            s.model, s.dataset, s.user, mean.group,
-            _scaled(clicks.get((s.model, s.dataset, s.user, mean.group)), 1.0),
-            *(_scaled(mean, objects / 3600 * each) for each in (1.0, *paid)), mean.targets,
-        ]
-        for s in priced
-        for mean in s.means
-    ]  # fmt: skip
-    columns = [
-        Column("model"), Column("dataset"), Column("user"), Column(by),
-        Column("clicks", "per object", 2), Column("time", "hours", 1),
-        *(Column("money", f"at {each:g} per hour", 0) for each in paid),
-        Column("objects", "measured", 0),
-    ]  # fmt: skip
+    records = [(split, mean) for split in priced for mean in split.means]
     title = f"Costs by {by}: {objects} objects, if all were of that group"
     note = " and ".join(dict.fromkeys(titled(s.statistic) for s in priced))
     text = f"Hours and money are of: {note}; waiting for the model is not included."
-    return Table(f"by-{by}-costs", columns, rows, title, text) if rows else None
-
-
-def _scaled(mean: GroupMean | None, factor: float) -> Value:
-    if mean is None:
-        return Value(None)
-    low, high = _limits(mean)
-    return Value(
-        mean.interval.value * factor,
-        None if low is None else low * factor,
-        None if high is None else high * factor,
-    )
+    return Table.of(f"by-{by}-costs", records, columns, title, text) if records else None
 
 
 def _differences(found: Sequence[Split], by: str) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            split.model, split.dataset, split.user, titled(split.statistic), d.first, d.second,
-            Value(d.interval.value, d.interval.low, d.interval.high), d.p_holm,
-            "yes" if d.significant else "no",
-        ]
-        for split in found
-        for d in split.differences
-    ]  # fmt: skip
-    columns = [
-        Column("model"), Column("dataset"), Column("user"), Column("statistic"), Column("first"),
-        Column("second"), Column("difference", "first − second", 2), P_VALUE,
-        Column("significant"),
-    ]  # fmt: skip
-    return Table(f"by-{by}-differences", columns, rows, f"Differences between groups of {by}")
+    columns: dict[Column, Told] = {
+        **_WHERE,
+        **_STATISTIC,
+        Column("first"): lambda r: r[1].first,
+        Column("second"): lambda r: r[1].second,
+        Column("difference", "first − second", 2): lambda r: Value.of(r[1].interval),
+        P_VALUE: lambda r: r[1].p_holm,
+        Column("significant"): lambda r: "yes" if r[1].significant else "no",
+    }
+    records = [(split, d) for split in found for d in split.differences]
+    title = f"Differences between groups of {by}"
+    return Table.of(f"by-{by}-differences", records, columns, title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +231,7 @@ def differences_by_group(
     What a benchmark corrects together it corrects within one group; here the pairs of a
     measure are corrected over all groups (Holm).
     """
-    if "target" not in run.sql("select * from rows limit 0").column_names:
+    if "target" not in columns_in(run, "rows"):
         raise BadInput(
             f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"
@@ -245,16 +240,13 @@ def differences_by_group(
     found = [
         (group, d) for group, keys in members.items() for d in benchmark.differences(run.only(keys))
     ]
-    families: dict[tuple[str, ...], list[int]] = {}
-    for i, (_, d) in enumerate(found):
-        families.setdefault((d.dataset, d.user, d.protocol, d.statistic), []).append(i)
-    made: dict[int, GroupedDifference] = {}
-    for places in families.values():
-        adjusted = holm([found[i][1].p for i in places])
-        for i, p in zip(places, adjusted, strict=True):
-            group, d = found[i]
-            made[i] = GroupedDifference(by, group, replace(d, p_holm=p), len(places))
-    return [made[i] for i in range(len(found))]
+    family = attrgetter("dataset", "user", "protocol", "statistic")
+    corrected = corrected_together([d for _, d in found], family)
+    counts = Counter(map(family, corrected))
+    return [
+        GroupedDifference(by, group, d, counts[family(d)])
+        for (group, _), d in zip(found, corrected, strict=True)
+    ]
 
 
 def _signed(value: float) -> str:
@@ -265,9 +257,7 @@ def _interval(d: Difference) -> str:
     """In brackets, where images differ and so give one."""
     if math.isnan(d.low) or math.isnan(d.high) or d.low == d.high:
         return ""
-    ends: Sequence[float] = (d.low, d.high)
     if d.high <= 0:
         return f" (95 % interval {abs(d.high):.2f} to {abs(d.low):.2f} less)"
-    if d.low >= 0:
-        return f" (95 % interval {d.low:.2f} to {d.high:.2f} more)"
-    return f" (95 % interval {' to '.join(map(_signed, ends))})"
+    low = f"{d.low:.2f}" if d.low >= 0 else _signed(d.low)
+    return f" (95 % interval {low} to {_signed(d.high)})"

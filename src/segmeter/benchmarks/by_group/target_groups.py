@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,30 @@ import numpy as np
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.scores_by_step import columns_in
 from segmeter.datasets.groups import Groups, read_groups
 
-DERIVED = ("size", "shape", "boundary")
-"""Attributes that are derived rather than stored in rows."""
+_BANDS = {
+    "size": {
+        32**2: "small (below 32²)", 96**2: "medium (32² to 96²)", np.inf: "large (96² and more)"
+    },
+    "shape": {
+        0.25: "thin (axes below 1:4)", 0.5: "long (1:4 to 1:2)", np.inf: "compact (1:2 and more)"
+    },
+    "boundary": {
+        1.25: "smooth (below 1.25)", 2.0: "uneven (1.25 to 2)", np.inf: "ragged (2 and more)"
+    },
+}  # fmt: skip
+"""Groups of attributes that are derived rather than stored in rows, by their upper bounds."""
 
-_SIZES = ((32**2, "small (below 32²)"), (96**2, "medium (32² to 96²)"))
-_SHAPES = ((0.25, "thin (axes below 1:4)"), (0.5, "long (1:4 to 1:2)"))
-_BOUNDARIES = ((1.25, "smooth (below 1.25)"), (2.0, "uneven (1.25 to 2)"))
+
+def band(by: str, value: float) -> str:
+    """The group of a value of an attribute.
+
+    >>> band("size", 100), band("boundary", 100 / (4 * 100**0.5))
+    ('small (below 32²)', 'ragged (2 and more)')
+    """
+    return next(name for bound, name in _BANDS[by].items() if value < bound)
 
 
 def groups_of_targets(run: Results, by: str) -> dict[Key, str]:
@@ -29,9 +45,14 @@ def groups_of_targets(run: Results, by: str) -> dict[Key, str]:
     area. Shapes are read off the targets themselves, so the data has to be available.
     """
     if by == "shape":
-        return _shapes(run)
-    known = run.sql("select * from rows limit 0").column_names
-    if not {"area", "outline_px"} <= set(known):
+        table = run.sql("select distinct dataset, scene from rows order by all")
+        return {
+            (row["dataset"], row["scene"], target.id): shape_group(target.mask)
+            for row in table.to_pylist()
+            for target in run.scene(row["dataset"], row["scene"]).targets
+            if target.mask
+        }
+    if not {"area", "outline_px"} <= set(columns_in(run, "rows")):
         return {}
     table = run.sql("""
         select dataset, scene, target, min(area) as area, min(outline_px) as outline
@@ -41,54 +62,26 @@ def groups_of_targets(run: Results, by: str) -> dict[Key, str]:
     for row in table.to_pylist():
         key = (row["dataset"], row["scene"], row["target"])
         if by == "size" and row["area"] is not None:
-            found[key] = _group(row["area"], _SIZES, "large (96² and more)")
+            found[key] = band(by, row["area"])
         elif by == "boundary" and row["outline"] and row["area"]:
-            found[key] = boundary_group(row["area"], row["outline"])
+            found[key] = band(by, row["outline"] / (4 * row["area"] ** 0.5))
     return found
-
-
-def boundary_group(area: int, outline_px: int) -> str:
-    """How complex an outline is, from its length and what it holds.
-
-    >>> boundary_group(100, 40), boundary_group(100, 100)
-    ('smooth (below 1.25)', 'ragged (2 and more)')
-    """
-    return _group(outline_px / (4 * area**0.5), _BOUNDARIES, "ragged (2 and more)")
 
 
 def shape_group(mask: Mask) -> str:
     """How long a target is for its width.
 
+    By the shorter over the longer axis of the ellipse with the target's second moments.
+
     >>> shape_group(Mask.box((20, 20), (0, 0), (2, 20)))
     'thin (axes below 1:4)'
-    """
-    return _group(axis_ratio(mask), _SHAPES, "compact (1:2 and more)")
-
-
-def axis_ratio(mask: Mask) -> float:
-    """The shorter over the longer axis of the ellipse with the target's second moments.
-
-    >>> round(axis_ratio(Mask.box((9, 9), (1, 1), (4, 7))), 3)
-    0.5
+    >>> shape_group(Mask.box((9, 9), (1, 1), (4, 7)))
+    'compact (1:2 and more)'
     """
     places = np.argwhere(mask.bits).astype(float)
     spread = np.cov(places.T, bias=True) + np.eye(places.shape[1]) / 12  # a pixel has an extent
     axes = np.linalg.eigvalsh(np.atleast_2d(spread))
-    return float(np.sqrt(axes[0] / axes[-1]))
-
-
-def _shapes(run: Results) -> dict[Key, str]:
-    table = run.sql("select distinct dataset, scene from rows order by all")
-    return {
-        (row["dataset"], row["scene"], target.id): shape_group(target.mask)
-        for row in table.to_pylist()
-        for target in run.scene(row["dataset"], row["scene"]).targets
-        if target.mask
-    }
-
-
-def _group(value: float, bounds: tuple[tuple[float, str], ...], beyond: str) -> str:
-    return next((name for bound, name in bounds if value < bound), beyond)
+    return band("shape", float(np.sqrt(axes[0] / axes[-1])))
 
 
 Key = tuple[str, str, str]
@@ -136,7 +129,7 @@ class TargetGroups:
             names = {
                 n for groups in self._groups_of.values() for n, value in groups.items() if value
             }
-            offered = [*sorted(names), *(name for name in DERIVED if name not in names)]
+            offered = [*sorted(names), *(name for name in _BANDS if name not in names)]
             known = f"rows know {', '.join(offered)}; --groups FILE brings your own"
         return BadInput(f"no mask has a group under '{self.by}'; {known}")
 
@@ -145,19 +138,15 @@ def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> GroupsOfT
     """Facts about each object of the groups: from the groups themselves, or from rows."""
     own = [group for group in groups if group.breakdowns is not None]
     if own:
-        return {(g.dataset, *key): known for g in own for key, known in _items(g)}
+        return {(g.dataset, *k): known for g in own for k, known in (g.breakdowns or {}).items()}
     if not any(target for group in groups for _, target in group.keys):
         return {(g.dataset, *key): {} for g in groups for key in g.keys}
     return said_of_targets(run, by)
 
 
-def _items(group: Group) -> Iterable[tuple[tuple[str, str], Mapping[str, str]]]:
-    return (group.breakdowns or {}).items()
-
-
 def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     """Class and groups of every target as the rows have them, and what follows from it."""
-    there = run.sql("select * from rows limit 0").column_names
+    there = columns_in(run, "rows")
     if "target" not in there:
         return {}
     order = ", ".join(f'"{n}"' for n in ("model", "user", "protocol", "round") if n in there)
@@ -173,7 +162,7 @@ def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
         if by == "organ":  # what radiologists call a class
             known.setdefault("organ", known["class"])
         found[row["dataset"], row["scene"], row["target"]] = known
-    if by in DERIVED and not any(by in known for known in found.values()):
+    if by in _BANDS and not any(by in known for known in found.values()):
         derived = groups_of_targets(run, by)
         found = {key: {**known, by: derived.get(key, "")} for key, known in found.items()}
     return found

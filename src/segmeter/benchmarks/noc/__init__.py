@@ -15,7 +15,7 @@ from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_ROWS, Schema
+from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.stats.goals import Goal
@@ -31,13 +31,13 @@ class Noc(Declared):
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 
     name: str = "noc"
-    schema: ClassVar[Schema] = SESSION_ROWS
-    users: ClassVar[tuple[str, ...]] = ("centre-click",)
-    rounds: ClassVar[int] = 20
-    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou", "redrawn-path")
-    headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
-    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "obeyed", "score-error")
-    options: ClassVar[tuple[RunOption, ...]] = (
+    schema = SESSION_ROWS
+    users = ("centre-click",)
+    rounds = 20
+    measures = ("iou", "boundary-iou", "redrawn-path")
+    headline = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
+    split_by = ("iou@1", "iou@3", "obeyed", "score-error")
+    options = (
         RunOption("until", str, None, "End a session at a goal, as 90 or 'iou>=0.9'."),
         CONSISTENCY,
         *STARTS,
@@ -48,14 +48,14 @@ class Noc(Declared):
     }
 
     def plan(self, plan: Plan) -> Plan:
-        goal = _until(plan)
+        goal = until(plan)
         measured = () if goal is None else (goal.measure,)
         filled = self.filled(replace(plan, measures=(*plan.measures, *measured)))
         return replace(filled, options=with_start(filled.options))
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
-        goal = _until(plan)
+        goal = until(plan)
         return simulate_scene(segmenter, scene, plan, users, None if goal is None else goal.met)
 
     def load(self, run: Results) -> Sequence[Group]:
@@ -86,7 +86,7 @@ class Noc(Declared):
         return sections(run)
 
 
-def _until(plan: Plan) -> Goal | None:
+def until(plan: Plan) -> Goal | None:
     """The goal at which sessions end early, where the plan has one."""
     text = plan.options.get("until")
     return None if text is None else Goal.parse(str(text))

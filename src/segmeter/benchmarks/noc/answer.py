@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from segmeter.benchmarks.costs import busy
 from segmeter.benchmarks.noc.comparison import TIED, Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.benchmarks.response_section import followed_sentence
@@ -68,8 +69,14 @@ def _needs(comparison: Comparison) -> Phrase:
     """Time and clicks that the leading model needs."""
     best = comparison.models[0]
     goal = f"{_tied(comparison.goals.lead.text)}{_never(comparison, best)}"
-    seconds = _told(comparison, comparison.seconds, 1, "s")
-    clicks = _told(comparison, comparison.clicks, 2, comparison.prompts)
+
+    def told(measure: str, digits: int, unit: str) -> Quantity:
+        value = comparison.value(best, measure)
+        text = "–" if value.value is None else f"{value.value:.{digits}f}"
+        return Quantity(f"{text}{TIED}{unit}", value, value.limits(digits, to="–"), measure)
+
+    seconds = told(comparison.seconds, 1, "s")
+    clicks = told(comparison.clicks, 2, comparison.prompts)
     return phrase(seconds, " and ", clicks, f" per object to reach {goal}")
 
 
@@ -85,7 +92,8 @@ def _with_waiting(comparison: Comparison) -> str:
     best, first = comparison.models[0], min(total, key=total.__getitem__)
     if round(total[best] - total[first], 1) <= 0:
         return ""
-    told = f" (waiting {comparison.busy})" if comparison.busy else ""
+    loaded = busy(comparison.run)
+    told = f" (waiting {loaded})" if loaded else ""
     return (
         f"; including measured waiting for the model, **{first}** is faster, "
         f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object{told}"
@@ -116,25 +124,12 @@ def _failures(comparison: Comparison, model: str) -> str:
 def _never(comparison: Comparison, model: str) -> str:
     row = comparison.rows[model, comparison.never]
     if row.value == 0:
-        return (
-            "; the only object reaches it"
-            if row.targets == 1
-            else (f"; all {row.targets} objects reach it")
-        )
+        some = "the only object reaches" if row.targets == 1 else f"all {row.targets} objects reach"
+        return f"; {some} it"
     count = f"{row.value:.0f} of {counted(row.targets, 'object')}"
-    if round(row.value) == 1:
-        return f"; {count} never reaches it by {comparison.prompts} and is finished by hand"
-    return f"; {count} never reach it by {comparison.prompts} and are finished by hand"
-
-
-def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quantity:
-    """The first model's number with its interval, where there is one that says something."""
-    value = comparison.value(comparison.models[0], measure)
-    if value.value is None or value.low is None or value.high is None:
-        return Quantity(f"– {unit}", value, statistic=measure)
-    low, high = f"{value.low:.{digits}f}", f"{value.high:.{digits}f}"
-    limits = "" if np.isnan(value.low) or low == high else f"({low}–{high})"
-    return Quantity(f"{value.value:.{digits}f}{TIED}{unit}", value, limits, measure)
+    one = round(row.value) == 1
+    never = f"never {'reaches' if one else 'reach'} it by {comparison.prompts}"
+    return f"; {count} {never} and {'is' if one else 'are'} finished by hand"
 
 
 def _runner_up(comparison: Comparison) -> str:
@@ -147,7 +142,11 @@ def _runner_up(comparison: Comparison) -> str:
     )
     if seconds is None:
         return f"**{best}** and **{other}** share no object, so they are not compared."
-    told = [_longer(other, seconds)]
+    told = [f"The next, **{other}**, takes the same time, to a tenth of a second per object."]
+    if round(abs(seconds.value), 1):
+        longer = "longer" if seconds.value > 0 else "less"
+        gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object"
+        told = [f"The next, **{other}**, takes {gap}, {_sure(seconds, 1)}."]
     if clicks is not None and round(clicks.value, 2) != 0:
         many = "more" if clicks.value > 0 else "fewer"
         gap = f"{abs(clicks.value):.2f} {many}"
@@ -156,15 +155,6 @@ def _runner_up(comparison: Comparison) -> str:
     if in_doubt:
         told.append(_doubt(comparison, in_doubt))
     return " ".join(told)
-
-
-def _longer(other: str, seconds: Difference) -> str:
-    """The next model's seconds; differences below a tenth count as none."""
-    if round(abs(seconds.value), 1) == 0:
-        return f"The next, **{other}**, takes the same time, to a tenth of a second per object."
-    longer = "longer" if seconds.value > 0 else "less"
-    gap = f"{abs(seconds.value):.1f}{TIED}s {longer} per object"
-    return f"The next, **{other}**, takes {gap}, {_sure(seconds, 1)}."
 
 
 def _sure(d: Difference, digits: int) -> str:

@@ -22,10 +22,15 @@ _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
 def cases_of(run: Results, comparison: Comparison) -> tuple[list[parts.Case], str]:
     """The targets to show, the hardest first, then a middling and a disputed one.
 
-    With them comes the reason why there are none, where the data is not available.
+    Hard is what costs most over all models, then what ends low; the models differ most on the
+    disputed one. With them comes the reason why there are none, where the data is not available.
     """
-    order = _by_hardness(comparison)
-    chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(comparison)]
+    area = _by_key(comparison, _areas)
+    clicks = _by_key(comparison, lambda g: comparison.per_object(g, comparison.clicks))
+    cost = {key: np.mean(np.subtract(clicks[key], np.divide(area[key], 1000))) for key in area}
+    order = sorted(cost, key=lambda key: (-float(cost[key]), key))
+    disputed = max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
+    chosen = [*order[:_GALLERY], order[len(order) // 2], disputed]
     dataset = comparison.groups[0].dataset
     return parts.available_cases(run, [(dataset, key) for key in dict.fromkeys(chosen)])
 
@@ -39,9 +44,15 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[parts.Case]) -
         if not frames:
             return parts.NO_MASKS
         seen = frames[: _reached(best, case.key, goal) or len(frames)]
+        outcomes = [f"**{case.title}**"]
+        for group in comparison.groups:
+            if case.key in group.keys:
+                curve = group.iou[group.keys.index(case.key)]
+                never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
+                outcomes.append(f"{group.model}: {_reached(group, case.key, goal) or never}")
         images.append(
             case.drawn(
-                _caption(comparison, case),
+                "\n".join(outcomes),
                 f"{case.title} with the ground truth, the mask of {best.model} and its clicks",
                 mask=seen[-1].mask,
                 name=best.model,
@@ -96,22 +107,6 @@ def _reached(group: ClickSessions, key: parts.Key, goal: Goal) -> int:
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])
 
 
-def _by_hardness(comparison: Comparison) -> list[parts.Key]:
-    """Targets by what they cost over all models, then by the quality they reach."""
-
-    def cost(group: ClickSessions) -> Any:
-        return comparison.per_object(group, comparison.clicks) - _areas(group) / 1000
-
-    found = _by_key(comparison, cost)
-    return sorted(found, key=lambda key: (-float(np.mean(found[key])), key))
-
-
-def _disputed(comparison: Comparison) -> parts.Key:
-    """The target on which the models differ most."""
-    area = _by_key(comparison, _areas)
-    return max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
-
-
 def _by_key(
     comparison: Comparison, values: Callable[[ClickSessions], Any]
 ) -> dict[parts.Key, list[float]]:
@@ -128,15 +123,3 @@ def _areas(group: ClickSessions) -> Any:
     values = group.iou
     known = np.where(np.isnan(values), -np.inf, values).max(axis=1)
     return np.where(np.isnan(values).any(axis=1), 100 * known, 100 * area_under(values))
-
-
-def _caption(comparison: Comparison, case: parts.Case) -> str:
-    """The object, and what it costs with each model."""
-    outcomes = []
-    for group in comparison.groups:
-        if case.key in group.keys:
-            curve = group.iou[group.keys.index(case.key)]
-            reached = _reached(group, case.key, comparison.goals.lead)
-            never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
-            outcomes.append(f"{group.model}: {reached or never}")
-    return "\n".join([f"**{case.title}**", *outcomes])

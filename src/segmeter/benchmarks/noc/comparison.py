@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
@@ -21,31 +24,56 @@ from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic, cards_by_name, resampling, standing_out
 
 
-@dataclass(frozen=True, slots=True)
+def _name_at_lead(factory: Callable[..., Statistic]) -> Any:
+    """The name of a statistic at the leading goal, as a property."""
+    return property(lambda comparison: factory(comparison.goals.lead).name)
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Models that were run on the same data by the same user, in one protocol.
 
-    `title` says where, as short as the run allows; `rows` are the summary's rows by model
-    and measure; `groups` come cheapest first; `best` are groups and statistics to set bold. The
-    five before `busy` name the statistics of the leading goal: `seconds` orders the models, `pay`
-    are the clicks that pay before correcting by hand does, of runs that measured it. `busy` says
-    that waiting was measured on a busy machine.
+    `title` says where, as short as the run allows; `groups` come cheapest first.
     """
 
+    run: Results
     title: str
     groups: Sequence[noc.ClickSessions]
-    rows: dict[tuple[str, str], SummaryRow]
-    differences: Sequence[Difference]
-    cost: CostModel
-    goals: Goals
-    statistics: Mapping[str, Statistic]
-    best: Collection[tuple[tuple[str, ...], str]]
-    seconds: str
-    clicks: str
-    never: str
-    waiting: str
-    pay: str
-    busy: str
+
+    seconds = _name_at_lead(noc.seconds_until)  # orders the models
+    clicks = _name_at_lead(noc.clicks_to)
+    never = _name_at_lead(noc.never_reached)
+    waiting = _name_at_lead(noc.waiting_until)
+    pay = _name_at_lead(noc.clicks_that_pay)  # before correcting by hand does, where measured
+
+    @cached_property
+    def goals(self) -> Goals:
+        return noc.goals_of(self.run)
+
+    @cached_property
+    def cost(self) -> CostModel:
+        return cost_of(self.run)
+
+    @cached_property
+    def statistics(self) -> dict[str, Statistic]:
+        return cards_by_name(Noc().statistics(self.run))
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], SummaryRow]:
+        """The summary's rows by model and statistic."""
+        keys = {group.key for group in self.groups}
+        return {(r.model, r.statistic): r for r in Noc().summary(self.run) if r.key in keys}
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        where = self.groups[0].comparison
+        found = tested_differences(self.run, self.statistics)
+        return [d for d in found if (d.dataset, d.user, d.protocol) == where]
+
+    @cached_property
+    def best(self) -> set[tuple[tuple[str, str, str, str], str]]:
+        """Groups and statistics to set bold."""
+        return standing_out(self.rows.values(), self.differences, self.statistics)
 
     @property
     def models(self) -> list[str]:
@@ -93,46 +121,32 @@ class Comparison:
         return None
 
 
+def tested_differences(run: Results, cards: dict[str, Statistic]) -> list[Difference]:
+    """Differences of the run in every statistic that can be tested."""
+    return Noc().differences(run, [name for name, card in cards.items() if card.testable])
+
+
+def click_sessions(run: Results) -> list[noc.ClickSessions]:
+    return [group for group in Noc().groups(run) if isinstance(group, noc.ClickSessions)]
+
+
 def comparisons(run: Results) -> list[Comparison]:
     """The run's models set against each other, by dataset and user, in its leading protocol.
 
     Datasets come in the plan's order, the cheapest model first.
     """
-    lead = run.plan.leading_protocol
-    found = [
-        g for g in Noc().groups(run) if isinstance(g, noc.ClickSessions) and g.protocol == lead
-    ]
     places: dict[tuple[str, str], list[noc.ClickSessions]] = {}
-    for group in found:
-        places.setdefault((group.dataset, group.user), []).append(group)
+    for group in click_sessions(run):
+        if group.protocol == run.plan.leading_protocol:
+            places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
-    made, titles = [], display_names(run.plan.datasets)
+    made, titles, goals = [], display_names(run.plan.datasets), noc.goals_of(run)
     order = {str(spec): place for place, spec in enumerate(run.plan.datasets)}
     for (dataset, user), members in sorted(places.items(), key=lambda p: order.get(p[0][0], 0)):
         where = titles.get(dataset, dataset)
-        made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
+        title = where if one_user else f"{where}, {user}"
+        made.append(Comparison(run, title, _ranked(members, goals)))
     return made
-
-
-def _comparison(run: Results, title: str, members: Sequence[noc.ClickSessions]) -> Comparison:
-    numbers, keys = Noc().numbers(run), {group.key for group in members}
-    rows = {(row.model, name): row for (key, name), row in numbers.items() if key in keys}
-    cards = cards_by_name(Noc().statistics(run))
-    tested = [name for name, card in cards.items() if card.testable]
-    where = members[0].comparison
-    apart = [d for d in Noc().differences(run, tested) if (d.dataset, d.user, d.protocol) == where]
-    cost, goals = parts.cost_of(run), noc.goals_of(run)
-    ranked = _ranked(members, goals)
-    best = standing_out(rows.values(), apart, cards)
-    seconds, clicks, never, waiting, pay = (
-        factory(goals.lead).name
-        for factory in (noc.seconds_until, noc.clicks_to, noc.never_reached, noc.waiting_until,
-                        noc.clicks_that_pay)
-    )  # fmt: skip
-    return Comparison(
-        title, ranked, rows, apart, cost, goals, cards, best,
-        seconds, clicks, never, waiting, pay, parts.busy(run),
-    )  # fmt: skip
 
 
 def _ranked(members: Sequence[noc.ClickSessions], goals: Goals) -> list[noc.ClickSessions]:
@@ -174,10 +188,19 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
     firsts = _first_shares(comparison)
     if firsts:
         columns.append(Column("comes first", "% of resamples", 0, percent=True))
-    rows: list[list[Cell]] = [
-        [model, *(_cell(comparison, model, m) for m in measures), *firsts.get(model, [])]
-        for model in comparison.models
-    ]
+    rows: list[list[Cell]] = []
+    for model in comparison.models:
+        held = {m: comparison.rows[model, m] for m in measures}
+        values = {m: Value.of(row, (row.key, m) in comparison.best) for m, row in held.items()}
+        if held[comparison.never].value:  # failures lead to the objects behind them
+            values[comparison.never] = replace(values[comparison.never], link=HARDEST)
+        rows.append([model, *values.values(), *firsts.get(model, [])])
+    capped, short = "", [model for model in comparison.models if comparison.fails_most(model)]
+    if short:
+        capped = (
+            f" NoC counts all {counted(group.rounds, 'round')} where the goal is never reached: "
+            f"that of {', '.join(short)} is mostly this cap, not clicks that led to the goal."
+        )
     return Table(
         name,
         columns,
@@ -186,27 +209,8 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
         f"protocol {comparison.protocol}",
         note=f"{parts.INTERVALS} Bold: significantly better than every other model. "
-        f"{comparison.by_hand()}.{capped(comparison)}",
+        f"{comparison.by_hand()}.{capped}",
     )
-
-
-def capped(comparison: Comparison) -> str:
-    """A sentence on clicks that are mostly the number of rounds; empty without any."""
-    short = [model for model in comparison.models if comparison.fails_most(model)]
-    if not short:
-        return ""
-    rounds = counted(comparison.groups[0].rounds, "round")
-    return (
-        f" NoC counts all {rounds} where the goal is never reached: that of {', '.join(short)} "
-        "is mostly this cap, not clicks that led to the goal."
-    )
-
-
-def _cell(comparison: Comparison, model: str, measure: str) -> Value:
-    """A number of the leaderboard; failures lead to the objects behind them."""
-    row = comparison.rows[model, measure]
-    link = HARDEST if measure == comparison.never and row.value else ""
-    return replace(Value.of(row, (row.key, measure) in comparison.best), link=link)
 
 
 def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
@@ -246,28 +250,23 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> Se
     source = ", the time of a polygon in COCO (Lin et al. 2014)" if cost == CostModel() else ""
     assumed = (
         f"Goal: {found[0].goals.lead.text}. Assumed for drawing by hand: {drawn_by_hand(cost)}"
-        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {parts.machines(run)}"
+        f"{source}, and {cost.per_object:g}{TIED}s to find and review it. {machines(run)}"
     )
-    return parts.cost_section(
-        tables, objects, rate, "images", assumed.strip(), loaded=parts.busy(run)
-    )
+    return cost_section(tables, objects, rate, "images", assumed.strip(), loaded=busy(run))
 
 
 def common(run: Results) -> Results:
     """The run on the objects that all of its models have."""
-    return parts.on_common_objects(
-        run, [g for g in Noc().groups(run) if isinstance(g, noc.ClickSessions)]
-    )
+    return parts.on_common_objects(run, click_sessions(run))
 
 
-def _way(comparison: Comparison, group: noc.ClickSessions) -> parts.Way:
-    lead, waiting = (comparison.statistics[n] for n in (comparison.seconds, comparison.waiting))
-    seconds = comparison.per_object(group, lead.name)
-    waited = comparison.per_object(group, waiting.name)
+def _way(comparison: Comparison, group: noc.ClickSessions) -> Way:
+    names = (comparison.seconds, comparison.waiting)
+    seconds, waited = (comparison.per_object(group, name) for name in names)
+    mean, wait = (comparison.value(group.model, name) for name in names)
     hand = comparison.cost.per_object + comparison.cost.drawing(group.contour_px) + 0 * seconds
-    mean, wait = (comparison.value(group.model, card.name) for card in (lead, waiting))
-    total = Value.of(lead.interval(group, seconds + waited))
-    return parts.Way(group.model, group, mean, wait, total, seconds, waited, hand)
+    total = Value.of(comparison.statistics[names[0]].interval(group, seconds + waited))
+    return Way(group.model, group, mean, wait, total, seconds, waited, hand)
 
 
 def drawn_by_hand(cost: CostModel) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.costs import machines
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc import statistics as noc
 from segmeter.benchmarks.noc.answer import answer
@@ -18,17 +19,17 @@ from segmeter.benchmarks.noc.comparison import (
     comparison_table,
     comparisons,
     leaderboard,
+    tested_differences,
 )
 from segmeter.benchmarks.response_section import response_sections
 from segmeter.benchmarks.starts import start_sections
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
 from segmeter.stats.annotation_time import CostModel
-from segmeter.stats.goals import Goal, success
-from segmeter.stats.intervals import Floats, share_interval
+from segmeter.stats.goals import success
+from segmeter.stats.intervals import share_interval
 from segmeter.stats.statistics import (
     Statistic,
-    cards_by_name,
     percentiles,
     resampling,
     standing_out,
@@ -90,8 +91,18 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
     for c in comparisons:
         axis = parts.rounds_axis(max(group.rounds for group in c.groups))
         where = f": {c.title}" if len(comparisons) > 1 else ""
-        lines = [parts.curve_with_band(g.model, _held(g.iou), resampling(g)) for g in c.groups]
-        reached = [_share_line(g, success(*g.towards(c.goals.lead))) for g in c.groups]
+        lines, reached = [], []
+        for g in c.groups:
+            # A session that was stopped early stays at its last quality.
+            known = np.where(np.isnan(g.iou), 0, np.arange(g.rounds))
+            held = np.take_along_axis(g.iou, np.maximum.accumulate(known, axis=1), axis=1)
+            lines.append(parts.curve_with_band(g.model, held, resampling(g)))
+            # Shares have Wilson's limits, as the failures have.
+            shares = success(*g.towards(c.goals.lead)).T
+            found = [share_interval(column, g.clusters) for column in shares]
+            line = parts.line_of(g.model, dict(enumerate(found, start=1)))
+            several = len(set(g.clusters)) > 1
+            reached.append(line if several else replace(line, low=None, high=None))
         title = f"Objects that have reached {c.goals.lead.text}{where}"
         quality.append(page.Chart(f"Mean IoU after each round{where}", axis, parts.QUALITY, lines))
         done.append(page.Chart(title, axis, share, reached))
@@ -99,29 +110,10 @@ def _growth(comparisons: Sequence[Comparison]) -> page.Section:
     return page.Section("Quality by number of clicks", text, list(map(page.Multiples, charts)))
 
 
-def _share_line(group: noc.ClickSessions, reached: Floats) -> page.Line:
-    """Shares of objects after each round with Wilson's limits, as the failures have."""
-    found = [share_interval(column, group.clusters) for column in reached.T]
-    rounds = np.arange(1, reached.shape[1] + 1)
-    values, low, high = np.array([(i.value, i.low, i.high) for i in found]).T
-    known = len(set(group.clusters)) > 1
-    return page.Line(group.model, rounds, values, low if known else None, high if known else None)
-
-
-def _held(values: Floats) -> Floats:
-    """Curves in which a session that was stopped early stays at its last quality."""
-    last = np.maximum.accumulate(
-        np.where(np.isnan(values), 0, np.arange(values.shape[1])[None, :]), axis=1
-    )
-    return np.asarray(np.take_along_axis(values, last, axis=1))
-
-
 def _numbers(run: Results, comparisons: Sequence[Comparison]) -> page.Section:
     """The statistics that papers print, in every protocol of the run."""
-    cards = cards_by_name(Noc().statistics(run))
-    tested = [name for name, card in cards.items() if card.testable]
-    rows = Noc().summary(run)
-    best = standing_out(rows, Noc().differences(run, tested), cards)
+    cards, rows = comparisons[0].statistics, Noc().summary(run)
+    best = standing_out(rows, tested_differences(run, cards), cards)
     blocks: list[page.Block] = []
     for comparison in comparisons:
         group, stem = comparison.groups[0], _stem(comparison)
@@ -178,55 +170,54 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> page.Section:
                 [page.Part(n, [s[n] for s in spent]) for n in used],
             )
         )
-    blocks += _touch_up(comparisons)
-    blocks += [
-        _latency_table(comparisons, _devices(run)),
-        page.Note(_cost_note(comparisons[0].cost)),
-    ]
-    machine_text = parts.machines(run)
+    known = run.provenance.get("segmenters", {})
+    devices = {model: str(facts.get("device", "")) for model, facts in known.items()}
+    groups = [(comparison, group) for comparison in comparisons for group in comparison.groups]
+    blocks += [*_touch_up(groups), _latency_table(groups, devices), _cost_note(comparisons[0].cost)]
+    machine_text = machines(run)
     text = f"{machine_text} It is in no comparison of seconds." if machine_text else ""
     return page.Section("Time per object", text, blocks)
 
 
-def _touch_up(comparisons: Sequence[Comparison]) -> list[page.Block]:
+Placed = tuple[Comparison, noc.ClickSessions]
+"""A group with its comparison."""
+Told = Callable[[Placed], page.Cell]
+
+
+def _value(name: str) -> Told:
+    return lambda r: r[0].value(r[1].model, name)
+
+
+_WHERE: dict[page.Column, Told] = {
+    page.Column("model"): lambda r: r[1].model,
+    page.Column("data"): lambda r: r[0].title,
+}
+
+
+def _touch_up(groups: Sequence[Placed]) -> list[page.Block]:
     """How many clicks pay before correcting by hand does, where that was measured."""
-    goal = comparisons[0].goals.lead
+    goal, cost = groups[0][0].goals.lead, groups[0][0].cost
     shown = [noc.by_clicks_until(goal), noc.seconds_until(goal), noc.clicks_that_pay(goal)]
-    prices = {"half": 0.5, "twice": 2.0}
-    rows: list[list[page.Cell]] = [
-        [g.model, c.title, *(c.value(g.model, s.name) for s in shown),
-         *(_at_price(g, goal, factor) for factor in prices.values())]
-        for c in comparisons
-        for g in c.groups
-        if (g.model, shown[0].name) in c.rows
-    ]  # fmt: skip
-    if not rows:
-        return []
-    heads = [parts.column_of(s) for s in shown]
-    heads += [page.Column(f"time at {what} that price", "s per object", 1) for what in prices]
+    measured = [(c, g) for c, g in groups if (g.model, shown[0].name) in c.rows]
+
+    def at_price(factor: float) -> Told:
+        """A person's time if correcting by hand costs so many times as much."""
+        dear = replace(cost, touch_up=factor * cost.touch_up)
+        return lambda r: page.Value.of(
+            resampling(r[1]).interval(noc.with_touch_up(replace(r[1], cost=dear), goal)[0])
+        )
+
+    columns = _WHERE | {parts.column_of(s): _value(s.name) for s in shown}
+    for what, factor in (("half", 0.5), ("twice", 2.0)):
+        columns[page.Column(f"time at {what} that price", "s per object", 1)] = at_price(factor)
     note = (
         "After each click a person may stop and correct the outline by hand: what is missing or "
-        "too much, whichever is longer, beyond 3 px. A pixel costs "
-        f"{comparisons[0].cost.touch_up:g} times the price of drawing, an assumption (`touch_up` "
-        "in the cost file; `segmeter clicks costs` fits it to a log). The headline takes the "
-        "cheaper way for each object."
+        f"too much, whichever is longer, beyond 3 px. A pixel costs {cost.touch_up:g} times the "
+        "price of drawing, an assumption (`touch_up` in the cost file; `segmeter clicks costs` "
+        "fits it to a log). The headline takes the cheaper way for each object."
     )
-    columns = [page.Column("model"), page.Column("data"), *heads]
-    return [page.Table("touch-up", columns, rows, "Stop clicking and correct by hand", note)]
-
-
-def _at_price(group: noc.ClickSessions, goal: Goal, factor: float) -> page.Value:
-    """A person's time if correcting by hand costs so many times as much."""
-    cost = replace(group.cost, touch_up=factor * group.cost.touch_up)
-    return page.Value.of(
-        resampling(group).interval(noc.with_touch_up(replace(group, cost=cost), goal)[0])
-    )
-
-
-def _devices(run: Results) -> dict[str, str]:
-    """The device each model answered on."""
-    known = run.provenance.get("segmenters", {})
-    return {model: str(facts.get("device", "")) for model, facts in known.items()}
+    title = "Stop clicking and correct by hand"
+    return [page.Table.of("touch-up", measured, columns, title, note)] if measured else []
 
 
 def _spent(group: noc.ClickSessions, comparison: Comparison) -> dict[str, float]:
@@ -242,26 +233,20 @@ def _spent(group: noc.ClickSessions, comparison: Comparison) -> dict[str, float]
     }
 
 
-def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]) -> page.Table:
-    Told = Callable[[tuple[Comparison, noc.ClickSessions]], page.Cell]
-
-    def seconds(measure: str) -> Told:
-        return lambda r: r[0].value(r[1].model, measure)
-
+def _latency_table(groups: Sequence[Placed], devices: Mapping[str, str]) -> page.Table:
     columns: dict[page.Column, Told] = {
-        page.Column("model"): lambda r: r[1].model,
-        page.Column("data"): lambda r: r[0].title,
+        **_WHERE,
         page.Column("device"): lambda r: devices.get(r[1].model, ""),
-        page.Column("waiting", "s per object, to the goal", 2): seconds(comparisons[0].waiting),
-        page.Column("encode", "s, an object's share", 2): seconds("seconds-encode"),
-        page.Column("predict", "s per round", 3): seconds("seconds-predict"),
+        page.Column("waiting", "s per object, to the goal", 2): _value(groups[0][0].waiting),
+        page.Column("encode", "s, an object's share", 2): _value("seconds-encode"),
+        page.Column("predict", "s per round", 3): _value("seconds-predict"),
         page.Column("p50", "s per round", 3): lambda r: _latency(r[1], 0.5),
         page.Column("p95", "s per round", 3): lambda r: _latency(r[1], 0.95),
-        page.Column("simulated user", "s per round", 4): seconds("seconds-user"),
+        page.Column("simulated user", "s per round", 4): _value("seconds-user"),
     }
     return page.Table.of(
         "latency",
-        [(comparison, group) for comparison in comparisons for group in comparison.groups],
+        groups,
         columns,
         "Measured seconds of machines",
         "Encoding is the model's median over scenes, shared by a scene's objects. Predictions are "
@@ -281,10 +266,10 @@ def _latency(group: noc.ClickSessions, share: float) -> page.Value:
     return page.Value.of(percentiles(float(np.nanquantile(seconds, share)), np.array(draws)))
 
 
-def _cost_note(cost: CostModel) -> str:
+def _cost_note(cost: CostModel) -> page.Note:
     review = f", {cost.review:g} s to review it" if cost.review else ""
     length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
-    return (
+    return page.Note(
         f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
         f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; objects that never reach the "
         f"goal are drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds: see the "

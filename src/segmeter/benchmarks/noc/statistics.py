@@ -7,15 +7,16 @@ for IoU and the areas under its curve.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.declared import once_per_run
-from segmeter.benchmarks.report_parts import cost_of
+from segmeter.benchmarks.noc import until
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
@@ -25,7 +26,7 @@ from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
 from segmeter.stats.annotation_time import CostModel, seconds_to, seconds_with_touch_up, waiting_to
 from segmeter.stats.goals import Goal, Goals, area_under, at_round, failed, reached, rounds_to
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import Better, Statistic, count_interval
+from segmeter.stats.statistics import Better, Effort, Statistic, count_interval
 
 ROUNDS = (1, 2, 3, 5, 10, 20)
 
@@ -156,7 +157,7 @@ def goals_of(run: Results) -> Goals:
 
     Sessions that ended at a goal (`--until`) are known up to that goal only.
     """
-    goals, end = Goals.of(run.settings.get("goal")), ended_at(run)
+    goals, end = Goals.of(run.settings.get("goal")), until(run.plan)
     if end is None:
         return goals
     if run.settings.get("goal") is not None:
@@ -172,18 +173,12 @@ def goals_of(run: Results) -> Goals:
     return Goals(goals.lead if goals.lead in known else end, all_goals)
 
 
-def ended_at(run: Results) -> Goal | None:
-    """The goal at which sessions ended early, where the run has one."""
-    text = run.plan.options.get("until")
-    return None if text is None else Goal.parse(str(text))
-
-
 def statistics(run: Results) -> list[Statistic]:
     """The statistics of a run: its goals, measures and rounds.
 
     Where sessions ended at a goal there is no quality after later rounds, and no area.
     """
-    if ended_at(run) is not None:
+    if until(run.plan) is not None:
         return statistics_for(goals_of(run), measures_of(run), 1, areas=False)
     return statistics_for(goals_of(run), measures_of(run), run.plan.rounds)
 
@@ -230,50 +225,6 @@ def _tested(lead: bool) -> Literal["yes", "on request"]:
     return "yes" if lead else "on request"
 
 
-def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
-    """NoC@q: rounds until the goal is first reached; all rounds where it never is."""
-
-    def values(g: ClickSessions) -> Floats:
-        return g.unless_met(goal, rounds_to(*g.towards(goal)))
-
-    return _statistic(
-        f"noc@{goal.tag}", f"NoC@{goal.tag}", "clicks", values=values, tested=_tested(lead),
-        effort="clicks" if lead else "",
-    )  # fmt: skip
-
-
-def failures_at(goal: Goal) -> Statistic:
-    """NoF@q: objects that fail to reach the goal, as the protocol counts them."""
-
-    def values(g: ClickSessions) -> Floats:
-        return g.unless_met(goal, failed(*g.towards(goal), g.protocol).astype(float))
-
-    name, title = f"nof@{goal.tag}", f"NoF@{goal.tag}"
-    return _statistic(name, title, "objects", 0, values=values, interval=count_interval)
-
-
-def never_reached(goal: Goal) -> Statistic:
-    """Objects that never reach the goal, in either protocol."""
-
-    def values(g: ClickSessions) -> Floats:
-        return g.unless_met(goal, (~reached(*g.towards(goal))).astype(float))
-
-    name, title = f"never@{goal.tag}", f"never reach {goal.text}"
-    return _statistic(name, title, "objects", 0, values=values, interval=count_interval)
-
-
-def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
-    """A person's seconds until the goal; where it is never reached, drawing by hand is added.
-
-    Where `redrawn-path` was measured, masks are corrected by hand as soon as that is cheaper.
-    """
-    name, title = f"seconds-to-{goal.tag}", f"annotation time to {goal.text}"
-    return _statistic(
-        name, title, "s per object", 1, values=lambda g: with_touch_up(g, goal)[0],
-        tested=_tested(lead), effort="seconds" if lead else "",
-    )  # fmt: skip
-
-
 def with_touch_up(group: ClickSessions, goal: Goal) -> tuple[Floats, Floats]:
     """Least seconds, and after how many clicks; by clicks alone where `redrawn-path` is unknown."""
     curves, limit = group.towards(goal)
@@ -291,27 +242,67 @@ def _by_clicks(group: ClickSessions, goal: Goal) -> Floats:
     return group.unless_met(goal, seconds, group.cost.per_object)
 
 
-def by_clicks_until(goal: Goal) -> Statistic:
-    """A person's seconds until the goal if masks are never corrected by hand."""
-    name, title = f"seconds-by-clicks-to-{goal.tag}", f"time to {goal.text} by clicks alone"
-    return _statistic(name, title, "s per object", 1, values=lambda g: _by_clicks(g, goal))
+def _waiting(group: ClickSessions, goal: Goal) -> Floats:
+    curves, limit = group.towards(goal)
+    return group.unless_met(goal, waiting_to(curves, group.answer, group.encode, limit))
 
 
-def clicks_that_pay(goal: Goal) -> Statistic:
-    """Clicks after which correcting by hand, or the goal itself, is cheapest."""
-    name, title = f"clicks-before-touch-up-to-{goal.tag}", "clicks before correcting by hand"
-    return _statistic(name, title, "clicks", better="", values=lambda g: with_touch_up(g, goal)[1])
+def _of_goal(
+    name: str, title: str, unit: str, digits: int,
+    values: Callable[[ClickSessions, Goal], Floats], *, effort: Effort = "", **more: Any,
+) -> Callable[..., Statistic]:  # fmt: skip
+    """A statistic for each goal, whose name and title it fills in.
+
+    Differences at the leading goal are tested.
+    """
+
+    def made(goal: Goal, *, lead: bool = False) -> Statistic:
+        words = {"tag": goal.tag, "text": goal.text}
+        facts = {"tested": _tested(lead), "effort": effort if lead else "", **more}
+        given = (name.format(**words), title.format(**words), unit, digits)
+        return _statistic(*given, values=lambda g: values(g, goal), **facts)
+
+    return made
 
 
-def waiting_until(goal: Goal) -> Statistic:
-    """Measured seconds that a person waits for the model until the goal."""
+clicks_to = _of_goal(
+    "noc@{tag}", "NoC@{tag}", "clicks", 2,
+    lambda g, goal: g.unless_met(goal, rounds_to(*g.towards(goal))), effort="clicks",
+)  # fmt: skip
+"""NoC@q: rounds until the goal is first reached; all rounds where it never is."""
+failures_at = _of_goal(
+    "nof@{tag}", "NoF@{tag}", "objects", 0,
+    lambda g, goal: g.unless_met(goal, failed(*g.towards(goal), g.protocol).astype(float)),
+    interval=count_interval,
+)  # fmt: skip
+"""NoF@q: objects that fail to reach the goal, as the protocol counts them."""
+never_reached = _of_goal(
+    "never@{tag}", "never reach {text}", "objects", 0,
+    lambda g, goal: g.unless_met(goal, (~reached(*g.towards(goal))).astype(float)),
+    interval=count_interval,
+)  # fmt: skip
+"""Objects that never reach the goal, in either protocol."""
+seconds_until = _of_goal(
+    "seconds-to-{tag}", "annotation time to {text}", "s per object", 1,
+    lambda g, goal: with_touch_up(g, goal)[0], effort="seconds",
+)  # fmt: skip
+"""A person's seconds until the goal; where it is never reached, drawing by hand is added.
 
-    def values(g: ClickSessions) -> Floats:
-        curves, limit = g.towards(goal)
-        return g.unless_met(goal, waiting_to(curves, g.answer, g.encode, limit))
-
-    name, title = f"waiting-to-{goal.tag}", f"waiting to {goal.text}"
-    return _statistic(name, title, "s per object", values=values, tested="no")
+Where `redrawn-path` was measured, masks are corrected by hand as soon as that is cheaper.
+"""
+by_clicks_until = _of_goal(
+    "seconds-by-clicks-to-{tag}", "time to {text} by clicks alone", "s per object", 1, _by_clicks
+)
+"""A person's seconds until the goal if masks are never corrected by hand."""
+clicks_that_pay = _of_goal(
+    "clicks-before-touch-up-to-{tag}", "clicks before correcting by hand", "clicks", 2,
+    lambda g, goal: with_touch_up(g, goal)[1], better="",
+)  # fmt: skip
+"""Clicks after which correcting by hand, or the goal itself, is cheapest."""
+waiting_until = _of_goal(
+    "waiting-to-{tag}", "waiting to {text}", "s per object", 2, _waiting, tested="no"
+)
+"""Measured seconds that a person waits for the model until the goal."""
 
 
 def area(measure: str) -> Statistic:
@@ -352,8 +343,7 @@ def _shown(measure: str) -> tuple[str, Better, bool]:
 
     A measure in a file of the user's own is not loaded.
     """
-    known = measure in catalogue.measures.names()
-    card = catalogue.measures.make(measure) if known else None
+    card = catalogue.measures.make(measure) if measure in catalogue.measures.names() else None
     if not isinstance(card, Measure):
         return "", "", False
     share = card.range == (0, 1)

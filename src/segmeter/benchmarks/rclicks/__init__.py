@@ -23,7 +23,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_ROWS, Schema
+from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
@@ -36,11 +36,11 @@ class Rclicks(Declared):
     """The benchmark of real clicks: ten groups of people against the centre click."""
 
     name: str = "rclicks"
-    schema: ClassVar[Schema] = SESSION_ROWS
-    users: ClassVar[tuple[str, ...]] = ("clicking-group",)
-    rounds: ClassVar[int] = 20
-    measures: ClassVar[tuple[str, ...]] = ("iou",)
-    headline: ClassVar[tuple[str, ...]] = (
+    schema = SESSION_ROWS
+    users = ("clicking-group",)
+    rounds = 20
+    measures = ("iou",)
+    headline = (
         "base-noc",
         "sample-noc",
         "dsb-noc-ratio",
@@ -50,7 +50,7 @@ class Rclicks(Declared):
         "std@1",
         "nsr@1",
     )
-    options: ClassVar[tuple[RunOption, ...]] = (
+    options = (
         RunOption(
             "draws", int, 2, "Draws per group in 'corrected'; two or more separate chance from "
             "groups ('published' draws once).", least=1,
@@ -69,7 +69,7 @@ class Rclicks(Declared):
         NO_START,
     )  # fmt: skip
     citations: ClassVar[Mapping[str, str]] = {"benchmark rclicks": "antonov2024"}
-    layout: ClassVar[PaperLayout | None] = PaperLayout(
+    layout = PaperLayout(
         {
             "sample-noc": "Sample NoC", "base-noc": "Base NoC", "dsb-noc": "dSB",
             "dgr-noc": "dGR", "dhh-noc": "dHH",

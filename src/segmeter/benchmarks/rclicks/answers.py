@@ -25,10 +25,10 @@ def conclusions(found: Sequence[Findings]) -> list[page.Answer]:
     answers = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
         members = [f for f in found if f.trial.dataset == dataset]
-        corrected = holm([f.p(name) for f in members for name in _ASKED])
-        for i, f in enumerate(members):
-            clicks, quality = corrected[len(_ASKED) * i : len(_ASKED) * (i + 1)]
-            answers.append(page.Answer(_sentence(f, clicks, quality), _detail(f, clicks, quality)))
+        corrected = iter(holm([f.p(name) for f in members for name in _ASKED]))
+        for f, p_clicks, p_quality in zip(members, corrected, corrected, strict=True):
+            sentence = _sentence(f, p_clicks, p_quality)
+            answers.append(page.Answer(sentence, _detail(f, p_clicks, p_quality)))
     return answers
 
 
@@ -39,85 +39,65 @@ def images_in_words(count: int) -> str:
 
 def _sentence(f: Findings, p_clicks: float, p_quality: float) -> page.Phrase:
     model, dataset, _ = f.key
-    clicks = page.phrase(
-        "the least likely tenth of clicks takes ", _more(f.seen("dgr-noc-ratio")), "."
-    )
+    clicks = ("the least likely tenth of clicks takes ", _more(f), ".")
     images = len(set(f.trial.clusters))
     if images < FEWEST_IMAGES:
-        few = images_in_words(images)
         them = "it" if images == 1 else "them"
-        return page.phrase(
-            f"Whether it matters where people click with **{model}** on {dataset} "
-            f"cannot be said from {few}: on {them} ",
-            clicks,
-        )
+        opening = f"Whether it matters where people click with **{model}** on {dataset} "
+        opening += f"cannot be said from {images_in_words(images)}: on {them} "
+        return page.phrase(opening, clicks)
     opening = f"With **{model}** on {dataset} it"
     if p_clicks < _SIGNIFICANT:
         return page.phrase(f"{opening} matters where people click: ", clicks)
     if p_quality < _SIGNIFICANT:
+        row = f.rows["dgr-auc-all"]
+        which = "below" if row.value < 0 else "above"
+        text = f"{abs(row.value):.2f} points {which} that of the most likely"
+        limits = _limits(row, 2, _HOW_SURE).strip()
         return page.phrase(
             f"{opening} matters where people click, but for the quality on the way only: mean IoU "
             "of the least likely tenth is ",
-            _lower(f.seen("dgr-auc-all")),
+            page.Quantity(text, page.Value.of(row), limits, row.statistic),
             ". That it takes more clicks is not shown.",
         )
     return page.phrase(f"{opening} has not been shown to matter where people click: ", clicks)
 
 
+def _more(f: Findings) -> page.Quantity:
+    """How many more clicks the least likely tenth takes."""
+    row = f.rows["dgr-noc-ratio"]
+    limits = _limits(row, 1, _HOW_SURE).strip()
+    text = f"{abs(row.value):.1f} % {'more' if row.value >= 0 else 'fewer'} clicks than the most "
+    text += "likely"
+    if row.value == 0 and not row.low < row.high:
+        alike = " (no image differs, so no interval can be given)" if row.low == row.high else ""
+        text = f"as many clicks as the most likely{alike}"
+    return page.Quantity(text, page.Value.of(row), limits, row.statistic)
+
+
 def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
-    base, sample, more = (f.seen(n) for n in ("base-noc", "sample-noc", "dsb-noc-ratio"))
-    area = f.seen("dgr-auc-all")
-    text = [
-        f"Least against most likely tenth: clicks {_percent(f.seen('dgr-noc-ratio'))}, "
-        f"p {p_value(p_clicks)}; mean IoU over the rounds {_points(area)}, "
-        f"p {p_value(p_quality)}; both corrected for the number of questions.",
-        f"To reach 90 % IoU, centre clicks take {base.value:.2f} rounds, human clicks "
-        f"{sample.value:.2f}: {_percent(more)}, p {p_value(f.p('dsb-noc-ratio'))}.",
-    ]
+    """The evidence, then the paper's own number, and how much of it is there under the null."""
+    ratio, area, more = (f.rows[n] for n in (*_ASKED, "dsb-noc-ratio"))
+    base, sample = f.rows["base-noc"], f.rows["sample-noc"]
+    seen, null, left = (f.rows[f"dgr-noc{part}"] for part in ("", ":null", ":excess"))
+    shared = ""
     if "share-noc" in f.rows:
-        share, p = f.seen("share-noc"), p_value(f.p("share-noc"))
-        text.append(
+        share, p = f.rows["share-noc"], p_value(f.p("share-noc"))
+        shared = (
             f"Of the variance between people on one object, {share.value:.0f} %"
             f"{_limits(share, 0)} is between the groups, p {p}; the rest is chance of single "
-            "clicks."
+            "clicks. "
         )
-    text.append(_printed(f))
-    return " ".join(text)
-
-
-def _printed(f: Findings) -> str:
-    """The paper's own number, and how much of it is there under the null."""
-    seen, null, left = (f.seen(f"dgr-noc{part}") for part in ("", ":null", ":excess"))
     return (
-        f"The paper's formula gives ΔGR {signed(seen.value, 1)} %; under the null (clickers "
-        f"permuted) it is {signed(null.value, 1)} %, so the excess is {signed(left.value, 1)}"
-        f"{_limits(left, 1)}."
+        f"Least against most likely tenth: clicks {signed(ratio.value, 1)} %"
+        f"{_limits(ratio, 1, _HOW_SURE)}, p {p_value(p_clicks)}; mean IoU over the rounds "
+        f"{signed(area.value, 2)} points{_limits(area, 2)}, p {p_value(p_quality)}; both corrected "
+        f"for the number of questions. To reach 90 % IoU, centre clicks take {base.value:.2f} "
+        f"rounds, human clicks {sample.value:.2f}: {signed(more.value, 1)} %"
+        f"{_limits(more, 1, _HOW_SURE)}, p {p_value(f.p('dsb-noc-ratio'))}. {shared}The paper's "
+        f"formula gives ΔGR {signed(seen.value, 1)} %; under the null (clickers permuted) it is "
+        f"{signed(null.value, 1)} %, so the excess is {signed(left.value, 1)}{_limits(left, 1)}."
     )
-
-
-def _more(i: page.WithLimits) -> page.Quantity:
-    """How many more clicks one tenth takes than the other."""
-    if i.value == 0 and not i.low < i.high:
-        alike = " (no image differs, so no interval can be given)" if i.low == i.high else ""
-        return page.Quantity(
-            f"as many clicks as the most likely{alike}", page.Value.of(i), "", _ASKED[0]
-        )
-    text = f"{abs(i.value):.1f} % {'more' if i.value >= 0 else 'fewer'} clicks than the most likely"
-    return page.Quantity(text, page.Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
-
-
-def _lower(i: page.WithLimits) -> page.Quantity:
-    which = "below" if i.value < 0 else "above"
-    text = f"{abs(i.value):.2f} points {which} that of the most likely"
-    return page.Quantity(text, page.Value.of(i), _limits(i, 2, _HOW_SURE).strip(), _ASKED[1])
-
-
-def _percent(i: page.WithLimits) -> str:
-    return f"{signed(i.value, 1)} %" + _limits(i, 1, _HOW_SURE)
-
-
-def _points(i: page.WithLimits) -> str:
-    return f"{signed(i.value, 2)} points" + _limits(i, 2)
 
 
 def _limits(i: page.WithLimits, digits: int, words: str = "") -> str:
@@ -137,13 +117,16 @@ def pairwise_result(
         members = [f for f in lead if f.trial.dataset == dataset]
         if len(members) < 2:
             continue
-        members.sort(key=lambda f: f.seen("sample-noc").value)
+        members.sort(key=lambda f: f.rows["sample-noc"].value)
         where = members[0].trial.comparison
         found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
         answers.append(_fewest(members, found))
         compared += found
-    table = difference_table(compared, CARDS) if answers else None
-    return None if table is None else page.Section("Significant differences", "", [*answers, table])
+    if not answers:
+        return None
+    return page.Section(
+        "Significant differences", "", [*answers, difference_table(compared, CARDS)]
+    )
 
 
 def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> page.Answer:
@@ -157,39 +140,30 @@ def _fewest(members: Sequence[Findings], compared: Sequence[Difference]) -> page
     images = len(set.intersection(*(set(f.trial.clusters) for f in members)))
     means: page.Phrase = ()
     for f in members:
-        seen = f.seen("sample-noc")
-        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), statistic="sample-noc")
+        seen = f.rows["sample-noc"]
+        clicks = page.Quantity(f"{seen.value:.2f}", page.Value.of(seen), statistic=seen.statistic)
         means = page.phrase(means, f"{', ' if means else ''}**{f.trial.model}** takes ", clicks)
     opening, sure = f"On {best.dataset}, people need fewest clicks with **{best.model}**: ", ""
     if images < FEWEST_IMAGES:
-        few = images_in_words(images)
         opening = f"Which model costs people fewer clicks on {best.dataset} cannot be said from "
-        opening += f"{few}: there "
+        opening += f"{images_in_words(images)}: there "
     else:
         yes = ", ".join(d.second for d in against if d.significant)
         no = ", ".join(d.second for d in against if not d.significant)
         sure = f"; significant against {yes}" if yes else f"; not significant against {no}"
         sure += f" but not against {no}" if yes and no else ""
-    return page.Answer(
-        page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
-        _pairs_detail(members, against, images),
-    )
-
-
-def _pairs_detail(members: Sequence[Findings], against: Sequence[Difference], images: int) -> str:
     pairs = "; ".join(
         f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_value(d.p_holm)}"
         for d in against
     )
-    text = (
+    uneven = " The models were not run on the same objects: trust the pairs, not the means."
+    return page.Answer(
+        page.phrase(opening, means, f" clicks to 90 % IoU{sure}."),
         f"Means of all groups of people. Paired on the same objects of {images_in_words(images)}: "
-        f"{pairs}; corrected for the number of pairs. An object that never reaches the goal "
-        "counts as "
-        f"all {members[0].trial.base.shape[1]} rounds."
+        f"{pairs}; corrected for the number of pairs. An object that never reaches the goal counts "
+        f"as all {best.base.shape[1]} rounds."
+        + (uneven if len({f.trial.keys for f in members}) > 1 else ""),
     )
-    if len({f.trial.keys for f in members}) > 1:
-        text += " The models were not run on the same objects: trust the pairs, not the means."
-    return text
 
 
 def _fewer(d: Difference) -> str:

@@ -12,7 +12,7 @@ one definition gives the value, its interval and its null. Three kinds of means 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +25,6 @@ from segmeter.stats.null_distributions import Null, null_of, permuted_within
 
 Kind = Literal["mean", "ratio", "log", "sum", "spread"]
 Relabelled = Literal["groups", "base", "draws", "none"]
-Terms = Callable[[Floats], Floats | tuple[Floats, Floats]]
 _HALF = GROUPS // 2
 
 
@@ -39,8 +38,6 @@ class Effect:
         What is asked: `base`, `sample`, `std`, `nsr`, or the differences `dsb`, `dgr`, `dhh`.
     measure
         What a player's number is: `noc`, `auc` or `nof`.
-    terms
-        A target's part, `(..., targets)`; of a ratio the pair above and below the line.
     relabelled
         Who changes places within a target when nothing differs: groups among themselves,
         the centre click with all of them, all draws of all groups, or none: then
@@ -56,7 +53,6 @@ class Effect:
     role: str
     measure: str
     kind: Kind
-    terms: Terms
     relabelled: Relabelled = "none"
     all_draws: bool = False
     percent: bool = False
@@ -103,7 +99,36 @@ def interval_of(effect: Effect, clickers: Floats, drawn: Resampling) -> Interval
 
 
 def _terms(effect: Effect, clickers: Floats) -> Floats | tuple[Floats, Floats]:
-    return effect.terms(clickers if effect.all_draws else clickers[..., : GROUPS + 1])
+    """Each target's part, `(..., targets)`; of a ratio the pair above and below the line."""
+    base, several = clickers[..., 0], clickers[..., 1 : None if effect.all_draws else GROUPS + 1]
+    draws = several.shape[-1] // GROUPS
+    groups = several.reshape(*several.shape[:-1], draws, GROUPS).mean(axis=-2)
+    sample, ddof = groups.mean(axis=-1), int(effect.form == "unbiased")
+    low, high = groups[..., :_HALF], groups[..., _HALF:]
+    published = effect.measure == "noc" and not effect.form
+    match effect.role:
+        case "base":
+            return base
+        case "sample":
+            return np.asarray(sample)
+        case "std":
+            return np.asarray(groups if effect.kind == "spread" else groups.std(axis=-1, ddof=ddof))
+        case "nsr":  # zero where the mean is
+            spread = groups.std(axis=-1, ddof=ddof)
+            return np.asarray(np.divide(spread, sample, np.zeros_like(sample), where=sample > 0))
+        case "dhh" if published:  # each of five groups against the one five tenths up, never merged
+            return np.asarray(((low - high) / high).mean(axis=-1))
+        case "dsb":
+            above, below = sample, base
+        case "dgr":
+            above, below = groups[..., 0], groups[..., -1]
+        case _:  # the less and the more likely half, merged
+            above, below = low.mean(axis=-1), high.mean(axis=-1)
+    if effect.kind == "ratio":
+        return above, below
+    if effect.kind == "log":
+        return np.asarray(np.log(above) - np.log(below))
+    return np.asarray((above - below) / below if published else above - below)
 
 
 def _parts(effect: Effect, clickers: Floats) -> Floats:
@@ -113,110 +138,29 @@ def _parts(effect: Effect, clickers: Floats) -> Floats:
     return terms
 
 
-def _base(clickers: Floats) -> Floats:
-    return clickers[..., 0]
-
-
-def _groups(clickers: Floats) -> Floats:
-    """Groups with their draws averaged, `(..., targets, groups)`."""
-    several = clickers[..., 1:]
-    draws = several.shape[-1] // GROUPS
-    return np.asarray(several.reshape(*several.shape[:-1], draws, GROUPS).mean(axis=-2))
-
-
-def _sample(clickers: Floats) -> Floats:
-    return np.asarray(_groups(clickers).mean(axis=-1))
-
-
-def _spread(ddof: int) -> Terms:
-    return lambda clickers: np.asarray(_groups(clickers).std(axis=-1, ddof=ddof))
-
-
-def _noise_to_signal(ddof: int) -> Terms:
-    """Spread over mean; zero where the mean is."""
-
-    def terms(clickers: Floats) -> Floats:
-        mean, spread = _sample(clickers), _groups(clickers).std(axis=-1, ddof=ddof)
-        return np.asarray(np.divide(spread, mean, out=np.zeros_like(mean), where=mean > 0))
-
-    return terms
-
-
-def _ends(clickers: Floats) -> tuple[Floats, Floats]:
-    groups = _groups(clickers)
-    return groups[..., 0], groups[..., -1]
-
-
-def _halves(clickers: Floats) -> tuple[Floats, Floats]:
-    """The less and the more likely half, merged."""
-    groups = _groups(clickers)
-    return groups[..., :_HALF].mean(axis=-1), groups[..., _HALF:].mean(axis=-1)
-
-
-def _against_base(clickers: Floats) -> tuple[Floats, Floats]:
-    return _sample(clickers), _base(clickers)
-
-
-Pair = Callable[[Floats], tuple[Floats, Floats]]
-
-
-def _joined(pair: Pair, join: Callable[[Floats, Floats], Floats]) -> Terms:
-    return lambda clickers: np.asarray(join(*pair(clickers)))
-
-
-def _relative(pair: Pair) -> Terms:
-    return _joined(pair, lambda above, below: (above - below) / below)
-
-
-def _gap(pair: Pair) -> Terms:
-    return _joined(pair, lambda above, below: above - below)
-
-
-def _paired_halves(clickers: Floats) -> Floats:
-    """The paper's: each of five groups against the one five tenths up, never merged."""
-    groups = _groups(clickers)
-    low, high = groups[..., :_HALF], groups[..., _HALF:]
-    return np.asarray(((low - high) / high).mean(axis=-1))
-
-
-def _published() -> list[Effect]:
+def _published() -> Iterator[Effect]:
     """Everything of the paper's tables 9 to 12 that needs groups, under its own formula."""
-    made = []
+    gaps: dict[str, Relabelled] = {"dsb": "base", "dgr": "groups", "dhh": "groups"}
     for m in ("noc", "auc", "nof"):
         kind: Kind = "sum" if m == "nof" else "mean"
-        share = m == "noc"
-        gap = _relative if share else _gap
-        spread = ("spread", _groups, "groups") if m == "nof" else ("mean", _spread(0))
-        made += [
-            Effect("base", m, kind, _base),
-            Effect("sample", m, kind, _sample),
-            Effect("std", m, *spread),
-            Effect("dsb", m, kind, gap(_against_base), "base", percent=share),
-            Effect("dgr", m, kind, gap(_ends), "groups", percent=share),
-            Effect("dhh", m, kind, _paired_halves if share else gap(_halves), "groups",
-                   percent=share),
-        ]  # fmt: skip
-    return [*made, Effect("nsr", "auc", "mean", _noise_to_signal(0), percent=True)]
+        yield from (Effect("base", m, kind), Effect("sample", m, kind))
+        yield Effect("std", m, "spread", "groups") if m == "nof" else Effect("std", m, "mean")
+        yield from (Effect(role, m, kind, who, percent=m == "noc") for role, who in gaps.items())
+    yield Effect("nsr", "auc", "mean", percent=True)
 
 
-def _corrected() -> list[Effect]:
+def _corrected() -> Iterator[Effect]:
     """The same questions without the bias, from all draws."""
-    made = []
-    pairs: tuple[tuple[str, Pair, Relabelled], ...] = (
-        ("dsb", _against_base, "base"), ("dgr", _ends, "draws"), ("dhh", _halves, "draws"),
-    )  # fmt: skip
-    for name, pair, who in pairs:
-        logs = _joined(pair, lambda above, below: np.log(above) - np.log(below))
-        made += [
-            Effect(name, "noc", "ratio", pair, who, True, True, "ratio"),
-            Effect(name, "noc", "log", logs, who, True, True, "log"),
-            Effect(name, "auc", "mean", _gap(pair), who, True, form="all"),
-            Effect(name, "nof", "sum", _gap(pair), who, True, form="all"),
-        ]
-    for m in ("noc", "auc"):
-        made.append(Effect("std", m, "mean", _spread(1), "draws", True, form="unbiased"))
-    noise = _noise_to_signal(1)
-    return [*made, Effect("nsr", "auc", "mean", noise, "draws", True, True, "unbiased")]
+    gaps: dict[str, Relabelled] = {"dsb": "base", "dgr": "draws", "dhh": "draws"}
+    forms: dict[tuple[str, str], Kind] = {
+        ("noc", "ratio"): "ratio", ("noc", "log"): "log", ("auc", "all"): "mean",
+        ("nof", "all"): "sum",
+    }  # fmt: skip
+    for role, who in gaps.items():
+        for (m, form), kind in forms.items():
+            yield Effect(role, m, kind, who, True, percent=m == "noc", form=form)
+    for role, m in (("std", "noc"), ("std", "auc"), ("nsr", "auc")):
+        yield Effect(role, m, "mean", "draws", True, percent=role == "nsr", form="unbiased")
 
 
 EFFECTS: dict[str, Effect] = {e.name: e for e in (*_published(), *_corrected())}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,42 +20,27 @@ from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
+from segmeter.stats.comparisons import spearman
 from segmeter.stats.goals import area_under
 from segmeter.stats.intervals import Floats
-from segmeter.stats.statistics import resampling
 from segmeter.users.humanlike_clicks import ClickingGroup
 
 
 def curves(found: Sequence[Findings]) -> page.Multiples:
     """Mean IoU after each round with G1, G10 and Base, a chart per model and dataset."""
+    charts, areas = [], []
+    for f in found:
+        groups, (model, dataset, _) = f.trial.groups.mean(axis=0), f.key
+        tables = {"Base": f.trial.base, "G1": groups[0], "G10": groups[-1]}
+        charts.append(parts.curves_chart(f"{model}, {dataset}", f.trial, tables))
+        shown = (f"{name} {100 * area_under(table).mean():.2f}" for name, table in tables.items())
+        areas.append(f"{model} on {dataset} {', '.join(shown)}")
     return page.Multiples(
-        [_curve_chart(f) for f in found],
+        charts,
         "Base: the centre click. G1: the least likely tenth of people's clicks; G10: the most "
         "likely. Bands are 95 % intervals from resampling images. Areas under the curves: "
-        + "; ".join(_areas(f) for f in found)
-        + ".",
+        f"{'; '.join(areas)}.",
     )
-
-
-def _curve_chart(f: Findings) -> page.Chart:
-    model, dataset, _ = f.key
-    lines = [
-        parts.curve_with_band(name, table, resampling(f.trial)) for name, table in _three(f).items()
-    ]
-    axis = parts.rounds_axis(f.trial.base.shape[1])
-    return page.Chart(f"{model}, {dataset}", axis, parts.QUALITY, lines)
-
-
-def _three(f: Findings) -> dict[str, Floats]:
-    groups = f.trial.groups.mean(axis=0)
-    return {"Base": f.trial.base, "G1": groups[0], "G10": groups[-1]}
-
-
-def _areas(f: Findings) -> str:
-    shown_ratios = ", ".join(
-        f"{name} {100 * area_under(table).mean():.2f}" for name, table in _three(f).items()
-    )
-    return f"{f.trial.model} on {f.trial.dataset} {shown_ratios}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,46 +58,31 @@ class FirstClickNoise:
         return self.spread / (self.mean + 1e-9)
 
 
-def hardness(found: Sequence[Findings]) -> dict[str, list[FirstClickNoise]]:
-    """Every target's noise by dataset.
-
-    Real people's clicks where there are any, else as many drawn from the map.
-    """
-    tables: dict[tuple[str, parts.Key], list[tuple[float, float]]] = {}
-    for f in found:
-        clicks = f.first.get("people") or f.first.get("samples")
-        if clicks is None:
-            continue
-        rows = zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
-        for key, mean, spread in rows:
-            tables.setdefault((f.trial.dataset, key), []).append((float(mean), float(spread)))
-    made: dict[str, list[FirstClickNoise]] = {}
-    for (dataset, key), values in tables.items():
-        mean, spread = map(float, np.mean(values, axis=0))
-        made.setdefault(dataset, []).append(FirstClickNoise(dataset, key, mean, spread))
-    return made
-
-
 def ranked_by_noise(found: Sequence[Findings]) -> list[FirstClickNoise]:
     """Targets of all datasets, the noisiest first."""
-    every = [noise for targets in hardness(found).values() for noise in targets]
+    held: dict[tuple[str, parts.Key], list[tuple[float, float]]] = {}
+    for f in found:
+        clicks = f.clicks
+        if clicks is not None:
+            rows = zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
+            for key, mean, spread in rows:
+                held.setdefault((f.trial.dataset, key), []).append((mean, spread))
+    every = [FirstClickNoise(*place, *np.mean(v, axis=0).tolist()) for place, v in held.items()]
     return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
 
 
 def scatter(found: Sequence[Findings]) -> page.Chart | None:
     """Mean against spread of the first click's IoU, a dot per target (as Fig. 8)."""
-    tables = hardness(found)
-    if not tables:
+    ranked = ranked_by_noise(found)
+    if not ranked:
         return None
     marks = []
-    for dataset, targets in tables.items():
-        x, y = np.array([(noise.mean, noise.spread) for noise in targets]).T
-        ratio = float(np.mean(y / (x + 1e-9)))
-        noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
-        labels = [
-            parts.title(*noise.key) if i in noisiest else "" for i, noise in enumerate(targets)
-        ]
-        marks.append(page.Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
+    for dataset in dict.fromkeys(f.trial.dataset for f in found):
+        targets = [noise for noise in ranked if noise.dataset == dataset]
+        x, y, ratios = np.array([(noise.mean, noise.spread, noise.ratio) for noise in targets]).T
+        labels = [parts.title(*noise.key) if i < _NAMED else "" for i, noise in enumerate(targets)]
+        name = f"{dataset} (NSR {100 * ratios.mean():.1f} %)"
+        marks.append(page.Points(name, x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the clickability map"
     return page.Chart(
@@ -142,68 +112,55 @@ _NAMED = 5  # dots with names
 
 
 def correlations(found: Sequence[Findings]) -> page.Table:
-    """Which statistics say the same (as Fig. 14).
+    """Which statistics say the same (as Fig. 14): Pearson above the diagonal, Spearman below.
 
     Over models where there are three or more: per dataset, averaged, then taken without
     sign, as the paper does. Else over targets, each model by itself, averaged.
     """
     models = {f.trial.model for f in found}
-    if len(models) < _FEWEST:
-        few = "over objects, mean over models and datasets (over models it takes three or more)"
-        return _matrix([_of_targets(f) for f in found], few, unsigned=False)
-    datasets = dict.fromkeys(f.trial.dataset for f in found)
-    tables = [_of_models([f for f in found if f.trial.dataset == d]) for d in datasets]
-    many = f"over {len(models)} models, mean over datasets, without sign"
-    return _matrix(tables, many, unsigned=True)
-
-
-def _of_models(members: Sequence[Findings]) -> dict[str, Floats]:
-    """One number per model of each statistic."""
-    return {
-        words: np.array([f.seen(name).value for f in members])
-        for name, words in _ACROSS_MODELS.items()
-    }
+    over = "over objects, mean over models and datasets (over models it takes three or more)"
+    tables = [_of_targets(f) for f in found]
+    if len(models) >= _FEWEST:
+        over = f"over {len(models)} models, mean over datasets, without sign"
+        tables = []
+        for dataset in dict.fromkeys(f.trial.dataset for f in found):
+            own = [f.rows for f in found if f.trial.dataset == dataset]
+            tables.append({
+                words: np.array([rows[name].value for rows in own])
+                for name, words in _ACROSS_MODELS.items()
+            })  # fmt: skip
+    names = [n for n in tables[0] if all(n in t for t in tables)]
+    values = np.mean([_both(np.stack([t[n] for n in names])) for t in tables], axis=0)
+    np.fill_diagonal(values, np.nan)
+    note = "Pearson above the diagonal, Spearman below it. A dash where nothing varies."
+    shown = np.abs(values) if len(models) >= _FEWEST else values
+    return parts.matrix_table("correlations", names, shown, f"Correlations {over}", note)
 
 
 def _of_targets(f: Findings) -> dict[str, Floats]:
     """One number per target of what a model did."""
-    clicks, area = f.trial.clickers("noc"), f.trial.clickers("auc")
-    made = {
-        "Base NoC": clicks[:, 0],
-        "Sample NoC": clicks[:, 1:].mean(axis=1),
-        "std NoC": clicks[:, 1:].std(axis=1, ddof=1),
-        "Base IoU": area[:, 0],
-        "Sample IoU": area[:, 1:].mean(axis=1),
-        "std IoU": area[:, 1:].std(axis=1, ddof=1),
-        "Base IoU@1": f.trial.base[:, 0],
-    }
+    made: dict[str, Floats] = {}
+    for measure, word in (("noc", "NoC"), ("auc", "IoU")):
+        table = f.trial.clickers(measure)
+        made |= {
+            f"Base {word}": table[:, 0],
+            f"Sample {word}": table[:, 1:].mean(axis=1),
+            f"std {word}": table[:, 1:].std(axis=1, ddof=1),
+        }
+    made["Base IoU@1"] = f.trial.base[:, 0]
     for who, name in (("people", "User"), ("samples", "Sample")):
-        first = {str(k): v for k, v in f.first.items()}.get(who)
+        first = f.first.get(who)
         if first is not None and tuple(first.scores) == f.trial.keys:
             made |= {f"{name} IoU@1": first.means(), f"{name} NSR@1": first.noise()}
     return made
 
 
-def _matrix(tables: Sequence[Mapping[str, Floats]], over: str, unsigned: bool) -> page.Table:
-    """Pearson above the diagonal, Spearman below."""
-    names = [n for n in tables[0] if all(n in t for t in tables)]
-    values = np.mean([_both([t[n] for n in names]) for t in tables], axis=0)
-    np.fill_diagonal(values, np.nan)
-    note = "Pearson above the diagonal, Spearman below it. A dash where nothing varies."
-    shown = np.abs(values) if unsigned else values
-    return parts.matrix_table("correlations", names, shown, f"Correlations {over}", note)
-
-
-def _both(columns: Sequence[Floats]) -> Floats:
-    from scipy import stats
-
-    table = np.stack(columns)
+def _both(table: Floats) -> Floats:
+    """Correlations between lines: Pearson above the diagonal, Spearman below."""
     if table.shape[1] < _FEWEST:
         return np.full((len(table), len(table)), np.nan)
-    ranks = stats.rankdata(table, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        pearson, spearman = np.corrcoef(table), np.corrcoef(ranks)
-    return np.asarray(np.triu(pearson, 1) + np.tril(spearman, -1) + np.eye(len(table)))
+        return np.asarray(np.triu(np.corrcoef(table), 1) + np.tril(spearman(table.T), -1))
 
 
 Pixels = npt.NDArray[np.uint8]
@@ -216,6 +173,7 @@ _STEPS = np.array(
     ],
     dtype=np.float64,
 )  # fmt: skip
+_PLACES = np.linspace(0, 1, GROUPS)
 _LEGEND = (
     "Dashed: the object. Maps: yellow where a click is likeliest, green half as likely, violet "
     "where it hardly ever falls, grey where it never does. Groups: violet G1, the least likely "
@@ -228,18 +186,25 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[page.Block]
     chosen, why = _noisy_cases(run, found, _SHOWN_MAPS, 0)
     if why:
         return [page.Note(f"Maps cannot be shown: {why}", "warning")]
-    user = _user(run)
+    made = (catalogue.users.make(s) for s in run.plan.users if s.name == "clicking-group")
+    user: ClickingGroup = next(made, ClickingGroup())
+    words = {"distance": "depth (DT)"}  # to compare with
+    names = {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
     blocks: list[page.Block] = []
     for case, _ in chosen:
         dots = _first_points(run, case)
         images = [
             _over(case, case.scene.pixels, f"**{case.title}** and {len(dots)} first clicks", dots)
         ]
-        for name, words in _map_names(user).items():
-            map = _map(name, user, case)
-            images.append(_over(case, _heated(case.scene.pixels, map), words))
-        groups = group_of_pixels(_map(user.map, user, case), 0)
-        drawn = _grouped(case.scene.pixels, _map(user.map, user, case), groups)
+        maps = {name: _map(name, user, case) for name in names}
+        for name, map in maps.items():
+            weights = map.dense().astype(np.float64)
+            level = weights / max(float(weights.max()), 1e-30)  # the likeliest pixel brightest
+            images.append(_over(case, _painted(case.scene.pixels, level, weights > 0), names[name]))
+        used = maps[user.map]
+        groups = replace(used, weights=group_of_pixels(used, 0).astype(np.float32)).dense()
+        places = _PLACES[np.maximum(groups, 1).astype(int) - 1]
+        drawn = _painted(case.scene.pixels, places, groups > 0)
         images.append(_over(case, drawn, "groups: dark G1 to bright G10"))
         blocks.append(page.Gallery(images, _LEGEND))
     return blocks
@@ -284,20 +249,6 @@ def _noisy_cases(
     return shown_ratios, why or ("" if shown_ratios else "there are no single first clicks")
 
 
-def _user(run: Results) -> ClickingGroup:
-    for spec in run.plan.users:
-        if spec.name == "clicking-group":
-            user: ClickingGroup = catalogue.users.make(spec)
-            return user
-    return ClickingGroup()
-
-
-def _map_names(user: ClickingGroup) -> dict[str, str]:
-    """Depth, to compare with, then the map in use."""
-    words = {"distance": "depth (DT)"}
-    return {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
-
-
 def _map(name: str, user: ClickingGroup, case: parts.Case) -> ClickabilityMap:
     checkpoint = user.checkpoint if name == user.map else None
     maps = source(name, None if checkpoint is None else Path(checkpoint))
@@ -311,28 +262,9 @@ def _over(
     return case.drawn(caption, alt, pixels=pixels, prompts=dots)
 
 
-def _heated(pixels: Pixels, map: ClickabilityMap) -> Pixels:
-    """The grey image under the map's colours, the likeliest pixel brightest."""
-    weights = map.dense().astype(np.float64)
-    level = weights / max(float(weights.max()), 1e-30)
-    return _blend(pixels, _colours(level), weights > 0)
-
-
-def _grouped(pixels: Pixels, map: ClickabilityMap, groups: npt.NDArray[np.uint8]) -> Pixels:
-    whole = np.zeros(map.shape, dtype=np.uint8)
-    rows, columns = groups.shape
-    whole[map.low[0] : map.low[0] + rows, map.low[1] : map.low[1] + columns] = groups
-    return _blend(pixels, _STEPS[np.maximum(whole, 1) - 1], whole > 0)
-
-
-def _colours(level: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    places = np.linspace(0, 1, GROUPS)
-    return np.stack([np.interp(level, places, _STEPS[:, c]) for c in range(3)], axis=-1)
-
-
-def _blend(
-    pixels: Pixels, colours: npt.NDArray[np.float64], where: npt.NDArray[np.bool_]
-) -> Pixels:
+def _painted(pixels: Pixels, level: Floats, where: npt.NDArray[np.bool_]) -> Pixels:
+    """The image in grey, with levels 0 to 1 in colour."""
+    colours = np.stack([np.interp(level, _PLACES, _STEPS[:, c]) for c in range(3)], axis=-1)
     grey = np.repeat(pixels.mean(axis=2, keepdims=True), 3, axis=2)
     mixed = np.where(where[..., None], 0.2 * grey + 0.8 * colours, 0.5 * grey + 90)
     return np.clip(mixed, 0, 255).astype(np.uint8)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from segmeter.users.replay import ReplayUser
 
 GOAL = 0.9
 BASE = "centre-click"
-Who = Literal["people", "samples"]
 Key = tuple[str, str]
 
 
@@ -48,10 +47,6 @@ class GroupCurves(Group):
     base: Floats
     groups: Floats
 
-    @property
-    def draws(self) -> int:
-        return len(self.groups)
-
     @cached_property
     def effects(self) -> dict[str, Interval]:
         """Every effect with its interval."""
@@ -64,22 +59,19 @@ class GroupCurves(Group):
         drawn, made = resampling(self), {}
         for measure in _NAMES:
             clickers = self.clickers(measure)
-            null = _nulls(clickers.tobytes(), clickers.shape, measure, self.dataset)
-            for name, found in null.items():
+            asked = [e for e in EFFECTS.values() if e.measure == measure]
+            for name, found in nulls(asked, clickers, seed=self.dataset).items():
                 made[name] = (found, excess_of(EFFECTS[name], clickers, found, drawn))
         return made
 
     @cached_property
     def components(self) -> dict[str, Components]:
         """Variance between and within groups, of clicks and of quality."""
-        drawn = resampling(self)
-        found = {m: components(self.by_draw(m), drawn, self.dataset) for m in ("noc", "auc")}
-        return {measure: parts for measure, parts in found.items() if parts is not None}
-
-    def sampled(self, measure: str) -> Floats:
-        """One value per object: the mean over all groups and draws."""
-        found: Floats = self.clickers(measure)[:, 1:].mean(axis=1)
-        return found
+        drawn, made = resampling(self), {}
+        for measure in ("noc", "auc"):
+            by_draw = self.clickers(measure)[:, 1:].reshape(self.size, -1, GROUPS)
+            made[measure] = components(by_draw, drawn, self.dataset)
+        return {measure: found for measure, found in made.items() if found is not None}
 
     def clickers(self, measure: str) -> Floats:
         """One number per player, `(targets, 1 + draws * groups)`: the centre click comes first.
@@ -94,10 +86,6 @@ class GroupCurves(Group):
             "nof": lambda curves: failed(curves, GOAL, self.protocol).astype(float),
         }
         return np.stack([number[measure](curves) for curves in every], axis=1)
-
-    def by_draw(self, measure: str) -> Floats:
-        """The groups' numbers, `(targets, draws, groups)`."""
-        return self.clickers(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
 
 
 def group_curves(run: Results) -> list[GroupCurves]:
@@ -124,20 +112,19 @@ def _complete(
     wanted = [(0, 0), *product(range(1, draws + 1), range(1, GROUPS + 1))]
     if not draws or any(place not in members for place in wanted):
         return None
-    base, *others = (members[place] for place in wanted)
-    known = set.intersection(set(base.keys), *(set(tables.keys) for tables in others))
-    keys = tuple(key for key in base.keys if key in known)
-    if not keys:
+    tables = [members[place] for place in wanted]
+    known = set.intersection(*(set(one.keys) for one in tables))
+    clusters = {k: c for k, c in zip(tables[0].keys, tables[0].clusters, strict=True) if k in known}
+    if not known:
         return None
-    curves = [_of_objects(tables, keys) for tables in (base, *others)]
+    curves = [
+        one.table("iou")[[place[key] for key in clusters]]
+        for one in tables
+        for place in [{key: line for line, key in enumerate(one.keys)}]
+    ]
     groups = np.stack(curves[1:]).reshape(draws, GROUPS, *curves[0].shape)
-    clusters = tuple(c for k, c in zip(base.keys, base.clusters, strict=True) if k in known)
-    return GroupCurves(model, dataset, "groups", protocol, keys, clusters, curves[0], groups)
-
-
-def _of_objects(tables: Tables, keys: Sequence[Key]) -> Floats:
-    place = {key: line for line, key in enumerate(tables.keys)}
-    return tables.table("iou")[[place[key] for key in keys]]
+    head = (model, dataset, "groups", protocol, tuple(clusters), tuple(clusters.values()))
+    return GroupCurves(*head, curves[0], groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,35 +133,29 @@ class FirstClicks(Group):
 
     scores: Mapping[Key, Floats]
 
-    @property
-    def ddof(self) -> int:
-        """The paper divides by n, the corrected protocol by n - 1."""
-        return 1 if self.protocol == "corrected" else 0
-
     def means(self) -> Floats:
         return np.array([s.mean() for s in self.scores.values()])
 
     def spreads(self) -> Floats:
-        """Standard deviation on each target; zero where only one person clicked."""
-        return np.array([_spread(s, self.ddof) for s in self.scores.values()])
+        """Standard deviation on each target; zero where only one person clicked.
+
+        The paper divides by n, the corrected protocol by n - 1.
+        """
+        ddof = 1 if self.protocol == "corrected" else 0
+        return np.array([s.std(ddof=ddof) if s.size > ddof else 0.0 for s in self.scores.values()])
 
     def noise(self) -> Floats:
-        """Each target's noise-to-signal ratio, spread over mean."""
-        return np.array([target_nsr(s, self.ddof) for s in self.scores.values()])
+        """Each target's noise-to-signal ratio; 1e-9 is the original's guard against a mean of 0."""
+        return self.spreads() / (self.means() + 1e-9)
 
 
-def target_nsr(scores: Floats, ddof: int = 0) -> float:
-    """Spread over mean; the 1e-9 is the original's guard against a mean of zero."""
-    return _spread(scores, ddof) / (float(scores.mean()) + 1e-9)
-
-
-def first_clickers(run: Results) -> dict[Who, list[str]]:
+def first_clickers(run: Results) -> dict[str, list[str]]:
     """Names of the users who gave one click only: recorded people, and draws from the map."""
 
-    def compute() -> dict[Who, list[str]]:
+    def compute() -> dict[str, list[str]]:
         held = run.sql('select distinct "user" from rows order by "user"')["user"].to_pylist()
         numbers = range(1, len(held) + 1)
-        known: dict[Who, set[str]] = {
+        known = {
             "people": {ReplayUser("", number).name for number in numbers},
             "samples": {MapSample(number).name for number in numbers},
         }
@@ -198,25 +179,28 @@ def first_clicks(run: Results) -> list[FirstClicks]:
     ]  # fmt: skip
 
 
-def _spread(scores: Floats, ddof: int) -> float:
-    return float(scores.std(ddof=ddof)) if scores.size > ddof else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that is known about one model on one dataset in one protocol, in printed units."""
+    """All that is known about one model on one dataset in one protocol, in printed units.
+
+    `rows` are those of the summary by statistic; `first` are the first clicks by who gave them;
+    `base_first` is the centre click's first click, on the objects that people clicked where there
+    are any.
+    """
 
     trial: GroupCurves
     rows: Mapping[str, SummaryRow]
     base_first: Interval
-    first: dict[Who, FirstClicks]
+    first: Mapping[str, FirstClicks]
 
     @property
     def key(self) -> tuple[str, str, str]:
         return self.trial.model, self.trial.dataset, self.trial.protocol
 
-    def seen(self, name: str) -> SummaryRow:
-        return self.rows[name]
+    @property
+    def clicks(self) -> FirstClicks | None:
+        """Real people's first clicks where there are any, else as many drawn from the map."""
+        return self.first.get("people") or self.first.get("samples")
 
     def p(self, name: str) -> float:
         """p of the null of a statistic; 1 where it has none."""
@@ -235,119 +219,89 @@ def findings_of(groups: Sequence[Group], rows: Iterable[SummaryRow]) -> list[Fin
     trials = [g for g in groups if isinstance(g, GroupCurves)]
     if not trials:
         raise BadInput("the run has no target with the centre click and all groups")
-    first: dict[tuple[str, str, str], dict[Who, FirstClicks]] = {}
-    for g in groups:
-        if isinstance(g, FirstClicks):
-            who: Who = "people" if g.user == "people" else "samples"
-            first.setdefault((g.model, g.dataset, g.protocol), {})[who] = g
-    held: dict[tuple[str, str, str, str], dict[str, SummaryRow]] = {}
+    held: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
     for row in rows:
         held.setdefault(row.key, {})[row.statistic] = row
-    clicks = [first.get((t.model, t.dataset, t.protocol), {}) for t in trials]
-    return [
-        Findings(t, held.get(t.key, {}), _base_first(t, own), own)
-        for t, own in zip(trials, clicks, strict=True)
-    ]
+    made = []
+    for t in trials:
+        same = [g for g in groups if (g.model, g.dataset, g.protocol) == (*t.key[:2], t.protocol)]
+        first = {g.user: g for g in same if isinstance(g, FirstClicks)}
+        clicked = first["people"].scores if "people" in first else t.keys
+        kept = [i for i, key in enumerate(t.keys) if key in clicked]
+        drawn = Resampling([t.clusters[i] for i in kept], seed=t.dataset)
+        base = drawn.interval(100 * at_round(t.base, 1)[kept])
+        made.append(Findings(t, held.get(t.key, {}), base, first))
+    return made
 
 
-def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
-    """The centre click's first click, on the objects that people clicked where there are any."""
-    clicked = first["people"].scores if "people" in first else trial.keys
-    kept = [i for i, key in enumerate(trial.keys) if key in clicked]
-    drawn = Resampling([trial.clusters[i] for i in kept], seed=trial.dataset)
-    return drawn.interval(100 * at_round(trial.base, 1)[kept])
-
-
-@lru_cache(maxsize=64)
-def _nulls(raw: bytes, shape: tuple[int, int], measure: str, seed: str) -> dict[str, Null]:
-    """The nulls of a table of users, kept: a report and its tables ask more than once."""
-    clickers = np.frombuffer(raw).reshape(shape)
-    return nulls([e for e in EFFECTS.values() if e.measure == measure], clickers, seed=seed)
-
-
-_UNITS = {"noc": "clicks", "auc": "%", "nof": "objects"}
 _NAMES = {"noc": "clicks", "auc": "IoU AuC", "nof": "failures"}
-_WHAT = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
-_WORDS = {**_WHAT, "base": "Base", "sample": "Sample", "std": "± std of"}
-_TESTED = ("sample-noc", "sample-auc")
-
-
+_UNITS = {"noc": "clicks", "auc": "%", "nof": "objects"}
+_GAPS = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
+_WORDS = {**_GAPS, "base": "Base", "sample": "Sample", "std": "± std of"}
 _FORMS = {
-    "ratio": "ratio of means",
-    "log": "mean log ratio",
-    "all": "all draws",
-    "unbiased": "n - 1, all draws",
+    "": "",
+    "ratio": " (ratio of means)",
+    "log": " (mean log ratio)",
+    "all": " (all draws)",
+    "unbiased": " (n - 1, all draws)",
 }
-
-
-def effect_title(effect: Effect) -> str:
-    """The heading of an effect; in brackets how it differs from the paper's own formula."""
-    variant = f" ({_FORMS[effect.form]})" if effect.form else ""
-    if effect.role == "nsr":
-        return f"NSR@20{variant}"
-    return f"{_WORDS[effect.role]} {_NAMES[effect.measure]}{variant}"
-
-
-def _direction(effect: Effect) -> Better:
-    """More IoU is better; more clicks, failures and noise are not."""
-    return "higher" if effect.measure == "auc" and effect.role not in ("std", "nsr") else "lower"
+"""How an effect differs from the paper's own formula."""
 
 
 def _of_effect(effect: Effect) -> Statistic:
-    name = effect.name
-    gap = effect.role in _WHAT
-    unit = "%" if effect.percent else _UNITS[effect.measure]
+    """The statistic of an effect: more IoU is better; more clicks, failures and noise are not.
+
+    Models are compared in clicks, quality or failures of the centre click or of people.
+    """
+    name, role, measure, gap = effect.name, effect.role, effect.measure, effect.role in _GAPS
+    title = "NSR@20" if role == "nsr" else f"{_WORDS[role]} {_NAMES[measure]}"
+    unit = "points" if gap and measure == "auc" else "%" if effect.percent else _UNITS[measure]
+    compared: dict[str, Callable[[GroupCurves], Floats]] = {
+        "base": lambda g: g.clickers(measure)[:, 0],
+        "sample": lambda g: np.asarray(g.clickers(measure)[:, 1:].mean(axis=1)),
+    }
     return Statistic(
         name,
-        effect_title(effect),
-        "points" if gap and effect.measure == "auc" else unit,
-        1 if effect.percent or (effect.measure == "nof" and not gap) else 2,
-        _direction(effect),
+        title + _FORMS[effect.form],
+        unit,
+        1 if effect.percent or (measure == "nof" and not gap) else 2,
+        "higher" if measure == "auc" and role not in ("std", "nsr") else "lower",
         effect.percent,
         whole=lambda g: g.effects[name],
-        paired=_paired(effect),
+        paired=compared.get(role),
         of=GroupCurves,
-        tested="yes" if name in _TESTED else "on request",
+        tested="yes" if name in ("sample-noc", "sample-auc") else "on request",
         null=lambda g: g.nulls.get(name),
     )
-
-
-def _paired(effect: Effect) -> Callable[[GroupCurves], Floats] | None:
-    """Clicks, quality or failures of the centre click or of people, object by object."""
-    if effect.role == "base":
-        return lambda g: g.clickers(effect.measure)[:, 0]
-    return (lambda g: g.sampled(effect.measure)) if effect.role == "sample" else None
 
 
 def _first(name: str, title: str, values: Callable[[Any], Floats], better: Better) -> Statistic:
     return Statistic(name, title, "%", 2, better, True, values, of=FirstClicks)
 
 
-def _components(measure: str) -> list[Statistic]:
-    """Variance components, for groups with two draws or more."""
+def _component(measure: str, name: str, part: str, title: str, unit: str = "") -> Statistic:
+    """A variance component, for groups with two draws or more."""
 
-    def part(
-        name: str, title: str, unit: str, get: Callable[[Any], Interval], percent: bool = False
-    ) -> Statistic:
-        def whole(group: GroupCurves) -> Interval | None:
-            found = group.components.get(measure)
-            return None if found is None else get(found)
+    def whole(group: GroupCurves) -> Interval | None:
+        found = getattr(group.components.get(measure), part, None)
+        return Interval(found, found, found) if isinstance(found, float) else found
 
-        title = f"{title} of {_NAMES[measure]}"
-        return Statistic(name, title, unit, 3, "", percent, whole=whole, of=GroupCurves)
-
-    return [
-        part(f"between-{measure}", "variance between groups", "", lambda c: c.between),
-        part(f"within-{measure}", "variance within a group", "", lambda c: c.within),
-        part(f"share-{measure}", "share between groups", "%", lambda c: c.share, True),
-        part(f"share-{measure}:p", "p of no share", "", lambda c: Interval(c.p, c.p, c.p)),
-    ]
+    title = f"{title} of {_NAMES[measure]}"
+    return Statistic(name, title, unit, 3, "", unit == "%", whole=whole, of=GroupCurves)
 
 
 STATISTICS = [
     *map(_of_effect, EFFECTS.values()),
-    *_components("noc"),
-    *_components("auc"),
+    *(
+        statistic
+        for m in ("noc", "auc")
+        for statistic in (
+            _component(m, f"between-{m}", "between", "variance between groups"),
+            _component(m, f"within-{m}", "within", "variance within a group"),
+            _component(m, f"share-{m}", "share", "share between groups", "%"),
+            _component(m, f"share-{m}:p", "p", "p of no share"),
+        )
+    ),
     Statistic(
         "base-iou@1", "Base@1", "IoU, %", 2, "higher", True,
         lambda g: at_round(g.base, 1), of=GroupCurves,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.answers import conclusions, pairwise_result
-from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect
+from segmeter.benchmarks.rclicks.effects import EFFECTS
 from segmeter.benchmarks.rclicks.figures import (
     FirstClickNoise,
     correlations,
@@ -23,6 +23,33 @@ from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.sections import Block, Cell, Column, Note, Section, Table, Value
 
 
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    found = findings(run)
+    lead = [f for f in found if f.trial.protocol == "corrected"] or found
+    followed, rows = followed_notes(run, Rclicks()), Rclicks().summary(run)
+    leading = [row for row in rows if row.protocol == lead[0].trial.protocol]
+    pairwise = pairwise_result(lead, Rclicks().differences(run))
+    maps = {str(spec.options.get("map", "prior")) for spec in run.plan.users if spec.options}
+    return [
+        Section("Results", "", [*conclusions(lead), *followed, _short_table(found, rows)]),
+        *([pairwise] if pairwise else []),
+        Section("Quality by number of clicks", _GROWTH, [curves(lead)]),
+        Section("Effect sizes against the null", _WORTH, _null_tables(lead, rows)),
+        Section("The paper's tables, both protocols", _PROTOCOLS, [*_paper_tables(found, rows)]),
+        Section("Sensitivity to click position", _SPREAD, [*_spread(lead, leading)]),
+        Section(
+            "Where people click", _MAPS.format(", ".join(sorted(maps))), maps_and_groups(run, lead)
+        ),
+        Section("Hardest objects", _HARD, [*_ranking(lead), *hard_targets(run, lead)]),
+        *response_sections(run, Rclicks()),
+        Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
+        Section(
+            "Every statistic and its null", _NULL, _null_tables(found, rows, True), folded=True
+        ),
+    ]
+
+
 def _names(measure: str, form: str) -> tuple[str, ...]:
     """The statistics of one measure; `form` is what `corrected` computes differences by."""
     unbiased = () if measure == "nof" else (f"std-{measure}-unbiased",)
@@ -32,11 +59,7 @@ def _names(measure: str, form: str) -> tuple[str, ...]:
 
 _SHORT = ("sample-noc", "std-noc", "dsb-noc", "dsb-noc-ratio", "dgr-noc", "dgr-noc-ratio")
 _FIRST = ("iou@1", "std@1", "nsr@1", "nsr", "nsr-unbiased")
-_PARTS = tuple(
-    name
-    for m in ("noc", "auc")
-    for name in (f"between-{m}", f"within-{m}", f"share-{m}", f"share-{m}:p")
-)
+_PARTS = [f"{part}-{m}" for m in ("noc", "auc") for part in ("between", "within", "share")]
 _TABLES = {
     "noc": ("clicks to 90 % IoU (as Table 9)", _names("noc", "ratio")),
     "nof": ("objects that fail to reach 90 % (as Table 10)", _names("nof", "all")),
@@ -45,53 +68,42 @@ _TABLES = {
 }
 
 
-def _table(
-    name: str, rows: Sequence[SummaryRow], names: Sequence[str], caption: str, note: str = "",
-    by: parts.By | None = None,
-) -> Table:  # fmt: skip
-    columns = {n: parts.column_of(CARDS[n]) for n in names}
-    return parts.summary_table(name, rows, columns, by=by, caption=caption, note=note)
-
-
-def paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> list[Block]:
+def _paper_tables(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Iterator[Table]:
     """Tables 9 to 12 of every dataset; in Table 12 the centre click on the same objects."""
     base = {f.key: f.base_first for f in found}
     same: parts.By = {
         Column("clicks of"): lambda row: row.user,
         Column("Base@1", "IoU, %", 2): lambda r: Value.of(base[r.model, r.dataset, r.protocol]),
     }
-    return [
-        _table(
-            f"{name}-{dataset}",
-            [row for row in rows if row.dataset == dataset],
-            names,
-            f"{dataset}: {caption}",
-            by=same if names == _FIRST else None,
-        )
-        for dataset in dict.fromkeys(f.trial.dataset for f in found)
-        for name, (caption, names) in _TABLES.items()
-    ]
+    for dataset in dict.fromkeys(f.trial.dataset for f in found):
+        own = [row for row in rows if row.dataset == dataset]
+        for name, (caption, names) in _TABLES.items():
+            yield parts.summary_table(
+                f"{name}-{dataset}", own, parts.columns_of(CARDS, names),
+                by=same if names == _FIRST else None, caption=f"{dataset}: {caption}",
+            )  # fmt: skip
 
 
-def short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table:
+def _short_table(found: Sequence[Findings], rows: Sequence[SummaryRow]) -> Table:
     """Table 4's shape: Sample NoC, ΔSB and ΔGR, a row per model, protocol and dataset."""
-    return _table(
+    return parts.summary_table(
         "table-4",
         rows,
-        _SHORT,
-        "Clicks to 90 % IoU with people's clicks (as Table 4)",
-        "The paper's formulas are means of each object's ratio, which are above zero even when "
-        "nothing differs; a ratio of means over all draws is not. 95 % intervals from resampling "
-        "images.",
-        parts.DATA if len({f.trial.dataset for f in found}) > 1 else None,
+        parts.columns_of(CARDS, _SHORT),
+        by=parts.DATA if len({f.trial.dataset for f in found}) > 1 else None,
+        caption="Clicks to 90 % IoU with people's clicks (as Table 4)",
+        note="The paper's formulas are means of each object's ratio, which are above zero even "
+        "when nothing differs; a ratio of means over all draws is not. 95 % intervals from "
+        "resampling images.",
     )
 
 
-def null_tables(
+def _null_tables(
     found: Sequence[Findings], rows: Sequence[SummaryRow], everything: bool = False
 ) -> list[Block]:
     """Effects against the null of every model, dataset and protocol."""
-    names = [e.name for e in EFFECTS.values() if everything or _is_main(e)]
+    main = (("noc", ""), ("noc", "ratio"), ("auc", "all"))  # what the text is about
+    names = [e.name for e in EFFECTS.values() if everything or (e.measure, e.form) in main]
     return [
         parts.null_table(
             f"nulls-{'-'.join(f.key)}" + ("-all" if everything else ""),
@@ -103,88 +115,66 @@ def null_tables(
     ]
 
 
-def _is_main(effect: Effect) -> bool:
-    """Whether the text is about it; the others are folded away."""
-    return (effect.measure, effect.form) in (("noc", ""), ("noc", "ratio"), ("auc", "all"))
-
-
-def components_table(rows: Sequence[SummaryRow]) -> Table | None:
-    """Variance components, for groups with two draws or more."""
-    table = _table(
+def _spread(lead: Sequence[Findings], rows: Sequence[SummaryRow]) -> Iterator[Block]:
+    """Where the spread comes from, for groups with two draws or more; mean against spread."""
+    names = [n for name in _PARTS for n in (name, f"{name}:p") if n in CARDS]
+    table = parts.summary_table(
         "components",
         rows,
-        _PARTS,
-        "Where the spread comes from",
-        "Means over objects. Between groups: what the kind of click changes. Within: what two "
+        parts.columns_of(CARDS, names),
+        by=parts.DATA,
+        caption="Where the spread comes from",
+        note="Means over objects. Between groups: what the kind of click changes. Within: what two "
         "clicks of the same kind differ by. An estimate below zero means that groups differ "
         "less than chance alone would make them.",
-        parts.DATA,
     )
-    return table if table.rows else None
+    unknown = Note("Each group ran once: chance and groups cannot be separated.", "warning")
+    yield table if table.rows else unknown
+    chart = scatter(lead)
+    if chart is not None:
+        yield chart
 
 
-_RANKED = 20
-
-
-def ranking_table(found: Sequence[Findings]) -> Table | None:
+def _ranking(found: Sequence[Findings]) -> Iterator[Table]:
     """The objects whose first click is noisiest, with each model's noise against signal."""
-    ranked = ranked_by_noise(found)
-    if not ranked:
-        return None
+    ranked, noise = ranked_by_noise(found), {}
+    shown = ranked[:20]
+    for f in found:
+        if f.clicks is not None:
+            each = zip(f.clicks.scores, map(float, f.clicks.noise()), strict=True)
+            noise[f.trial.model, f.trial.dataset] = dict(each)
+
+    def of_model(model: str) -> Callable[[FirstClickNoise], Cell]:
+        return lambda one: noise.get((model, one.dataset), {}).get(one.key)
+
     columns: dict[Column, Callable[[FirstClickNoise], Cell]] = {
         Column("object"): lambda one: parts.title(*one.key),
         Column("data"): lambda one: one.dataset,
         Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
         Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,
         Column("std", "%", 1, percent=True): lambda one: one.spread,
+        **{
+            Column(model, "NSR@1, %", 1, percent=True, shade=True): of_model(model)
+            for model in dict.fromkeys(f.trial.model for f in found)
+        },
     }
-    noise = {(f.trial.model, f.trial.dataset): _noise_of(f) for f in found}
-
-    def of_model(model: str) -> Callable[[FirstClickNoise], Cell]:
-        return lambda one: noise.get((model, one.dataset), {}).get(one.key)
-
-    for model in dict.fromkeys(f.trial.model for f in found):
-        columns[Column(model, "NSR@1, %", 1, percent=True, shade=True)] = of_model(model)
-    shown = ranked[:_RANKED]
-    return Table.of(
-        "hard-objects",
-        shown,
-        columns,
-        "Objects by noise against signal of the first click",
-        f"The {len(shown)} noisiest of {len(ranked)}; mean and spread are averaged over the models "
-        "before they are divided.",
-    )
+    if ranked:
+        yield Table.of(
+            "hard-objects",
+            shown,
+            columns,
+            "Objects by noise against signal of the first click",
+            f"The {len(shown)} noisiest of {len(ranked)}; mean and spread are averaged over the "
+            "models before they are divided.",
+        )
 
 
-def _noise_of(f: Findings) -> dict[tuple[str, str], float]:
-    clicks = f.first.get("people") or f.first.get("samples")
-    if clicks is None:
-        return {}
-    return dict(zip(clicks.scores, map(float, clicks.noise()), strict=True))
-
-
-def sections(run: Results) -> list[Section]:
-    """All sections, in reading order."""
-    found = findings(run)
-    lead = [f for f in found if f.trial.protocol == "corrected"] or found
-    followed, rows = followed_notes(run, Rclicks()), Rclicks().summary(run)
-    leading = [row for row in rows if row.protocol == lead[0].trial.protocol]
-    pairwise = pairwise_result(lead, Rclicks().differences(run))
-    return [
-        Section("Results", "", [*conclusions(lead), *followed, short_table(found, rows)]),
-        *([pairwise] if pairwise else []),
-        _growth(lead),
-        Section("Effect sizes against the null", _WORTH, null_tables(lead, rows)),
-        Section("The paper's tables, both protocols", _PROTOCOLS, paper_tables(found, rows)),
-        _spread(lead, leading),
-        Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
-        _hard(run, lead),
-        *response_sections(run, Rclicks()),
-        Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
-        Section("Every statistic and its null", _NULL, null_tables(found, rows, True), folded=True),
-    ]
-
-
+_GROWTH = "Mean IoU after each round, with clicks that many people would make and few would."
+_SPREAD = "Variance of results on the same object, by kind of click and by chance."
+_MAPS = (
+    "The clickability map in use is **{}**. Objects on which first clicks differ most, "
+    "with the map of depth for comparison, the one in use, and its ten groups of equal mass."
+)
 _PROTOCOLS = (
     "**published** repeats the authors' code: groups are cut by value, so that they overlap "
     "and hold more than a tenth; every image draws the same random numbers; relative "
@@ -209,32 +199,3 @@ _HARD = (
     "clicked, divided by its mean. Where it is high, one person's click succeeds and "
     "another's fails."
 )
-
-
-def _growth(lead: Sequence[Findings]) -> Section:
-    text = "Mean IoU after each round, with clicks that many people would make and few would."
-    return Section("Quality by number of clicks", text, [curves(lead)])
-
-
-def _spread(lead: Sequence[Findings], rows: Sequence[SummaryRow]) -> Section:
-    """Mean against spread, and where the spread comes from."""
-    parts, chart = components_table(rows), scatter(lead)
-    unknown = Note("Each group ran once: chance and groups cannot be separated.", "warning")
-    blocks: list[Block] = [unknown if parts is None else parts, *([chart] if chart else [])]
-    text = "Variance of results on the same object, by kind of click and by chance."
-    return Section("Sensitivity to click position", text, blocks)
-
-
-def _hard(run: Results, lead: Sequence[Findings]) -> Section:
-    ranking = ranking_table(lead)
-    blocks = hard_targets(run, lead) if ranking is None else [ranking, *hard_targets(run, lead)]
-    return Section("Hardest objects", _HARD, blocks)
-
-
-def _maps_text(run: Results) -> str:
-    maps = {spec.options.get("map", "prior") for spec in run.plan.users if spec.options}
-    names = ", ".join(sorted(map(str, maps)))
-    return (
-        f"The clickability map in use is **{names}**. Objects on which first clicks differ most, "
-        "with the map of depth for comparison, the one in use, and its ten groups of equal mass."
-    )

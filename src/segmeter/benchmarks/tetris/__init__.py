@@ -17,7 +17,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.rows import SESSION_ROWS, Column, Schema
+from segmeter.core.rows import SESSION_ROWS, Column
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
@@ -43,10 +43,10 @@ class Attacked(Declared):
     """Shared parts of attacks by clicks and by boxes: groups, statistics, the table."""
 
     __slots__ = ()
-    schema: ClassVar[Schema] = TETRIS_ROWS
-    measures: ClassVar[tuple[str, ...]] = ("iou", "boundary-iou")
+    schema = TETRIS_ROWS
+    measures = ("iou", "boundary-iou")
     citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": "moskalenko2024"}
-    layout: ClassVar[PaperLayout | None] = PaperLayout(
+    layout = PaperLayout(
         {"iou-min": "Min", "iou-max": "Max", "iou-d": "D"},
         "Area under IoU (%) of the worst and the best prompts, and their difference",
     )
@@ -73,16 +73,10 @@ class Tetris(Attacked):
     """The best and the worst click of ten rounds, compared with the centre click."""
 
     name: str = "tetris"
-    headline: ClassVar[tuple[str, ...]] = (
-        "iou-min",
-        "iou-base",
-        "iou-max",
-        "iou-d",
-        "first-spread",
-    )
-    users: ClassVar[tuple[str, ...]] = ("centre-click", "worst-click", "best-click")
-    rounds: ClassVar[int] = 10
-    options: ClassVar[tuple[RunOption, ...]] = (
+    headline = ("iou-min", "iou-base", "iou-max", "iou-d", "first-spread")
+    users = ("centre-click", "worst-click", "best-click")
+    rounds = 10
+    options = (
         RunOption(
             "exhaustive", float, 0.2, "Share of scenes whose objects are also clicked at every "
             "stride-th pixel, to bound the attack.", least=0, most=1,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +68,8 @@ class TetrisBoxes(Attacked):
     """The tight, the worst and the best box of one round."""
 
     name: str = "tetris-boxes"
-    users: ClassVar[tuple[str, ...]] = ("box", "worst-box", "best-box")
-    headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
+    users = ("box", "worst-box", "best-box")
+    headline = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:
         if plan.users and tuple(map(str, plan.users)) != self.users:

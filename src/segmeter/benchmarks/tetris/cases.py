@@ -15,7 +15,6 @@ from segmeter.benchmarks.sessions import mask_of, prompt_of
 from segmeter.benchmarks.tetris.simulation import map_of
 from segmeter.benchmarks.tetris.statistics import AttackedSessions, roles_of
 from segmeter.core.benchmarks import Results, Row
-from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Replay
@@ -27,15 +26,14 @@ _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "click") -> Block:
     """The objects on which the click decides most, with what the worst first click gave."""
-    images = []
+    images, roles, chosen = [], roles_of(run), _widest(members, _SHOWN)
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
     middle, over = ("centre", " over all clicks") if prompt == "click" else ("tight", "")
-    for key, group in _widest(members, _SHOWN):
-        try:
-            case = parts.case_at_hand(run, group.dataset, key)
-        except SegmeterError as error:
-            return Note(f"Images of {group.dataset} cannot be shown: {error}", "warning")
-        rows = parts.session_rows(run, group, key, roles := roles_of(run))
+    cases, why = parts.available_cases(run, [(group.dataset, key) for key, group in chosen])
+    if why:
+        return Note(f"Images of {members[0].dataset} cannot be shown: {why}", "warning")
+    for case, (key, group) in zip(cases, chosen, strict=True):
+        rows = parts.session_rows(run, group, key, roles)
         firsts = {roles[row["user"]]: row for row in reversed(rows)}
         worst, base, best = (firsts[role] for role in ("min", "base", "max"))
         if worst["mask"] is None:
@@ -67,24 +65,22 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     places = [(group.dataset, (row["scene"], row["target"])) for group, row in chosen]
     # Where none is available, the gallery above says why.
     cases, _ = parts.available_cases(run, places)
-    images = [
-        _heat(case, group.model, row) for case, (group, row) in zip(cases, chosen, strict=False)
-    ]
+    images = []
+    for case, (group, row) in zip(cases, chosen, strict=False):
+        values, low, stride = map_of(row["map"])
+        known = 100 * values[~np.isnan(values)]
+        images.append(
+            case.drawn(
+                f"**{case.title}**, {group.model} · IoU {known.min():.0f} to {known.max():.0f} %, "
+                f"mean {known.mean():.0f} %; below 50 % on {100 * float((known < 50).mean()):.0f} %"
+                " of the object",
+                f"Click-response map of {case.title} for {group.model}",
+                pixels=heat_image(case.scene.pixels, values, low, stride, case.target.mask),
+                prompts=(Click((row["y"], row["x"])),),
+            )
+        )
     legend = f"{_LEGEND} Dashed: the object; grey: outside it. Marked: the worst click."
     return [Gallery(images, legend)] if images else []
-
-
-def _heat(case: parts.Case, model: str, row: Row) -> Illustration:
-    values, low, stride = map_of(row["map"])
-    known = values[~np.isnan(values)]
-    return case.drawn(
-        f"**{case.title}**, {model} · IoU {100 * known.min():.0f} to "
-        f"{100 * known.max():.0f} %, mean {100 * known.mean():.0f} %; below 50 % on "
-        f"{100 * float((known < 0.5).mean()):.0f} % of the object",
-        f"Click-response map of {case.title} for {model}",
-        pixels=heat_image(case.scene.pixels, values, low, stride, case.target.mask),
-        prompts=(Click((row["y"], row["x"])),),
-    )
 
 
 def _varied_maps(run: Results, group: AttackedSessions) -> list[Row]:
@@ -110,19 +106,15 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
-        images.append(
-            Illustration(
-                colours(square),
-                f"**{parts.title(*key)}**, {group.model} · IoU {100 * values.min():.0f} to "
-                f"{100 * values.max():.0f} %",
-                f"IoU of {parts.title(*key)} for {group.model} as its box is moved",
-            )
-        )
-    caption = (
+        name, low, high = parts.title(*key), 100 * values.min(), 100 * values.max()
+        caption = f"**{name}**, {group.model} · IoU {low:.0f} to {high:.0f} %"
+        alt = f"IoU of {name} for {group.model} as its box is moved"
+        images.append(Illustration(colours(square), caption, alt))
+    legend = (
         "Each small square is one shift of the box, down and across as it moves; the middle one is "
         f"no move. {_LEGEND}"
     )
-    return [Gallery(images, caption)] if images else []
+    return [Gallery(images, legend)] if images else []
 
 
 def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:

@@ -23,34 +23,6 @@ _AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class MapStatistics:
-    """Statistics of a click-response map.
-
-    Attributes
-    ----------
-    mean, spread, worst, best
-        Mean, standard deviation and range of IoU over all clicks tried.
-    centre
-        IoU at the centre click.
-    bad_share
-        Share of the object where IoU stays below the threshold.
-    nearest_bad_px
-        Pixels from the centre click to the nearest click that does; NaN if none does.
-    nearest_bad_relative
-        The same in diagonals of the object's box.
-    """
-
-    mean: float
-    spread: float
-    worst: float
-    best: float
-    centre: float
-    bad_share: float
-    nearest_bad_px: float
-    nearest_bad_relative: float
-
-
-@dataclass(frozen=True, slots=True)
 class ScoreMap:
     """IoU and Boundary IoU of a click at each pixel `low + stride * (row, column)`.
 
@@ -69,7 +41,15 @@ class ScoreMap:
     def clicks(self) -> int:
         return int(np.isfinite(self.iou).sum())
 
-    def statistics(self, threshold: float = 0.5) -> MapStatistics:
+    def statistics(self, threshold: float = 0.5) -> dict[str, float]:
+        """Statistics of the map.
+
+        `mean`, `spread` (standard deviation), `worst` and `best` are of IoU over all clicks
+        tried, `centre` is that of the centre click; `bad_share` is the share of the object where
+        IoU stays below the threshold; `nearest_bad_px` are the pixels from the centre click to
+        the nearest click that does (NaN if none does), `nearest_bad_relative` the same in
+        diagonals of the object's box.
+        """
         tried = np.isfinite(self.iou)
         values = self.iou[tried]
         bad = tried & (np.nan_to_num(self.iou, nan=1.0) < threshold)
@@ -77,17 +57,16 @@ class ScoreMap:
         away = np.hypot(*(places - np.array(self.centre)).T)
         nearest = float(away.min()) if len(away) else float("nan")
         nearest = 0.0 if self.centre_iou < threshold else nearest
-        box = self.target.mask.bits.shape
-        return MapStatistics(
-            float(values.mean()),
-            float(values.std()),
-            float(values.min()),
-            float(values.max()),
-            self.centre_iou,
-            float(bad.sum() / tried.sum()),
-            nearest,
-            nearest / float(np.hypot(*box)),
-        )
+        return {
+            "mean": float(values.mean()),
+            "spread": float(values.std()),
+            "worst": float(values.min()),
+            "best": float(values.max()),
+            "centre": self.centre_iou,
+            "bad_share": float(bad.sum() / tried.sum()),
+            "nearest_bad_px": nearest,
+            "nearest_bad_relative": nearest / float(np.hypot(*self.target.mask.bits.shape)),
+        }
 
     def extreme(self, worst: bool = True) -> tuple[tuple[int, int], float]:
         """The click with the lowest (or highest) IoU, first in raster order among equals."""
@@ -124,8 +103,14 @@ def click_response_map(
             f"take a smaller one, its box is {height} x {width}"
         )
     places = np.argwhere(tried) * stride + np.array(valid.low)
-    centre = _centre(valid)
-    scores = _scores(encoded, target, np.concatenate([np.array([centre]), places]), progress, speed)
+    point = deepest(valid).point
+    assert point is not None  # the mask is not empty
+    centre = (int(point[0]), int(point[1]))
+    points = np.concatenate([np.array([centre]), places])
+    scores = single_click_scores(encoded, points, target, progress=progress, **speed)
+    if scores is None:
+        clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in points]
+        scores = score_prompts(encoded, target, clicks, progress)
     maps = np.full((2, *tried.shape), np.nan)
     maps[:, tried] = scores[1:].T
     low = (int(valid.low[0]), int(valid.low[1]))
@@ -165,20 +150,6 @@ def score_prompts(
     return np.array(scores).reshape(-1, 2)
 
 
-def _scores(
-    encoded: EncodedScene,
-    target: Target,
-    places: npt.NDArray[np.int64],
-    progress: Callable[[int, int], None] | None,
-    speed: dict[str, Any],
-) -> Floats:
-    scores = single_click_scores(encoded, places, target, progress=progress, **speed)
-    if scores is not None:
-        return scores
-    clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]
-    return score_prompts(encoded, target, clicks, progress)
-
-
 def _judged(target: Target, mask: Mask) -> tuple[float, float]:
     ignore = target.ignore
     return iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
@@ -186,9 +157,3 @@ def _judged(target: Target, mask: Mask) -> tuple[float, float]:
 
 def _judged_iou(target: Target, mask: Mask) -> tuple[float, float]:
     return iou(target.mask, mask, target.ignore), float("nan")
-
-
-def _centre(valid: Mask) -> tuple[int, int]:
-    point = deepest(valid).point
-    assert point is not None  # the mask is not empty
-    return int(point[0]), int(point[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
@@ -10,8 +10,8 @@ from segmeter.benchmarks.tetris import Tetris
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays, shift_maps
 from segmeter.benchmarks.tetris.statistics import CARDS, AttackedSessions, attacks_of, roles_of
 from segmeter.benchmarks.tetris.tables import (
+    DATASETS,
     PAPER_ROUNDS,
-    TARGETS,
     Summary,
     agreement_tables,
     area_tables,
@@ -21,72 +21,78 @@ from segmeter.benchmarks.tetris.tables import (
 )
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results
-from segmeter.stats.statistics import resampling
 
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 
 def sections(run: Results) -> list[page.Section]:
-    """All sections, in reading order."""
+    """All sections, in reading order; those without contents are left out."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    apart = parts.difference_section(summary.tested(lead), CARDS)
+    charts = [_chart(group, summary.several) for group in summary.of(lead)]
     made = [
-        _results(run, summary, lead),
-        *apart,
+        page.Section("Results", _RESULTS, [*_results(run, summary, lead)]),
+        *parts.difference_section(summary.tested(lead), CARDS),
         _beside(summary),
-        _trajectories(summary, lead),
-        _first_click(summary, lead),
-        _agreement(summary, lead),
+        page.Section(
+            "Quality by number of clicks",
+            "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
+            f"images and the areas beneath; protocol {lead}.",
+            [page.Multiples(charts)] if charts else [],
+        ),
+        page.Section("The first click", _FIRST_CLICK, [*_first_click(summary, lead)]),
+        page.Section(
+            "Which numbers agree", _AGREEMENT, [*agreement_tables(summary, lead)], folded=True
+        ),
         *response_sections(run, Tetris()),
-        *_cases(run, summary, lead),
+        *_cases(run, [m for d in summary.datasets if (m := summary.of(lead, d))]),
     ]
-    return [section for section in made if section is not None]
+    return [section for section in made if section.blocks]
 
 
-def _results(run: Results, summary: Summary, lead: str) -> page.Section:
-    blocks: list[page.Block] = []
+_RESULTS = (
+    "The mask depends on where on the object a person clicks. One simulated user searches "
+    "for the clicks with the lowest IoU, one for those with the highest, and one clicks the "
+    "centre of each error region. All clicks are in the error region."
+)
+_FIRST_CLICK = "The effect of the first click alone: worst, centre and best click of each object."
+_AGREEMENT = (
+    "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
+    "the paper. With few models they are unreliable: among four, swapping two neighbours "
+    "changes a correlation by 0.2."
+)
+
+
+def _results(run: Results, summary: Summary, lead: str) -> Iterator[page.Block]:
     for dataset in summary.datasets:
         members = summary.of(lead, dataset)
         for attack in dict.fromkeys(group.user for group in members):
             alike = [group for group in members if group.user == attack]
-            blocks.append(_answer(run, summary, alike))
+            clicks = f"{alike[0].role('base').shape[1]} clicks"
+            yield page.Answer(span_sentence(summary, alike, clicks), _order_kept(run, alike))
         warning = parts.uneven(dataset, members)
-        blocks += [warning] if warning else []
-    blocks += [*followed_notes(run, Tetris()), *_unequal(run, summary)]
-    blocks += filter(None, area_tables(summary))
-    text = (
-        "The mask depends on where on the object a person clicks. One simulated user searches "
-        "for the clicks with the lowest IoU, one for those with the highest, and one clicks the "
-        "centre of each error region. All clicks are in the error region."
-    )
-    return page.Section("Results", text, blocks)
-
-
-def _answer(run: Results, summary: Summary, members: Sequence[AttackedSessions]) -> page.Answer:
-    clicks = f"{members[0].role('base').shape[1]} clicks"
-    return page.Answer(span_sentence(summary, members, clicks), _order_kept(run, members))
+        if warning:
+            yield warning
+    yield from (*followed_notes(run, Tetris()), *_unequal(run, summary), *area_tables(summary))
 
 
 def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> page.Phrase:
-    """How far apart worst and best lie, of the models with the least and the most span."""
+    """How far apart worst and best lie, of the models with the least and the most span.
+
+    How clicks were found is named where models were not all attacked alike.
+    """
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
-    sentence = page.phrase(
-        f"On {least.dataset}{_by(least)}, the worst and the best {what} lie ",
+    by = f" (by {least.user})" if least.user else ""
+    also = page.phrase(
+        ", the least, and ", _span(summary, most), f" for **{most.model}**, the most"
+    )
+    return page.phrase(
+        f"On {least.dataset}{by}, the worst and the best {what} lie ",
         _span(summary, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
+        also if len(order) > 1 else "",
+        ".",
     )
-    if len(order) > 1:
-        also = page.phrase(
-            ", the least, and ", _span(summary, most), f" for **{most.model}**, the most"
-        )
-        sentence = page.phrase(sentence, also)
-    return page.phrase(sentence, ".")
-
-
-def _by(group: AttackedSessions) -> str:
-    """How clicks were found, where models were not all attacked alike."""
-    return f" (by {group.user})" if group.user else ""
 
 
 def _span(
@@ -149,138 +155,95 @@ def _out_of_order(members: Sequence[AttackedSessions]) -> tuple[int, int]:
     return total, broken
 
 
-def _beside(summary: Summary) -> page.Section | None:
-    table = compared_with_the_paper(summary)
-    if table is None:
-        return _not_beside(summary)
-    text = (
-        "The attack can be reproduced only approximately: the paper's renderer of discs is "
-        "replaced by an analytic one, and the authors' repository is not available. In "
-        "`published` the step is taken from the image's size although SAM's clicks are in "
-        "another frame, the allowance for leaving the error region compounds, clicks stay "
-        "fractional, and curves may cross; `corrected` repairs these. EISeg's network is compared "
-        "with RITM's HR18-IT, whose design and data it shares."
-    )
-    return page.Section("Comparison with the paper", text, [table])
-
-
-def _not_beside(summary: Summary) -> page.Section | None:
-    """Why the paper's numbers are not shown, where the paper has some of these models and data."""
+def _beside(summary: Summary) -> page.Section:
+    """The paper's rows, or why they are not shown where the paper has such models and data."""
+    table, title = compared_with_the_paper(summary), "Comparison with the paper"
+    if table is not None:
+        text = (
+            "The attack can be reproduced only approximately: the paper's renderer of discs is "
+            "replaced by an analytic one, and the authors' repository is not available. In "
+            "`published` the step is taken from the image's size although SAM's clicks are in "
+            "another frame, the allowance for leaving the error region compounds, clicks stay "
+            "fractional, and curves may cross; `corrected` repairs these. EISeg's network is "
+            "compared with RITM's HR18-IT, whose design and data it shares."
+        )
+        return page.Section(title, text, [table])
     for group in summary.groups:
         model = group.model.partition("?")[0]
         if group.complete and paper_rows(group.dataset, model, "iou") is not None:
             targets, rounds = group.role("base").shape
             text = (
                 f"The paper's numbers for {group.dataset} are of "
-                f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
-                f"and {rounds}: they are not compared."
+                f"{DATASETS[group.dataset][1]} targets and {PAPER_ROUNDS} clicks, these of "
+                f"{targets} and {rounds}: they are not compared."
             )
-            return page.Section("Comparison with the paper", blocks=[page.Note(text)])
-    return None
-
-
-def _trajectories(summary: Summary, lead: str) -> page.Section | None:
-    charts = [_chart(group, len(summary.datasets) > 1) for group in summary.of(lead)]
-    if not charts:
-        return None
-    text = (
-        "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
-        f"images and the areas beneath; protocol {lead}."
-    )
-    return page.Section("Quality by number of clicks", text, [page.Multiples(charts)])
+            return page.Section(title, blocks=[page.Note(text)])
+    return page.Section(title)
 
 
 def _chart(group: AttackedSessions, many: bool) -> page.Chart:
-    drawn = resampling(group)
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
-    return page.Chart(
+    return parts.curves_chart(
         group.model + (f", {group.dataset}" if many else ""),
-        parts.rounds_axis(group.role("base").shape[1], "click"),
-        parts.QUALITY,
-        [parts.curve_with_band(name, group.role(role), drawn) for role, name in _NAMES.items()],
+        group,
+        {name: group.role(role) for role, name in _NAMES.items()},
+        "click",
         "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas),
     )
 
 
-def _first_click(summary: Summary, lead: str) -> page.Section | None:
+def _first_click(summary: Summary, lead: str) -> Iterator[page.Block]:
     members = summary.of(lead)
     if not members:
-        return None
-    tables = first_click_tables(summary, lead)
-    blocks: list[page.Block] = list(filter(None, tables))
-    if tables[1] is None and lead == "corrected":
-        blocks.append(
-            page.Note(
-                "No scene of this run was clicked exhaustively; `--exhaustive 1` does so and shows "
-                "how far the attack is from the true extremes."
+        return
+    yield from first_click_tables(summary, lead)
+    if lead == "corrected" and not any("all-min" in group.values for group in members):
+        yield page.Note(
+            "No scene of this run was clicked exhaustively; `--exhaustive 1` does so and shows "
+            "how far the attack is from the true extremes."
+        )
+    yield page.Chart(
+        "What moving the first click costs",
+        page.Axis("distance from the centre click, % of the object's diagonal", 0, percent=True),
+        page.Axis("IoU lost, points", 0, percent=True),
+        [
+            page.Points(
+                group.model + (f", {group.dataset}" if summary.several else ""),
+                group.each("distance-min") / 100,
+                (group.each("first-base") - group.each("first-min")) / 100,
             )
-        )
-    marks = [
-        page.Points(
-            group.model + (f", {group.dataset}" if len(summary.datasets) > 1 else ""),
-            group.each("distance-min") / 100,
-            (group.each("first-base") - group.each("first-min")) / 100,
-        )
-        for group in members
-    ]
-    blocks.append(
-        page.Chart(
-            "What moving the first click costs",
-            page.Axis(
-                "distance from the centre click, % of the object's diagonal", 0, percent=True
-            ),
-            page.Axis("IoU lost, points", 0, percent=True),
-            marks,
-            "Each dot is an object: how far its worst first click lies from the centre click, "
-            "and how much IoU is lost there.",
-        )
+            for group in members
+        ],
+        "Each dot is an object: how far its worst first click lies from the centre click, "
+        "and how much IoU is lost there.",
     )
-    text = "The effect of the first click alone: worst, centre and best click of each object."
-    return page.Section("The first click", text, blocks)
 
 
-def _agreement(summary: Summary, lead: str) -> page.Section | None:
-    found = agreement_tables(summary, lead)
-    if not found:
-        return None
-    text = (
-        "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
-        "the paper. With few models they are unreliable: among four, swapping two neighbours "
-        "changes a correlation by 0.2."
-    )
-    return page.Section("Which numbers agree", text, found, folded=True)
-
-
-def _cases(run: Results, summary: Summary, lead: str) -> list[page.Section]:
-    galleries: list[page.Block] = []
-    maps: list[page.Block] = []
-    sessions: list[page.Block] = []
-    for dataset in summary.datasets:
-        members = summary.of(lead, dataset)
-        if members:
-            galleries.append(fragile(run, members))
-            maps += heat_maps(run, members)
-            sessions += replays(run, members)
-    made = []
-    if galleries:
-        text = "Objects with the widest span between the worst and the best sessions."
-        made.append(page.Section("Hardest objects", text, galleries))
-    if maps:
-        text = (
+def _cases(run: Results, places: Sequence[Sequence[AttackedSessions]]) -> list[page.Section]:
+    """The cases of each dataset; `places` are its groups."""
+    return [
+        page.Section(
+            "Hardest objects",
+            "Objects with the widest span between the worst and the best sessions.",
+            [fragile(run, members) for members in places],
+        ),
+        page.Section(
+            "Worst click positions",
             "IoU after a single click at each place of the object: dark where it fails. Only "
-            "scenes that were clicked exhaustively."
-        )
-        made.append(page.Section("Worst click positions", text, maps))
-    if sessions:
-        text = "The worst and the best clicks of the most fragile objects, round by round."
-        made.append(page.Section("Sessions", text, sessions))
-    return made
+            "scenes that were clicked exhaustively.",
+            [block for members in places for block in heat_maps(run, members)],
+        ),
+        page.Section(
+            "Sessions",
+            "The worst and the best clicks of the most fragile objects, round by round.",
+            [block for members in places for block in replays(run, members)],
+        ),
+    ]
 
 
 def box_sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
-    apart = parts.difference_section(summary.tested(lead), CARDS)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
@@ -296,10 +259,9 @@ def box_sections(run: Results) -> list[page.Section]:
         answers.append(page.Answer(span_sentence(summary, members, "box"), order))
         cases.append(fragile(run, members, "box"))
         shifts += shift_maps(run, members)
-    tables = filter(None, area_tables(summary, "box"))
     return [
-        page.Section("Results", text, [*answers, *tables]),
-        *apart,
+        page.Section("Results", text, [*answers, *area_tables(summary, "box")]),
+        *parts.difference_section(summary.tested(lead), CARDS),
         page.Section("Hardest objects", "Objects with the widest span between boxes.", cases),
         page.Section(
             "Moving the whole box",

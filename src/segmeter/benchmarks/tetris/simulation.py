@@ -88,15 +88,33 @@ def simulate_scene(model: Model, scene: Scene, plan: Plan) -> list[Row]:
         key = simulated.user.name, simulated.target.id, simulated.protocol, number
         return _tried(team.attempts.get(key))
 
+    def single(target: Target, user: str, point: tuple[float, ...]) -> Row:
+        """A session of one positive click."""
+        mask = render(encoded, encoded.predict([Request((Click(point),))]))[0]
+        return {
+            "user": user,
+            "protocol": "corrected",
+            **target_columns(scene, target),
+            "seconds_encode": seconds_encode,
+            "round": 1,
+            "kinds": "click",
+            "prompt": to_json(Click(point)),
+            "y": float(point[0]),
+            "x": float(point[1]),
+            "positive": True,
+            **judge_by(plan.measures)(target, mask),
+            "mask": mask.encoded() if plan.keep_masks else None,
+            "inherited": False,
+            **_tried(None),
+            "diagonal_px": diagonal_px(target),
+        }
+
     rows = attacked_rows(scene, records, seconds_encode, plan, tried)
-    sizes = {target.id: diagonal_px(target) for target in scene.targets}
-    more: list[Row] = []
     if probed(scene, plan.options["exhaustive"]):
-        more += extreme_rows(encoded, scene, plan, seconds_encode)
+        rows += extreme_rows(encoded, scene, plan.options["stride"], single)
     if plan.options["clicks"]:
-        more += people_rows(encoded, scene, plan, seconds_encode)
-    blank = {"inherited": False, **_tried(None)}
-    return rows + [blank | row | {"diagonal_px": sizes[row["target"]]} for row in more]
+        rows += people_rows(encoded, scene, Path(plan.options["clicks"]), single)
+    return rows
 
 
 def attacked_rows(
@@ -175,20 +193,21 @@ def probed(scene: Scene, exhaustive: float) -> bool:
     return draw < exhaustive
 
 
-def extreme_rows(
-    encoded: EncodedScene, scene: Scene, plan: Plan, seconds_encode: float
-) -> Iterator[Row]:
+Single = Callable[[Target, str, tuple[float, ...]], Row]
+"""Makes the row of one click on a target, by its user."""
+
+
+def extreme_rows(encoded: EncodedScene, scene: Scene, stride: int, single: Single) -> Iterator[Row]:
     """The worst and the best of every `stride`-th first click, and what a search finds.
 
     For a model without a gradient the attack is the search already.
     """
     for target in scene.targets:
-        found = click_response_map(encoded, target, plan.options["stride"])
+        found = click_response_map(encoded, target, stride)
         for direction in DIRECTIONS:
             point, _ = found.extreme(worst=direction == "worst")
             kept = {"map": packed(found)} if direction == "worst" else {"map": None}
-            user = f"{direction}-of-all"
-            yield _row(encoded, scene, target, plan, user, point, seconds_encode) | kept
+            yield single(target, f"{direction}-of-all", point) | kept
         if isinstance(encoded, Differentiable):
             nothing = Mask.empty(scene.shape)
             observation = Observation(scene, target, nothing, (), "corrected", encoded)
@@ -196,18 +215,15 @@ def extreme_rows(
                 search([observation] * 2, DIRECTIONS), DIRECTIONS, strict=True
             ):
                 assert attempt is not None  # an empty mask leaves something to click
-                user = f"{direction}-click-search"
-                row = _row(encoded, scene, target, plan, user, attempt.click.point, seconds_encode)
+                row = single(target, f"{direction}-click-search", attempt.click.point)
                 yield row | {"tries": len(attempt.trials)}
 
 
-def people_rows(
-    encoded: EncodedScene, scene: Scene, plan: Plan, seconds_encode: float
-) -> Iterator[Row]:
+def people_rows(encoded: EncodedScene, scene: Scene, clicks: Path, single: Single) -> Iterator[Row]:
     """Scores of each recorded first click; all of a target in one row."""
     from segmeter.users.replay import open_clicks, recorded
 
-    file, first_rounds = open_clicks(Path(plan.options["clicks"]))
+    file, first_rounds = open_clicks(clicks)
     shape = (scene.shape[0], scene.shape[1])
     for target in scene.targets:
         places = recorded(first_rounds, scene.dataset, scene.id, target.id)
@@ -219,8 +235,7 @@ def people_rows(
         people = np.column_stack([points, scores]).round(5).tolist()
         middle = int(np.argsort(scores[:, 0], kind="stable")[len(scores) // 2])
         point = (float(points[middle, 0]), float(points[middle, 1]))
-        row = _row(encoded, scene, target, plan, "people", point, seconds_encode)
-        yield row | {"people": json.dumps(people)}
+        yield single(target, "people", point) | {"people": json.dumps(people)}
 
 
 def packed(found: ScoreMap) -> bytes:
@@ -251,31 +266,3 @@ def map_of(data: bytes) -> tuple[Any, tuple[int, int], int]:
             return iou, (int(low[0]), int(low[1])), int(held["stride"])
     except _DAMAGED as error:
         raise BadInput(f"column 'map' cannot be unpacked ({error})") from error
-
-
-def _row(
-    encoded: EncodedScene,
-    scene: Scene,
-    target: Target,
-    plan: Plan,
-    user: str,
-    point: tuple[float, ...],
-    seconds_encode: float,
-) -> Row:
-    """A session of one positive click."""
-    click = Click(point)
-    mask = render(encoded, encoded.predict([Request((click,))]))[0]
-    return {
-        "user": user,
-        "protocol": "corrected",
-        **target_columns(scene, target),
-        "seconds_encode": seconds_encode,
-        "round": 1,
-        "kinds": "click",
-        "prompt": to_json(click),
-        "y": float(point[0]),
-        "x": float(point[1]),
-        "positive": True,
-        **judge_by(plan.measures)(target, mask),
-        "mask": mask.encoded() if plan.keep_masks else None,
-    }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ProtocolName
-from segmeter.core.scores_by_step import Tables, load_tables
+from segmeter.core.scores_by_step import Tables, columns_in, load_tables
 from segmeter.stats.goals import area_under
 from segmeter.stats.statistics import (
     Better,
@@ -24,8 +24,6 @@ from segmeter.stats.statistics import (
 )
 
 Floats = npt.NDArray[np.float64]
-Key = tuple[str, str]
-Roles = Mapping[str, str]
 _COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
 _MOST_STEPS = 50  # of a gradient in one round; a search tries more clicks
 WITHIN = 0.05
@@ -100,7 +98,7 @@ def groups(run: Results) -> list[AttackedSessions]:
 
 def attacks_of(run: Results) -> dict[str, str]:
     """Whether each model was attacked along a gradient or by search."""
-    if "trials" not in run.sql("select * from rows limit 0").column_names:
+    if "trials" not in columns_in(run, "rows"):
         return {}
     table = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries
@@ -131,8 +129,7 @@ def from_curves(group: AttackedSessions) -> dict[str, Floats]:
 
 def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any]]]:
     """Rows of the first round by model and dataset, then by user, protocol and target."""
-    columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
-    people = "people" if "people" in columns else "null as people"
+    people = "people" if "people" in columns_in(run, "rows") else "null as people"
     table = run.sql(f"""
         select model, dataset, "user", protocol, scene, target, iou, y, x,
                start_y, start_x, diagonal_px, {people} from rows where round = 1
@@ -146,73 +143,64 @@ def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any
 
 
 def _singles(
-    group: AttackedSessions, firsts: Mapping[Any, dict[str, Any]], roles: Roles
+    group: AttackedSessions, firsts: Mapping[Any, dict[str, Any]], roles: Mapping[str, str]
 ) -> dict[str, Floats]:
     """Values of single targets that do not follow from the curves."""
     if not group.complete:
         return {}
+
+    def column(user: str, name: str, protocol: str = "corrected") -> Floats:
+        """A column of a user's first clicks; NaN where it is not known."""
+        rows = [firsts.get((user, protocol, *key)) or {} for key in group.keys]
+        return np.array([row.get(name) for row in rows], dtype=float)
+
     users = {role: user for user, role in roles.items()}
-
-    def row(user: str, key: Key, protocol: str = "corrected") -> dict[str, Any] | None:
-        return firsts.get((user, protocol, *key))
-
     found = {"first-spread": group.each("first-max") - group.each("first-min")}
     for role in ("min", "max") if "centre-click" in roles else ():
-        rows = [row(users[role], key, group.protocol) for key in group.keys]
-        found[f"distance-{role}"] = np.array([_distance(r) for r in rows])
+        places = ("y", "x", "start_y", "start_x", "diagonal_px")
+        y, x, y0, x0, diagonal = (column(users[role], name, group.protocol) for name in places)
+        found[f"distance-{role}"] = 100 * np.hypot(y - y0, x - x0) / diagonal
     if group.protocol != "corrected":
         return found
     for role, direction in (("min", "worst"), ("max", "best")):
         sign = 1 if role == "min" else -1
-        true = _scores([row(f"{direction}-of-all", key) for key in group.keys])
-        tried = _scores([row(f"{direction}-click-search", key) for key in group.keys])
+        true, tried = (
+            100 * column(f"{direction}-{of}", "iou") for of in ("of-all", "click-search")
+        )
         attack = group.each(f"first-{role}")
         # Where the attack is a search already, that is the search.
         tried = np.where(np.isnan(tried), attack, tried)
         found[f"all-{role}"] = true
-        found[f"gap-{role}"] = sign * (attack - true)
-        found[f"search-gap-{role}"] = sign * (tried - true)
-        for kind in ("", "search-"):
-            gap = found[f"{kind}gap-{role}"]
+        for kind, reached in (("", attack), ("search-", tried)):
+            gap = sign * (reached - true)
+            found[f"{kind}gap-{role}"] = gap
             near = np.where(np.isnan(gap), np.nan, gap <= 100 * WITHIN + 1e-9)
             found[f"{kind}found-{role}"] = near
-    centres = [row("centre-click", key) for key in group.keys]
-    found |= _people(group, [row("people", key) for key in group.keys], centres)
+    people = {i: row["people"] for i, key in enumerate(group.keys)
+              if (row := firsts.get(("people", "corrected", *key)))}  # fmt: skip
+    centre = np.stack([column("centre-click", name) for name in ("y", "x")], axis=1)
+    found |= _people(group, people, centre, column("people", "diagonal_px"))
     return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
 
-def _distance(row: dict[str, Any] | None) -> float:
-    """From the centre click to the click chosen, in percent of the object's diagonal."""
-    if row is None or row["start_y"] is None or row["y"] is None:
-        return float("nan")
-    away = np.hypot(row["y"] - row["start_y"], row["x"] - row["start_x"])
-    return float(100 * away / row["diagonal_px"])
-
-
-def _scores(rows: list[dict[str, Any] | None]) -> Floats:
-    return np.array([np.nan if row is None else 100 * row["iou"] for row in rows])
-
-
 def _people(
-    group: AttackedSessions, rows: list[dict[str, Any] | None], centres: list[dict[str, Any] | None]
+    group: AttackedSessions, people: Mapping[int, str], centre: Floats, diagonal_px: Floats
 ) -> dict[str, Floats]:
     """How real people's first clicks fare: their range, and how much of it the attack spans."""
     names = ("people-min", "people-max", "people-spread", "people-distance", "coverage")
-    found = {name: np.full(len(rows), np.nan) for name in names}
+    found = np.full((len(names), group.size), np.nan)
     low, high = group.each("first-min"), group.each("first-max")
-    for i, (row, centre) in enumerate(zip(rows, centres, strict=True)):
-        if row is None or centre is None:
-            continue
-        table = people_of(row["people"])
+    for i, text in people.items():
+        table = people_of(text)
         scores = 100 * table[:, 2]
-        found["people-min"][i], found["people-max"][i] = scores.min(), scores.max()
-        found["people-spread"][i] = scores.max() - scores.min()
         # Tolerance for rounding in the file.
         inside = (scores >= low[i] - 1e-3) & (scores <= high[i] + 1e-3)
-        found["coverage"][i] = 100 * inside.mean()
-        away = np.hypot(table[:, 0] - centre["y"], table[:, 1] - centre["x"])
-        found["people-distance"][i] = 100 * away.mean() / row["diagonal_px"]
-    return found
+        away = np.hypot(*(table[:, :2] - centre[i]).T)
+        found[:, i] = (
+            scores.min(), scores.max(), np.ptp(scores), 100 * away.mean() / diagonal_px[i],
+            100 * inside.mean(),
+        )  # fmt: skip
+    return dict(zip(names, found, strict=True))
 
 
 def people_of(text: str) -> Floats:
@@ -226,9 +214,9 @@ def people_of(text: str) -> Floats:
     return table
 
 
-_ROLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
+ROLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
 _KINDS = {"iou": "", "biou": "BIoU "}
-AREAS = tuple(f"{kind}-{role}" for kind in _KINDS for role in _ROLES)
+AREAS = tuple(f"{kind}-{role}" for kind in _KINDS for role in ROLES)
 _TESTED = ("iou-d", "iou-min", "iou-max", "iou-base")
 
 
@@ -249,7 +237,7 @@ STATISTICS = [
     *(
         _mean(f"{kind}-{role}", before + title, "AuC, %", 2, "lower" if role == "d" else "higher")
         for kind, before in _KINDS.items()
-        for role, title in _ROLES.items()
+        for role, title in ROLES.items()
     ),
     _mean("first-min", "first click, worst", "IoU, %", better="higher"),
     _mean("first-base", "first click, centre", "IoU, %", better="higher"),

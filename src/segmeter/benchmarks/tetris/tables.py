@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.tetris import Attacked
-from segmeter.benchmarks.tetris.statistics import AREAS, CARDS, AttackedSessions
+from segmeter.benchmarks.tetris.statistics import AREAS, CARDS, ROLES, AttackedSessions
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.comparisons import spearman
 from segmeter.stats.statistics import standing_out
-
-_ROLES = ("min", "base", "max", "d")
-_TITLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
 
 # Our names of models whose rows the paper prints: method, backbone, training data.
 PRINTED = {
@@ -32,22 +29,19 @@ PRINTED = {
     **{f"simpleclick-vit-{s}": ("SimpleClick", f"ViT-{s.upper()}", "C+L") for s in "blh"},
     "simpleclick-vit-xtiny": ("SimpleClick", "ViT-XT", "SBD"),
 }
+# What the paper's numbers were taken on: its name of each dataset, targets; clicks of a session.
 DATASETS = {
-    "grabcut": "GrabCut",
-    "berkeley": "Berkeley",
-    "davis": "DAVIS",
-    "coco-mval": "COCO-MVal",
-    "tetris": "TETRIS",
+    "grabcut": ("GrabCut", 50),
+    "berkeley": ("Berkeley", 100),
+    "davis": ("DAVIS", 345),
+    "coco-mval": ("COCO-MVal", 800),
+    "tetris": ("TETRIS", 2531),
 }
-# What the paper's numbers were taken on: targets of each dataset, clicks of a session.
-TARGETS = {"grabcut": 50, "berkeley": 100, "davis": 345, "coco-mval": 800, "tetris": 2531}
 PAPER_ROUNDS = 10
-
+_FEWEST = 3  # models to correlate
 
 _Printed = tuple[AttackedSessions, str, dict[str, float]]
 """A group, the kind of IoU, and what the paper prints of it."""
-
-_INTERVALS = parts.INTERVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +74,15 @@ class Summary:
     def models(self) -> list[str]:
         return list(dict.fromkeys(group.model for group in self.groups))
 
-    @property
-    def best(self) -> set[tuple[tuple[str, ...], str]]:
-        """Areas to set bold; D below zero is no merit: best clicks did worse than worst ones."""
-        found = standing_out(self.rows.values(), self.differences, CARDS)
-        return {key for key in found if self.rows[key].value >= 0}
-
     def tested(self, protocol: str) -> list[Difference]:
         """The differences of a protocol in the statistics that are tested unasked."""
-        return [
-            d for d in self.differences
-            if d.protocol == protocol and CARDS[d.statistic].tested == "yes"
-        ]  # fmt: skip
+        own = [d for d in self.differences if d.protocol == protocol]
+        return [d for d in own if CARDS[d.statistic].tested == "yes"]
 
     def of(self, protocol: str, dataset: str | None = None) -> list[AttackedSessions]:
         """Groups of a protocol that have both attacks."""
-        return [
-            g for g in self.groups
-            if g.protocol == protocol and g.complete and dataset in (None, g.dataset)
-        ]  # fmt: skip
+        own = [g for g in self.groups if g.protocol == protocol and g.complete]
+        return [g for g in own if dataset in (None, g.dataset)]
 
     def table(
         self,
@@ -110,23 +94,32 @@ class Summary:
         *,
         plot: str = "",
         by: parts.By | None = None,
-    ) -> Table | None:
-        """A table of some statistics of some groups; None where they have none of them."""
+    ) -> Iterator[Table]:
+        """A table of some statistics of some groups; none where they have none of them.
+
+        Areas are set bold where significant; D below zero is no merit: best clicks did worse than
+        worst ones.
+        """
         keys = {group.key for group in members}
         rows = [row for (key, _), row in self.rows.items() if key in keys]
-        columns = {n: parts.column_of(CARDS[n], plot=n == plot) for n in names}
+        columns = parts.columns_of(CARDS, names)
+        if plot:
+            columns[plot] = replace(columns[plot], plot=True)
         where: parts.By = {**(parts.DATA if self.several else {}), **(by or {})}
-        best = self.best if set(names) <= set(AREAS) else None
+        best = None
+        if set(names) <= set(AREAS):
+            found = standing_out(self.rows.values(), self.differences, CARDS)
+            best = {key for key in found if self.rows[key].value >= 0}
         table = parts.summary_table(
             name, rows, columns, by=where, best=best, caption=caption, note=note
         )
-        return table if table.rows else None
+        if table.rows:
+            yield table
 
 
-def area_tables(summary: Summary, prompt: str = "click") -> list[Table | None]:
+def area_tables(summary: Summary, prompt: str = "click") -> Iterator[Table]:
     """Min, Base, Max and D of IoU and Boundary IoU, as in the paper's tables."""
     complete = [group for group in summary.groups if group.complete]
-    made = []
     for number, (kind, title) in enumerate((("iou", "IoU"), ("biou", "Boundary IoU")), 1):
         caption = f"{title} after one box: worst, tight, best, and D, best less worst"
         note = "Chosen by IoU, so Min and Max of Boundary IoU may turn. " if number == 2 else ""
@@ -134,21 +127,15 @@ def area_tables(summary: Summary, prompt: str = "click") -> list[Table | None]:
             caption = f"{title} over the clicks: worst clicks, centre clicks, best clicks, and D, "
             caption += "best less worst"
             note += f"Shaped like Table {number} of the paper, with Base added. "
-        names = [f"{kind}-{role}" for role in _ROLES]
-        name, note = f"table-{number}-{kind}", f"{note}{_INTERVALS}"
-        made.append(summary.table(name, complete, names, caption, note, plot=f"{kind}-d"))
-    return made
-
-
-def as_in_the_paper(group: AttackedSessions) -> bool:
-    """Whether a group has the targets of the paper's dataset, all of them, and ten clicks."""
-    targets, rounds = group.role("base").shape
-    return (targets, rounds) == (TARGETS.get(group.dataset), PAPER_ROUNDS)
+        names = [f"{kind}-{role}" for role in ROLES]
+        name, note = f"table-{number}-{kind}", f"{note}{parts.INTERVALS}"
+        yield from summary.table(name, complete, names, caption, note, plot=f"{kind}-d")
 
 
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
     """The paper's min, max and d for a model on a dataset."""
-    wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
+    name, _ = DATASETS.get(dataset, ("", 0))
+    wanted = (measure, *PRINTED.get(model, ("", "", "")), name)
     for row in parts.published_rows("tetris", "paper.csv"):
         key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
         if key == wanted:
@@ -159,7 +146,8 @@ def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | Non
 def compared_with_the_paper(summary: Summary) -> Table | None:
     """Our numbers and the printed ones, for models and data that the paper has.
 
-    Like with like: a group is listed only with the paper's number of targets and clicks.
+    Like with like: a group is listed only with the targets of the paper's dataset, all of them,
+    and ten clicks.
     """
 
     def here(role: str) -> Callable[[_Printed], Value]:
@@ -168,21 +156,21 @@ def compared_with_the_paper(summary: Summary) -> Table | None:
     def there(role: str) -> Callable[[_Printed], float]:
         return lambda r: r[2][role]
 
-    kinds = {"iou": "IoU", "biou": "Boundary IoU"}
-    measures = {"iou": "iou", "biou": "boundary-iou"}
+    kinds = {"iou": ("IoU", "iou"), "biou": ("Boundary IoU", "boundary-iou")}
     found = [
         (group, kind, printed)
         for group in summary.groups
-        if group.complete and as_in_the_paper(group)
-        for kind, measure in measures.items()
+        if group.complete and group.dataset in DATASETS
+        if group.role("base").shape == (DATASETS[group.dataset][1], PAPER_ROUNDS)
+        for kind, (_, measure) in kinds.items()
         if (printed := paper_rows(group.dataset, group.model.partition("?")[0], measure))
     ]
     columns: dict[Column, Callable[[_Printed], Cell]] = {
         Column("model"): lambda r: Label(r[0].model, protocol=r[0].protocol),
         **({Column("data"): lambda r: r[0].dataset} if summary.several else {}),
-        Column("measure"): lambda r: kinds[r[1]],
-        **{Column(title, "here, %", 2): here(role) for role, title in _TITLES.items()},
-        **{Column(_TITLES[role], "paper, %", 2): there(role) for role in ("min", "max", "d")},
+        Column("measure"): lambda r: kinds[r[1]][0],
+        **{Column(title, "here, %", 2): here(role) for role, title in ROLES.items()},
+        **{Column(ROLES[role], "paper, %", 2): there(role) for role in ("min", "max", "d")},
         Column("D", "here − paper", 2): lambda r: (here("d")(r).value or 0.0) - r[2]["d"],
     }
     if not found:
@@ -190,74 +178,55 @@ def compared_with_the_paper(summary: Summary) -> Table | None:
     return Table.of("beside-the-paper", found, columns, "Comparison with the paper's rows")
 
 
-def first_click_tables(summary: Summary, lead: str) -> list[Table | None]:
+def first_click_tables(summary: Summary, lead: str) -> Iterator[Table]:
     """Effect of the first click alone, the true extremes, and real people's first clicks."""
     corrected = summary.of("corrected")
-    first = ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max")
     kinds = ("all", "gap", "found", "search-gap", "search-found")
-    extremes = [f"{kind}-{role}" for role in ("min", "max") for kind in kinds]
-    objects: parts.By = {Column("objects", "", 0): lambda row: row.targets}
-    people = ("people-min", "people-max", "people-spread", "first-spread", "coverage")
-    clicked = [group for group in corrected if "coverage" in group.values]
-    return [
-        summary.table(
-            "first-click",
-            summary.of(lead),
-            first,
-            "IoU after the first click: worst, centre and best click found, and how far they lie "
-            "apart",
-            "Distances are from the centre click, in diagonals of the object's box.",
-            plot="first-spread",
-        ),
-        summary.table(
-            "extremes",
-            [group for group in corrected if "all-min" in group.values],
-            extremes,
-            "How far from the true extremes of the first click the attack stays",
-            "True extremes by clicking at every few pixels of the object; found means within 5 "
-            "points. A search that also looks between those may do better than they: it is then "
-            "off by less than 0. For models without a gradient the attack is the search.",
-            by=objects,
-        ),
-        summary.table(
-            "people",
-            clicked,
-            (*people, "people-distance"),
-            "Real people's first clicks and the attack's range",
-        ),
-    ]
+    yield from summary.table(
+        "first-click",
+        summary.of(lead),
+        ("first-min", "first-base", "first-max", "first-spread", "distance-min", "distance-max"),
+        "IoU after the first click: worst, centre and best click found, and how far they lie apart",
+        "Distances are from the centre click, in diagonals of the object's box.",
+        plot="first-spread",
+    )
+    yield from summary.table(
+        "extremes",
+        [group for group in corrected if "all-min" in group.values],
+        [f"{kind}-{role}" for role in ("min", "max") for kind in kinds],
+        "How far from the true extremes of the first click the attack stays",
+        "True extremes by clicking at every few pixels of the object; found means within 5 "
+        "points. A search that also looks between those may do better than they: it is then "
+        "off by less than 0. For models without a gradient the attack is the search.",
+        by={Column("objects", "", 0): lambda row: row.targets},
+    )
+    yield from summary.table(
+        "people",
+        [group for group in corrected if "coverage" in group.values],
+        ("people-min", "people-max", "people-spread", "first-spread", "coverage",
+         "people-distance"),
+        "Real people's first clicks and the attack's range",
+    )  # fmt: skip
 
 
-def agreement_tables(summary: Summary, protocol: str) -> list[Table]:
+def agreement_tables(summary: Summary, protocol: str) -> Iterator[Table]:
     """Rank correlations over models: of metrics on each dataset, of datasets in each metric.
 
     As in Figures 9 and 10 of the paper; over the models that have all, three at least.
     """
     held = {(g.model, g.dataset): g for g in summary.of(protocol)}
-
-    def mean(model: str, dataset: str, metric: str) -> float:
-        return float(held[model, dataset].each(metric).mean())
-
-    made: list[Table] = []
-    for dataset in summary.datasets:
-        models = [model for model in summary.models if (model, dataset) in held]
-        table = [[mean(model, dataset, metric) for metric in AREAS] for model in models]
-        caption = f"{dataset}: rank correlation of metrics over {len(models)} models"
+    datasets, titles = summary.datasets, {m: _titled(m) for m in AREAS}
+    asked = [(d, "metrics", [(d, metric) for metric in AREAS]) for d in datasets]
+    metrics = ("iou-min", "iou-max", "iou-d", "biou-d") if summary.several else ()
+    asked += [(metric, "datasets", [(d, metric) for d in datasets]) for metric in metrics]
+    for which, over, places in asked:
+        models = [m for m in summary.models if all((m, d) in held for d, _ in places)]
         if len(models) >= _FEWEST:
-            name, labels = f"spearman-metrics-{dataset}", [*map(_titled, AREAS)]
-            made.append(parts.matrix_table(name, labels, spearman(np.array(table)), caption))
-    models = [m for m in summary.models if all((m, d) in held for d in summary.datasets)]
-    for metric in _COMPARED if len(models) >= _FEWEST and summary.several else ():
-        table = [[mean(model, dataset, metric) for dataset in summary.datasets] for model in models]
-        name = f"spearman-datasets-{metric}"
-        caption = f"{_titled(metric)}: rank correlation of datasets over {len(models)} models"
-        found = spearman(np.array(table))
-        made.append(parts.matrix_table(name, summary.datasets, found, caption))
-    return made
-
-
-_FEWEST = 3  # models to correlate
-_COMPARED = ("iou-min", "iou-max", "iou-d", "biou-d")
+            table = [[held[m, d].each(metric).mean() for d, metric in places] for m in models]
+            labels = [*titles.values()] if over == "metrics" else datasets
+            caption = f"{titles.get(which, which)}: rank correlation of {over} over {len(models)} "
+            name, found = f"spearman-{over}-{which}", spearman(np.array(table))
+            yield parts.matrix_table(name, labels, found, f"{caption}models")
 
 
 def _titled(metric: str) -> str:

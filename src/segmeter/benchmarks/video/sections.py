@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.video import VideoBenchmark
 from segmeter.benchmarks.video.statistics import seconds_of
 from segmeter.core import sections as page
@@ -94,7 +95,7 @@ def _answer(rows: Sequence[SummaryRow], apart: Sequence[Difference]) -> page.Ans
 
 
 def _curves(run: Results, leading: Sequence[Tables]) -> Section:
-    cost, charts = parts.cost_of(run), []
+    cost, charts = cost_of(run), []
     for dataset, user in dict.fromkeys((g.dataset, g.user) for g in leading if _stepped(g)):
         members = [g for g in leading if (g.dataset, g.user) == (dataset, user)]
         rounds = [parts.curve_with_band(g.model, g.table("jf"), resampling(g)) for g in members]

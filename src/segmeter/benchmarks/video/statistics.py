@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.report_parts import cost_of
+from segmeter.benchmarks.costs import cost_of
 from segmeter.core.benchmarks import Results
 from segmeter.core.scores_by_step import Tables
 from segmeter.stats.annotation_time import CostModel

@@ -8,17 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks.costs import Way, busy, cost_of, cost_section, machines
 from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.judging import Surfaces
 from segmeter.benchmarks.report_parts import (
-    Way,
-    busy,
-    cost_of,
-    cost_section,
     difference_section,
     difference_table,
     lost_jobs,
-    machines,
     on_common_objects,
     percent,
 )
@@ -90,7 +86,9 @@ def sections(run: Results) -> list[Section]:
         _prompters(leading, cards),
         _by_organ(leading, Surfaces.of(run.plan.options)),
         _equal_effort(leading, numbers, goals),
-        *difference_section(apart, cards, users=typed, units=_units(found), user="prompter"),
+        *difference_section(
+            apart, cards, users=typed, units=_units(found), pairs=("models", "prompter")
+        ),
         Section("Comparison with the paper's tables", _PAPER, paper, folded=True),
         Section("Instances", blocks=[table for table in every if table is not None]),
         Section("Hardest objects", _HARDEST, [

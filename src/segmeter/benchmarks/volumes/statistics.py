@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.report_parts import cost_of
+from segmeter.benchmarks.costs import cost_of
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort

@@ -1,0 +1,190 @@
+"""Costs: hours and money for a number of objects, and the machines that waiting depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core.benchmarks import Group, Results, too_few
+from segmeter.core.errors import BadInput
+from segmeter.core.sections import Answer, Block, Cell, Column, Note, Section, Table, Value
+from segmeter.stats.annotation_time import CostModel
+from segmeter.stats.comparisons import difference
+from segmeter.stats.intervals import Floats
+
+_HOUR = 3600.0
+
+
+def cost_of(run: Results) -> CostModel:
+    """The cost model that the caller chose, else the default."""
+    path = run.settings.get("cost")
+    return CostModel() if path is None else CostModel.read(Path(path))
+
+
+def machines(run: Results) -> str:
+    """On what the seconds were measured, and whether it was busy; empty if unknown."""
+    named = {f"{m['processor']} with {m['cores']} cores" for m in _worked(run) if "processor" in m}
+    devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
+    on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
+    if not on:
+        return ""
+    told = busy(run)
+    return (
+        f"Waiting was measured on {', '.join(on)}, together with everything else that ran there; "
+        f"it differs on other machines.{f' It {told}.' if told else ''}"
+    )
+
+
+def busy(run: Results) -> str:
+    """That waiting was measured on a busy machine, to follow "it"; empty if it was idle."""
+    loaded = [m for m in _worked(run) if (m.get("load") or 0) > (m.get("cores") or 1)]
+    if not loaded:
+        return ""
+    worst = max(loaded, key=lambda m: float(m["load"]))
+    return (
+        f"was measured on a busy machine (load {worst['load']:g} on {worst['cores']} cores when "
+        "the run began) and is shorter on an idle one"
+    )
+
+
+def _worked(run: Results) -> list[dict[str, Any]]:
+    """The machines of commands that had jobs to do."""
+    entries = run.provenance.get("commands", [])
+    return [entry.get("machine", {}) for entry in entries if entry.get("jobs_left", 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to annotate objects: a person's work, waiting and drawing by hand, in seconds.
+
+    `mean`, `waited` and `total` (both added) have intervals; the others are one per object.
+    """
+
+    name: str
+    group: Group
+    mean: Value
+    waited: Value
+    total: Value
+    seconds: Floats
+    waiting: Floats
+    by_hand: Floats
+
+    @property
+    def spent(self) -> Floats:
+        """Work and waiting of each object."""
+        return self.seconds + self.waiting
+
+    @property
+    def untested(self) -> str:
+        """Why nothing is tested, where there are too few cases."""
+        return too_few(len(set(self.group.clusters)), self.group.unit)
+
+    def less(self, other: Floats) -> tuple[Value, float]:
+        """What it takes less `other`, and p; without limits where the way itself has none."""
+        clusters, seed = self.group.clusters, self.group.dataset
+        paired = difference(self.spent, other, clusters, seed=seed)
+        sure = self.total.low is not None and not np.isnan(self.total.low)
+        gap = Value.of(paired.interval)
+        return gap if sure else Value(gap.value), paired.p
+
+    @property
+    def saved(self) -> Value:
+        """Percent of drawing by hand that is saved, waiting counted; no limits for one image."""
+        hand = float(self.by_hand.mean())
+        return self.less(self.by_hand)[0].times(-100 / hand) if hand else Value(None)
+
+
+def cost_section(
+    tables: Mapping[str, Sequence[Way]],
+    objects: int,
+    rate: float | None,
+    units: str,
+    assumed: str,
+    ranked: Mapping[str, str] | None = None,
+    loaded: str = "",
+) -> Section:
+    """Hours, and money at a rate per hour, for so many objects, by what they are like.
+
+    `assumed` states the goal, the price of drawing by hand and how waiting was measured,
+    `ranked` which way another ranking of the report puts first, `loaded` that the machine was
+    `busy`.
+    """
+    if objects < 1:
+        raise BadInput(f"--objects is a number of objects, not {objects}")
+    if rate is not None and not 0 <= rate < float("inf"):
+        raise BadInput(f"--hourly-rate is money per hour, not {rate:g}")
+    text = (
+        "Annotators are paid while they wait for the model: order, money and savings include "
+        "waiting. Numbers hold if all objects are like those measured; 95 % intervals are of the "
+        f"mean over {units}. {assumed}"
+    )
+    blocks: list[Block] = []
+    for title, found in tables.items():
+        ways = sorted(found, key=lambda way: float(way.spent.mean()))
+        group = ways[0].group
+        scenes = len(set(group.clusters))
+        measured = f"{group.size} measured in {scenes} {units if scenes > 1 else units[:-1]}"
+        where = f" like those of {title}" if len(tables) > 1 else ""
+        caption = f"{objects} objects{where}; {measured}"
+        advice = _advice(ways, objects, rate, loaded, (ranked or {}).get(title, ""))
+        blocks += [
+            Answer((f"On {title}: " if len(tables) > 1 else "") + advice),
+            _cost_table(f"project-{title}", ways, objects / _HOUR, rate, caption),
+        ]
+    return Section(f"What {objects:,} objects cost".replace(",", " "), "", [*blocks, Note(text)])
+
+
+def _cost_table(
+    name: str, ways: Sequence[Way], factor: float, rate: float | None, caption: str
+) -> Table:
+    """A row per way and one for drawing by hand; `factor` turns seconds per object into hours."""
+    paid = [] if rate is None else [rate]
+    columns = [
+        Column("way"), Column("time", "hours", 1), Column("waiting", "hours", 1),
+        Column("with waiting", "hours", 1),
+        *(Column("money", f"at {each:g} per hour, same currency", 0) for each in paid),
+        Column("saved", "% of drawing by hand", 0), Column("conclusion"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for way in ways:
+        gap, p = way.less(way.by_hand)
+        cheaper = "cheaper" if (gap.value or 0.0) < 0 else "more expensive"
+        pays = f"{cheaper} than by hand" if p < 0.05 else "no significant difference"
+        hours = [value.times(factor) for value in (way.mean, way.waited, way.total)]
+        money = [way.total.times(factor * each) for each in paid]
+        rows.append([way.name, *hours, *money, way.saved, way.untested or pays])
+    hand = Value(float(ways[0].by_hand.mean()) * factor)
+    money = [hand.times(each) for each in paid]
+    rows.append(["all by hand", hand, Value(0.0), hand, *money, None, "baseline"])
+    return Table(name, columns, rows, caption)
+
+
+def _advice(ways: Sequence[Way], objects: int, rate: float | None, loaded: str, ranked: str) -> str:
+    """Which way takes least with waiting, how sure that is, and whether waiting decides it."""
+    best, *others = ways
+    factor = objects / _HOUR
+    hand = float(best.by_hand.mean()) * factor
+    told = [
+        f"**{best.name}** takes {'the least time, ' if others else ''}"
+        f"{best.total.times(factor).text(1)} hours with waiting, against {hand:.1f} by hand: "
+        f"{best.saved.text(0)} % saved"
+    ]
+    if rate is not None:
+        money = best.total.times(factor * rate).text(0)
+        told.append(f"at {rate:g} per hour that is {money}, against {hand * rate:.0f}")
+    if others and others[0].group.keys == best.group.keys:
+        less, p = best.less(others[0].spent)
+        sure = best.untested or f"{'' if p < 0.05 else 'not '}significant"
+        more = less.times(-factor).text(1)
+        told.append(f"the next, **{others[0].name}**, takes {more} hours more ({sure})")
+    working = min(ways, key=lambda way: float(way.seconds.mean()))
+    mine, theirs = (float(way.seconds.mean()) * factor for way in (best, working))
+    if round(mine - theirs, 1) > 0:
+        told.append(f"without waiting **{working.name}** would, {theirs:.1f} against {mine:.1f}")
+        if loaded:
+            told.append(f"waiting {loaded}, so measure it on an idle machine before you choose")
+    return "; ".join(filter(None, (*told, ranked))) + "."
