@@ -55,12 +55,11 @@ _TEXT = (
 
 
 def response_sections(
-    run: Results, benchmark: Declared, *, fewest: int = 2, corrections_only: bool = False
+    run: Results, benchmark: Declared, *, corrections_only: bool = False
 ) -> list[page.Section]:
     """Curves by round and sign, tables, calibration, and the sessions that obey least.
 
-    `fewest` is how many images or scans an interval needs; `corrections_only` leaves out users
-    who prompt once.
+    `corrections_only` leaves out users who prompt once.
     """
     lead = run.plan.leading_protocol
     found = [g for g in benchmark.groups(run) if isinstance(g, Responses) and g.protocol == lead]
@@ -68,6 +67,7 @@ def response_sections(
     found = [g for g in found if g.user not in once]
     numbers = benchmark.numbers(run)
     cost, classes = _price(run), _classes(run)
+    fewest = max((card.fewest for card in benchmark.statistics(run)), default=0)
     blocks: list[page.Block] = []
     compared = list(comparisons(found))
     for members in compared:

@@ -199,8 +199,7 @@ def _row(
         assert card.values is not None  # statistics of objects
         old, new = card.values(before), card.values(group)
         paired_ = difference(new, old, group.clusters, seed=group.dataset)
-        cells += [
-            Value.of(drawn.interval(old)), Value.of(drawn.interval(new)),
-            Value.of(paired_.interval), paired_.p,
-        ]  # fmt: skip
+        found = (drawn.interval(old), drawn.interval(new), paired_.interval)
+        cells += [Value.of(i.if_enough(drawn.clusters, card.fewest)) for i in found]
+        cells.append(paired_.p)
     return cells

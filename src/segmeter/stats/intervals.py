@@ -45,6 +45,14 @@ class Interval:
         """
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
+    def if_enough(self, clusters: int, fewest: int) -> Interval:
+        """The same, without limits where there are fewer images or patients than they need.
+
+        >>> Interval(0.5, 0.25, 0.75).if_enough(4, fewest=5)
+        Interval(value=0.5, low=nan, high=nan)
+        """
+        return self if clusters >= fewest else Interval(self.value, np.nan, np.nan)
+
 
 class Resampling:
     """Resamples of scenes; the same draws for every model, so that differences are paired.

@@ -160,6 +160,8 @@ class Statistic:
     effort
         Whether it is the clicks (prompts) or the seconds that an object costs a person: `--by`
         always has it, and turns seconds into hours and money.
+    fewest
+        How many images or patients limits need; with fewer there are none.
     """
 
     name: str
@@ -177,6 +179,7 @@ class Statistic:
     pair: Callable[[Any, Any], Paired | None] | None = None
     null: Callable[[Any], tuple[Null, Interval] | None] | None = None
     effort: Effort = ""
+    fewest: int = 0
 
     def estimate(self, group: Group) -> tuple[Interval, int] | None:
         """Value and limits in its unit, and the number of objects behind them."""
@@ -187,7 +190,9 @@ class Statistic:
         else:
             values = self.values(group)
             found, many = self.interval(group, values), int(np.count_nonzero(~np.isnan(values)))
-        return None if found is None else (found.times(self.scale), many)
+        if found is None:
+            return None
+        return found.times(self.scale).if_enough(len(set(group.clusters)), self.fewest), many
 
     @property
     def scale(self) -> float:
@@ -347,7 +352,12 @@ def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Differe
         ]
         for d in pairwise_tables(where, [together[k].name for k in chosen], samples):
             made[d.statistic].append(replace(d, unit=members[0].unit))
-    return [d for s in asked for d in made[s.name]]
+    return [_if_enough(d, s.fewest) for s in asked for d in made[s.name]]
+
+
+def _if_enough(d: Difference, fewest: int) -> Difference:
+    """Without limits where the statistic needs more cases for them, or too few are tested."""
+    return replace(d, low=np.nan, high=np.nan) if fewest and d.too_few else d
 
 
 def _alike(columns: Sequence[Sequence[Floats]]) -> list[list[int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.report_parts import difference_table
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.sections import _effort_chart, against_best, recommendation
@@ -109,6 +110,18 @@ def test_few_cases_have_no_interval_and_the_page_says_why(cases):
     assert few(group).startswith(f"no intervals with {cases} scan")
     row, _ = never(90).estimate(group)
     assert np.isnan([row.low, row.high]).all(), "as the page says of the whole table"
+
+
+def test_no_statistic_of_few_scans_has_limits_clicks_followed_included():
+    run = KeptRun("volumes")
+    rows = run.summary()
+    assert {"dice", "never@90", "rice", "hurt"} <= {row.statistic for row in rows}
+    assert all(np.isnan([row.low, row.high]).all() for row in rows)
+    for d in Volumes().differences(run, ["rice", "hurt"]):
+        assert np.isnan([d.low, d.high]).all()
+        assert d.too_few == "not tested: 3 scans, 6 needed"
+    for split in splits(Volumes(), run, "class"):
+        assert all(np.isnan([m.interval.low, m.interval.high]).all() for m in split.means)
 
 
 def test_differences_of_few_cases_have_neither_limits_nor_p_values():

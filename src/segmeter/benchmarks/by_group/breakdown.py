@@ -110,7 +110,10 @@ def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -
     names = named.of([(group.dataset, *group.keys[i]) for i in kept])
     clusters = [group.clusters[i] for i in kept]
     seed = (*group.key, card.name)
-    means = group_means(values[kept], names, clusters, group.protocol, seed=seed)
+    means = [
+        replace(mean, interval=mean.interval.if_enough(mean.images, card.fewest))
+        for mean in group_means(values[kept], names, clusters, group.protocol, seed=seed)
+    ]
     tested = 1 < len(means) <= _MOST_COMPARED and group.protocol == "corrected"
     pairs = group_differences(values[kept], names, clusters, seed=seed) if tested else []
     return Split(*group.key, card, tuple(means), tuple(pairs))

@@ -166,17 +166,15 @@ class Volumes(Declared):
         return simulate_volume(segmenter, scene, plan)
 
     def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.volumes.statistics import groups, prompters
+        from segmeter.benchmarks.volumes.statistics import groups, responses
 
-        names = prompters(run)
-        return [*groups(run), *response_groups(run, lambda user: names.get(user) or user)]
+        return [*groups(run), *responses(run)]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.responses import STATISTICS
-        from segmeter.benchmarks.volumes.statistics import statistics
+        from segmeter.benchmarks.volumes.statistics import FEWEST, statistics
 
-        return [*statistics(run), *STATISTICS]
+        return [*statistics(run), *(replace(s, fewest=FEWEST) for s in STATISTICS)]
 
     def paper_table(self, run: Results) -> PaperLayout:
         return PaperLayout(

@@ -99,7 +99,7 @@ def sections(run: Results) -> list[Section]:
             run, [(g, g.start) for own in leading.values() for g in own],
             [seconds_until(goal) for goal in goals], goals[-1] / (200 - goals[-1]),
         ),
-        *response_sections(run, benchmark, fewest=FEWEST, corrections_only=True),
+        *response_sections(run, benchmark, corrections_only=True),
         Section("Sessions", _SCROLLED, [
             block for own in leading.values() for block in sessions_to_scroll(run, own)
         ]),

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.costs import cost_of
+from segmeter.benchmarks.responses import Responses, response_groups
 from segmeter.benchmarks.volumes import MEASURES
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
@@ -51,8 +52,26 @@ Places = npt.NDArray[np.intp]
 _PROMPTER = ("prompter", "prompter_label", "paper_table", "paper_interactions")
 
 
+class OfScans(Group):
+    """A group of volumes."""
+
+    __slots__ = ()
+
+    @property
+    def unit(self) -> str:
+        """The unit of resampling: patients where their names are not those of scans, else scans."""
+        named = any(c != scene for (scene, _), c in zip(self.keys, self.clusters, strict=True))
+        return "patient" if named else "scan"
+
+
+class VolumeResponses(OfScans, Responses):
+    """Responses of models on volumes."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class VolumeSessions(Group):
+class VolumeSessions(OfScans):
     """All sessions of a group, object by object.
 
     Tables are `(objects, rounds)`: Dice, interactions, degrees of freedom and seconds spent
@@ -83,12 +102,6 @@ class VolumeSessions(Group):
     def rounds(self) -> int:
         return int(self.dice.shape[1])
 
-    @property
-    def unit(self) -> str:
-        """The unit of resampling: patients where their names are not those of scans, else scans."""
-        named = any(c != scene for (scene, _), c in zip(self.keys, self.clusters, strict=True))
-        return "patient" if named else "scan"
-
     def unless_met(self, goal: float, values: Floats, at_start: float = 0.0) -> Floats:
         """Values of objects, `at_start` where the starting mask has the Dice of the goal."""
         if self.start is None:
@@ -108,10 +121,12 @@ def groups(run: Results) -> list[VolumeSessions]:
     return merged_repeats([_group(tables, others, cost) for tables in found])
 
 
-def prompters(run: Results) -> dict[str, str]:
-    """The prompter that each user of the run is a draw of."""
-    found = run.sql('select distinct "user", prompter from rows order by all')
-    return {row["user"]: row["prompter"] for row in found.to_pylist()}
+def responses(run: Results) -> list[VolumeResponses]:
+    """How models follow prompts; the draws of a prompter are reported together."""
+    found = run.sql('select distinct "user", prompter from rows order by all').to_pylist()
+    names = {row["user"]: row["prompter"] for row in found}
+    every = response_groups(run, lambda user: names.get(user) or user)
+    return [VolumeResponses(*(getattr(g, f.name) for f in fields(g))) for g in every]
 
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
@@ -322,7 +337,7 @@ def _mean(
     return Statistic(
         name, title, unit, digits, better, percent, of_repeats, interval,
         of=VolumeSessions, tested="yes" if tested else "on request", effort=effort,
-        pair=lambda first, second: _paired(first, second, of_repeats),
+        pair=lambda first, second: _paired(first, second, of_repeats), fewest=FEWEST,
     )  # fmt: skip
 
 
@@ -408,8 +423,6 @@ def never(goal: float) -> Statistic:
 
     def interval(group: VolumeSessions, _: Floats) -> Interval:
         found = [missed(one) for one in group.repeats or (group,)]
-        if len(set(group.clusters)) < FEWEST:
-            return _alone(float(np.concatenate(found).mean()))
         return share_interval(np.concatenate(found), group.clusters * len(found))
 
     return _mean(
