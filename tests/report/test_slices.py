@@ -37,7 +37,7 @@ def made(shape: tuple[int, int, int] = (40, 100, 120)) -> Slices:
 def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
     slices = made()
     view = slices_view(slices, Stack(), Album())
-    data = json.loads(view.data)
+    data = json.loads(view["data"])
     assert data["first"] == [0, 16, 26]
     assert data["shape"] == [40, 58, 68]
     place = np.s_[0:40, 16:74, 26:94]
@@ -50,16 +50,16 @@ def test_the_neighbourhood_is_kept_and_masks_come_back() -> None:
     click, box = data["steps"][0]["prompts"]
     assert click == {"at": [12, 25, 26], "positive": True}
     assert box == {"low": [11, 24, 25], "high": [13, 28, 34]}
-    assert view.steps[0]["said"] == "1 point, 1 box"
+    assert view["steps"][0]["said"] == "1 point, 1 box"
 
 
 def test_voxels_are_stored_once_however_many_sessions_show_them() -> None:
     stack, album = Stack(), Album()
     first, again = (slices_view(made(), stack, album) for _ in range(2))
-    assert first.source.startswith("data:image/webp;base64,")
-    assert again.source == ""
-    assert first.image == again.image
-    raw = base64.b64decode(first.source.partition(",")[2])
+    assert first["source"].startswith("data:image/webp;base64,")
+    assert again["source"] == ""
+    assert first["image"] == again["image"]
+    raw = base64.b64decode(first["source"].partition(",")[2])
     with Image.open(io.BytesIO(raw)) as mosaic:
         assert mosaic.size == (6 * 68, 7 * 58)
 
@@ -68,7 +68,7 @@ def test_a_large_volume_is_thinned_out() -> None:
     shape = (60, 400, 400)
     ground_truth = Mask.box(shape, (5, 20, 20), (55, 380, 380))
     whole = Slices("k", "large", np.zeros(shape, np.uint8), [Frame(ground_truth)], ground_truth)
-    data = json.loads(slices_view(whole, Stack(), Album()).data)
+    data = json.loads(slices_view(whole, Stack(), Album())["data"])
     assert np.prod(data["shape"]) <= 3 << 20
     assert data["stride"] == [1, 2, 2]
     assert data["spacing"] == [1, 2, 2]

@@ -1,7 +1,8 @@
-"""Charts: curves and dots as SVG, with labels that do not overlap and read-outs on hover."""
+"""Charts as SVG: curves and dots with labels that do not overlap and read-outs on hover; bars."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,195 +10,64 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
-from segmeter.core.sections import Chart, Line, Points
-from segmeter.report.elements import amount, drawing, element, path
+from segmeter.core.sections import Bars, Chart, Line, Numbers, Points
+from segmeter.report.elements import amount, drawing, element, path, route, words
 from segmeter.report.plot_frames import (
     BOLD,
     Palette,
     Place,
-    PlotFrame,
     Scale,
-    Style,
     fitted,
-    placed,
     shortened,
     text_width,
 )
 
-
-def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
-    """The whole chart; names are placed at their curves, not in a legend."""
-    frame = _frame(chart, width, height)
-    ticks = max(3, round((frame.plot_right - frame.left) / 70))
-    x = fitted(chart.x, _all(chart, "x"), frame.left, frame.plot_right, ticks)
-    y = fitted(chart.y, _all(chart, "y"), frame.plot_bottom, frame.top, 5)
-    curves = [m for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
-    guides = [m for m in chart.marks if isinstance(m, Line) and m.role == "guide"]
-    dots = [m for m in chart.marks if isinstance(m, Points)]
-    named: list[Words] = []
-    inside = [
-        _axes(frame, x, y),
-        [_guide(m, x, y, named) for m in guides],
-        [_band(m, x, y, palette[m.name]) for m in curves],
-        [_curve(m, x, y, palette[m.name]) for m in curves],
-        [_scatter(m, x, y, palette[m.name]) for m in dots],
-        dot_labels(dots, x, y, palette, frame.plot_right if curves else frame.width),
-        end_labels(curves, x, y, palette, frame),
-        readouts(curves, x, y, palette, frame),
-    ]
-    wide = f"max-width:{round(width * 1.15)}px"
-    return drawing(width, height, inside, alt=_spoken(chart), class_="chart", style=wide)
-
-
-def _frame(chart: Chart, width: int, height: int) -> PlotFrame:
-    """Room at the right for the longest name, but never more than a third."""
-    names = [short(m.name) for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
-    longest = BOLD * max(map(text_width, names), default=0.0)
-    return PlotFrame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
-
-
-def _axes(frame: PlotFrame, x: Scale, y: Scale) -> list[Markup]:
-    """Thin rules across, ticks below, titles where the eye begins."""
-    parts = []
-    for tick in y.ticks:
-        at = y(tick)
-        parts.append(
-            element("path", d=path([(frame.left, at), (frame.plot_right, at)]), class_="rule")
-        )
-        parts.append(element("text", y.label(tick), x=frame.left - 6, y=at + 4, class_="tick end"))
-    below = frame.plot_bottom + 16
-    parts += [element("text", x.label(t), x=x(t), y=below, class_="tick mid") for t in _legible(x)]
-    base = [(frame.left, frame.plot_bottom), (frame.plot_right, frame.plot_bottom)]
-    parts.append(element("path", d=path(base), class_="base"))
-    parts.append(element("text", y.axis.title, x=2, y=12, class_="axis"))
-    parts.append(
-        element("text", x.axis.title, x=frame.plot_right, y=frame.height - 6, class_="axis end")
-    )
-    return parts
-
-
-def _legible(x: Scale) -> Sequence[float]:
-    """The ticks whose labels do not touch: all of them, or every second, or every fourth..."""
-    ticks = list(x.ticks)
-    widest = max((text_width(x.label(t)) for t in ticks), default=0.0)
-    gaps = [abs(x(b) - x(a)) for a, b in pairwise(ticks)]
-    step = 1
-    while gaps and step < len(ticks) and step * min(gaps) < widest + 4:
-        step *= 2
-    return ticks[::step]
-
-
-def _guide(line: Line, x: Scale, y: Scale, taken: list[Words]) -> list[Markup]:
-    points = placed(line.x, line.y, x, y)
-    if not points:
-        return []
-    end_x, end_y = points[-1]
-    rule = element("path", d=path(points), class_="guide")
-    name = Words(end_x + 2, end_x + 2 + text_width(line.name), end_y + 3)
-    if not name.clear(taken):  # names on top of each other say nothing
-        return [rule]
-    taken.append(name)
-    label = element("text", line.name, x=name.left, y=name.line, class_="guide-name")
-    return [rule, label]
-
-
-def _band(line: Line, x: Scale, y: Scale, style: Style) -> Markup:
-    if line.low is None or line.high is None:
-        return Markup("")
-    below = placed(line.x, line.low, x, y)
-    above = placed(line.x, line.high, x, y)
-    if line.role == "step":
-        below, above = _steps(below), _steps(above)
-    if not below:
-        return Markup("")
-    return element("path", d=path(above + below[::-1]) + "Z", class_=f"band {style.colour}")
-
-
-def _curve(line: Line, x: Scale, y: Scale, style: Style) -> list[Markup]:
-    points = placed(line.x, line.y, x, y)
-    drawn = _steps(points) if line.role == "step" else points
-    parts = (
-        [
-            element(
-                "path", d=path(drawn), class_=f"curve {style.colour}", stroke_dasharray=style.dash
-            )
-        ]
-        if drawn
-        else []
-    )
-    if 1 <= len(points) <= 25 and line.role == "curve":
-        parts += [style.dot(px, py, 2.6) for px, py in points]
-    return parts
-
-
-def _scatter(dots: Points, x: Scale, y: Scale, style: Style) -> list[Markup]:
-    parts = []
-    labels = list(dots.labels) or [""] * len(list(dots.x))
-    places = placed(dots.x, dots.y, x, y)
-    if dots.low is not None and dots.high is not None:
-        ends = zip(placed(dots.x, dots.low, x, y), placed(dots.x, dots.high, x, y), strict=True)
-        parts += [
-            element("path", d=path([a, b]), class_=f"whisker {style.colour}") for a, b in ends
-        ]
-    for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
-        point = f"{_with_label(vx, x)}, {_with_label(vy, y)}"
-        hover = element("title", f"{label or dots.name}: {point}")
-        parts.append(element("g", style.dot(px, py), hover))
-    return parts
-
-
-def _with_label(value: float, scale: Scale) -> str:
-    """A number as its axis tells it."""
-    percent = scale.axis.percent
-    return amount(float(value), 1 if percent else None, percent) + (" %" if percent else "")
-
-
-def _steps(points: list[Place]) -> list[Place]:
-    """Hold each value until the next place."""
-    held: list[Place] = []
-    for px, py in points:
-        if held:
-            held.append((px, held[-1][1]))
-        held.append((px, py))
-    return held
-
-
-def _all(chart: Chart, axis: str) -> list[float]:
-    """All values of the data along an axis, limits of bands included, guides left out."""
-    values: list[float] = []
-    for mark in chart.marks:
-        if isinstance(mark, Line) and mark.role == "guide":
-            continue
-        values += [float(v) for v in (mark.x if axis == "x" else mark.y)]
-        if axis == "y" and mark.low is not None and mark.high is not None:
-            values += [float(v) for v in [*mark.low, *mark.high]]
-    return values
-
-
-def _spoken(chart: Chart) -> str:
-    """Text for screen readers: the chart's title and the last value of each curve."""
-    ends = [
-        f"{m.name} ends at {amount(float(m.y[-1]), None, chart.y.percent)}"
-        for m in chart.marks
-        if isinstance(m, Line) and m.role != "guide" and len(m.y)
-    ]
-    return f"{chart.title}. {chart.y.title} by {chart.x.title}. " + "; ".join(ends)
-
-
+_LEFT, _TOP, _BOTTOM = 40, 28, 40  # room around a plot, in pixels
 _LINE = 13.0  # height of a line of text
 _GAP = 14.0  # between two names in a column
 _BELOW = (-7, 15, 4, -20, 28)  # base lines tried for a dot's name
+_ROW, _BAR, _BARS_TOP, _BARS_BOTTOM = 30.0, 16.0, 48.0, 30.0
+
+
+def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
+    """The whole chart; names are placed at their curves, not in a legend."""
+    lines = [m for m in chart.marks if isinstance(m, Line)]
+    curves = [m for m in lines if m.role != "guide"]
+    dots = [m for m in chart.marks if isinstance(m, Points)]
+    plot = _Plot.of(chart, [*curves, *dots], palette, width, height)
+    inside = [
+        plot.axes(),
+        plot.guides([m for m in lines if m.role == "guide"]),
+        [plot.band(m) for m in curves],
+        [plot.curve(m) for m in curves],
+        [plot.scatter(m) for m in dots],
+        plot.dot_labels(dots, plot.right if curves else plot.width),
+        plot.end_labels(curves),
+        plot.readouts(curves),
+    ]
+    ends = [
+        f"{m.name} ends at {amount(float(m.y[-1]), None, chart.y.percent)}"
+        for m in curves
+        if len(m.y)
+    ]
+    spoken = f"{chart.title}. {chart.y.title} by {chart.x.title}. " + "; ".join(ends)
+    return _figure(width, height, inside, spoken)
+
+
+def _figure(width: int, height: int, inside: object, alt: str) -> Markup:
+    wide = f"max-width:{round(width * 1.15)}px"
+    return drawing(width, height, inside, alt=alt, class_="chart", style=wide)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class _Words:
     """Position of a name."""
 
     left: float
     right: float
     line: float
 
-    def clear(self, others: Sequence[Words]) -> bool:
+    def clear(self, others: Sequence[_Words]) -> bool:
         return all(
             abs(self.line - other.line) >= _LINE
             or self.left >= other.right
@@ -206,54 +76,201 @@ class Words:
         )
 
 
-def dot_labels(
-    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, right: float
-) -> list[Markup]:
-    """Names next to their dots, up to `right` and without overlaps; else only on hover."""
-    parts: list[Markup] = []
-    spots_of_dots = [at for mark in dots for at in placed(mark.x, mark.y, x, y)]
-    taken = [Words(px - 4, px + 4, py + 4) for px, py in spots_of_dots]
-    for mark in dots:
-        places = placed(mark.x, mark.y, x, y)
-        for (px, py), label in zip(places, mark.labels, strict=False):
-            wide = text_width(label) * BOLD
-            lefts = (px + 7, px - 7 - wide)
-            spots = (Words(left, left + wide, py + down) for down in _BELOW for left in lefts)
-            free = (s for s in spots if s.left >= 0 and s.right <= right and s.clear(taken))
-            spot = next(free, None)
-            if label and spot is not None:
-                taken.append(spot)
-                parts.append(_dot_label(label, spot, px, palette[mark.name]))
-    return parts
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    """A plot on its paper: `right` and `bottom` are its borders in pixels."""
+
+    width: int
+    height: int
+    right: float
+    x: Scale
+    y: Scale
+    palette: Palette
+
+    @classmethod
+    def of(
+        cls, chart: Chart, data: Sequence[Line | Points], palette: Palette, width: int, height: int
+    ) -> _Plot:
+        """Room at the right for the longest name, but never more than a third."""
+        names = [short(m.name) for m in data if isinstance(m, Line)]
+        longest = BOLD * max(map(text_width, names), default=0.0)
+        right = width - min(max(18.0, longest + 16), width * 0.34)
+        xs = [float(v) for m in data for v in m.x]
+        drawn = [part for m in data for part in (m.y, m.low, m.high) if part is not None]
+        ys = [float(v) for part in drawn for v in part]
+        x = fitted(chart.x, xs, _LEFT, right, max(3, round((right - _LEFT) / 70)))
+        return cls(width, height, right, x, fitted(chart.y, ys, height - _BOTTOM, _TOP), palette)
+
+    @property
+    def bottom(self) -> float:
+        return self.height - _BOTTOM
+
+    def places(self, xs: Numbers, ys: Numbers | None) -> list[Place]:
+        """Positions of data points, none without `ys`; NaN is left out."""
+        if ys is None:
+            return []
+        return [
+            (self.x(float(a)), self.y(float(b)))
+            for a, b in zip(xs, ys, strict=True)
+            if math.isfinite(a) and math.isfinite(b)
+        ]
+
+    def axes(self) -> list[Markup]:
+        """Thin rules across, ticks below, titles where the eye begins."""
+        parts = []
+        for tick in self.y.ticks:
+            at = self.y(tick)
+            parts.append(route([(_LEFT, at), (self.right, at)], "rule"))
+            parts.append(words(self.y.label(tick), _LEFT - 6, at + 4, "tick end"))
+        x, below = self.x, self.bottom + 16
+        parts += [words(x.label(t), x(t), below, "tick mid") for t in _legible(x)]
+        parts.append(route([(_LEFT, self.bottom), (self.right, self.bottom)], "base"))
+        parts.append(words(self.y.axis.title, 2, 12, "axis"))
+        return [*parts, words(x.axis.title, self.right, self.height - 6, "axis end")]
+
+    def guides(self, lines: Sequence[Line]) -> list[Markup]:
+        """Thin lines behind the data, named at their ends where that hides no other name."""
+        parts: list[Markup] = []
+        taken: list[_Words] = []
+        for line in lines:
+            points = self.places(line.x, line.y)
+            if not points:
+                continue
+            parts.append(route(points, "guide"))
+            end_x, end_y = points[-1]
+            name = _Words(end_x + 2, end_x + 2 + text_width(line.name), end_y + 3)
+            if name.clear(taken):
+                taken.append(name)
+                parts.append(words(line.name, name.left, name.line, "guide-name"))
+        return parts
+
+    def band(self, line: Line) -> Markup | None:
+        below, above = (self.places(line.x, end) for end in (line.low, line.high))
+        if not below or not above:
+            return None
+        if line.role == "step":
+            below, above = _steps(below), _steps(above)
+        colour = self.palette[line.name].colour
+        return element("path", d=path(above + below[::-1]) + "Z", class_=f"band {colour}")
+
+    def curve(self, line: Line) -> list[Markup]:
+        points, style = self.places(line.x, line.y), self.palette[line.name]
+        if not points:
+            return []
+        drawn = _steps(points) if line.role == "step" else points
+        parts = [route(drawn, f"curve {style.colour}", stroke_dasharray=style.dash)]
+        if len(points) <= 25 and line.role == "curve":
+            parts += [style.dot(px, py, 2.6) for px, py in points]
+        return parts
+
+    def scatter(self, dots: Points) -> list[Markup]:
+        style = self.palette[dots.name]
+        ends = zip(self.places(dots.x, dots.low), self.places(dots.x, dots.high), strict=False)
+        parts = [route(pair, f"whisker {style.colour}") for pair in ends]
+        labels = list(dots.labels) or [""] * len(list(dots.x))
+        places = self.places(dots.x, dots.y)
+        for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
+            values = (
+                scale.written(value) + (" %" if scale.axis.percent else "")
+                for value, scale in ((vx, self.x), (vy, self.y))
+            )
+            hover = element("title", f"{label or dots.name}: {', '.join(values)}")
+            parts.append(element("g", style.dot(px, py), hover))
+        return parts
+
+    def dot_labels(self, dots: Sequence[Points], right: float) -> list[Markup]:
+        """Names next to their dots, up to `right` and without overlaps; else only on hover."""
+        parts: list[Markup] = []
+        places = [self.places(mark.x, mark.y) for mark in dots]
+        taken = [_Words(px - 4, px + 4, py + 4) for each in places for px, py in each]
+        for mark, each in zip(dots, places, strict=True):
+            for (px, py), label in zip(each, mark.labels, strict=False):
+                wide = text_width(label) * BOLD
+                lefts = (px + 7, px - 7 - wide)
+                spots = (_Words(left, left + wide, py + down) for down in _BELOW for left in lefts)
+                free = (s for s in spots if s.left >= 0 and s.right <= right and s.clear(taken))
+                spot = next(free, None)
+                if label and spot is not None:
+                    taken.append(spot)
+                    # It ends where its dot begins, or begins where it ends: widths are estimates.
+                    after, colour = spot.left > px, self.palette[mark.name].colour
+                    at, side = (spot.left, "name") if after else (spot.right, "name end")
+                    parts.append(words(label, at, spot.line, f"{side} {colour}"))
+        return parts
+
+    def end_labels(self, lines: Sequence[Line]) -> list[Markup]:
+        """Names in a column to the right of the last end, moved apart where they touch."""
+        ends = [(p[-1], line.name) for line in lines if (p := self.places(line.x, line.y))]
+        places = _apart([at[1] for at, _ in ends], _GAP, _TOP, self.bottom)
+        column = max((at[0] for at, _ in ends), default=0.0)
+        parts = []
+        for ((px, py), name), at in zip(ends, places, strict=True):
+            label = shortened(short(name), (self.width - self.right - 12) / BOLD)
+            if abs(at - py) > 3 or column - px > 3:
+                parts.append(route([(px + 4, py), (column + 9, at)], "leader"))
+            parts.append(words(label, column + 11, at + 4, f"name {self.palette[name].colour}"))
+        return parts
+
+    def readouts(self, lines: Sequence[Line]) -> list[Markup]:
+        """For each place on the x axis a hidden read-out of all curves there.
+
+        It shows on hover and on focus: the style sheet does it, the script only moves focus.
+        """
+        columns: dict[float, list[tuple[Line, int]]] = {}
+        for line in lines:
+            for i, value in enumerate(line.x):
+                columns.setdefault(float(value), []).append((line, i))
+        if not 2 <= len(columns) <= 60:
+            return []
+        spots = [self.x(value) for value in sorted(columns)]
+        borders = [_LEFT - 8, *((a + b) / 2 for a, b in pairwise(spots)), self.right + 8]
+        probes = []
+        for value, (low, high) in zip(sorted(columns), pairwise(borders), strict=True):
+            size = {"width": max(high - low, 1.0), "height": self.bottom - _TOP}
+            hit = element("rect", x=low, y=_TOP, **size, class_="hit")
+            shown = self._readout(value, columns[value])
+            probes.append(element("g", hit, shown, class_="probe", tabindex="-1"))
+        return [element("g", probes, class_="probes")]
+
+    def _readout(self, value: float, found: Sequence[tuple[Line, int]]) -> Markup:
+        """A rule and a small card: each curve's value with its interval."""
+        rows, written = [], self.y.written
+        for line, i in sorted(found, key=lambda f: -float(f[0].y[f[1]])):
+            limits = ""
+            if line.low is not None and line.high is not None:
+                limits = f"  {written(line.low[i])}–{written(line.high[i])}"
+            rows.append((line.name, f"{line.name}  {written(line.y[i])}{limits}"))
+        head = f"{self.x.axis.title} {amount(value, None, self.x.axis.percent)}"
+        longest = max(map(text_width, (head, *(text for _, text in rows))))
+        wide, tall = min(longest * 0.98 + 16, self.width - 4), 16 * (len(rows) + 1) + 8
+        at = self.x(value)
+        left = at + 8 if at + 8 + wide < self.width else max(2.0, at - 8 - wide)
+        top = self.bottom - tall - 6
+        texts = [words(head, left + 8, top + 16, "card-head")]
+        for k, (name, text) in enumerate(rows):
+            colour = self.palette[name].colour
+            texts.append(words(text, left + 8, top + 32 + 16 * k, f"name {colour}"))
+        card = element("rect", x=left, y=top, width=wide, height=float(tall), rx=3, class_="card")
+        rule = route([(at, _TOP), (at, self.bottom)], "crosshair")
+        return element("g", rule, card, texts, class_="readout")
 
 
-def _dot_label(label: str, spot: Words, dot: float, style: Style) -> Markup:
-    """A name that ends where its dot begins, or begins where it ends: widths are estimates."""
-    if spot.left > dot:
-        return element("text", label, x=spot.left, y=spot.line, class_=f"name {style.colour}")
-    return element("text", label, x=spot.right, y=spot.line, class_=f"name end {style.colour}")
+def _legible(x: Scale) -> Sequence[float]:
+    """The ticks whose labels do not touch: all of them, or every second, or every fourth..."""
+    widest = max((text_width(x.label(t)) for t in x.ticks), default=0.0)
+    gaps = [abs(x(b) - x(a)) for a, b in pairwise(x.ticks)]
+    step = 1
+    while gaps and step < len(x.ticks) and step * min(gaps) < widest + 4:
+        step *= 2
+    return x.ticks[::step]
 
 
-def end_labels(
-    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
-) -> list[Markup]:
-    """Names in a column to the right of the last end, moved apart where they touch."""
-    ends = []
-    for line in lines:
-        points = placed(line.x, line.y, x, y)
-        if points:
-            ends.append((points[-1], line.name))
-    places = _apart([at[1] for at, _ in ends], _GAP, frame.top, frame.plot_bottom)
-    column = max((at[0] for at, _ in ends), default=0.0)
-    parts = []
-    for ((px, py), name), at in zip(ends, places, strict=True):
-        style = palette[name]
-        label = shortened(short(name), (frame.right - 12) / BOLD)
-        if abs(at - py) > 3 or column - px > 3:
-            leader = path([(px + 4, py), (column + 9, at)])
-            parts.append(element("path", d=leader, class_="leader"))
-        parts.append(element("text", label, x=column + 11, y=at + 4, class_=f"name {style.colour}"))
-    return parts
+def _steps(points: list[Place]) -> list[Place]:
+    """Hold each value until the next place."""
+    held = points[:1]
+    for px, py in points[1:]:
+        held += [(px, held[-1][1]), (px, py)]
+    return held
 
 
 def _apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -267,87 +284,61 @@ def _apart(places: Sequence[float], gap: float, low: float, high: float) -> list
                 moved[k] -= overlap / 2
                 moved[k + 1] += overlap / 2
         moved = [min(max(m, low + gap * k), high) for k, m in enumerate(moved)]
-    result = list(places)
-    for k, i in enumerate(order):
-        result[i] = moved[k]
-    return result
+    return [moved[order.index(i)] for i in range(len(places))]
 
 
-def readouts(
-    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
-) -> list[Markup]:
-    """For each place on the x axis a hidden read-out of all curves there.
-
-    It shows on hover and on focus: the style sheet does it, the script only moves focus.
-    """
-    columns: dict[float, list[tuple[Line, int]]] = {}
-    for line in lines:
-        for i, value in enumerate(line.x):
-            columns.setdefault(float(value), []).append((line, i))
-    if not 2 <= len(columns) <= 60:
-        return []
-    places = sorted(columns)
-    parts = []
-    for k, value in enumerate(places):
-        before = x(places[k - 1]) if k else frame.left - 8
-        after = x(places[k + 1]) if k + 1 < len(places) else frame.plot_right + 8
-        low = (before + x(value)) / 2 if k else before
-        high = (after + x(value)) / 2 if k + 1 < len(places) else after
-        hit = element(
-            "rect",
-            x=low,
-            y=frame.top,
-            width=max(high - low, 1.0),
-            height=frame.plot_bottom - frame.top,
-            class_="hit",
-        )
-        parts.append(
-            element(
-                "g",
-                hit,
-                _readout(value, columns[value], x, y, palette, frame),
-                class_="probe",
-                tabindex="-1",
-            )
-        )
-    return [element("g", parts, class_="probes")]
+def bars_svg(bars: Bars, width: int) -> Markup:
+    """Horizontal bars of stacked parts, with patterns for grey print; parts are named above."""
+    longest = max(map(text_width, map(short, bars.categories)), default=0.0)
+    left = min(BOLD * longest + 12, width * 0.4)  # categories are set a little larger
+    height = _BARS_TOP + len(bars.categories) * _ROW + _BARS_BOTTOM
+    lengths = [sum(float(p.values[k]) for p in bars.parts) for k in range(len(bars.categories))]
+    scale = fitted(bars.axis, [0.0, *lengths], left, width - 46.0, 5 if width > 500 else 3)
+    low = height - _BARS_BOTTOM
+    inside: list[object] = []
+    for tick in scale.ticks:
+        rule = element("path", d=f"M{scale(tick):.1f} {_BARS_TOP - 8}V{low}", class_="rule")
+        inside += [rule, words(scale.label(tick), scale(tick), low + 14, "tick mid")]
+    inside.append(_key(bars, width))
+    inside += [_row(bars, k, scale, left) for k in range(len(bars.categories))]
+    inside.append(words(bars.axis.title, width - 46.0, height - 2, "axis end"))
+    return _figure(width, round(height), inside, bars.title)
 
 
-def _readout(
-    value: float,
-    found: Sequence[tuple[Line, int]],
-    x: Scale,
-    y: Scale,
-    palette: Palette,
-    frame: PlotFrame,
-) -> Markup:
-    """A rule and a small card: each curve's value with its interval."""
-    rows = []
-    for line, i in sorted(found, key=lambda f: -float(f[0].y[f[1]])):
-        limits = ""
-        if line.low is not None and line.high is not None:
-            limits = f"  {_number(line.low[i], y)}–{_number(line.high[i], y)}"
-        rows.append((line.name, f"{line.name}  {_number(line.y[i], y)}{limits}"))
-    head = f"{x.axis.title} {amount(value, None, x.axis.percent)}"
-    wide = min(
-        max(text_width(t) for t in [head, *(r[1] for r in rows)]) * 0.98 + 16, frame.width - 4
-    )
-    tall = 16 * (len(rows) + 1) + 8
-    left = x(value) + 8 if x(value) + 8 + wide < frame.width else max(2.0, x(value) - 8 - wide)
-    top = frame.plot_bottom - tall - 6
-    texts = [element("text", head, x=left + 8, y=top + 16, class_="card-head")]
-    texts += [
-        element(
-            "text", text, x=left + 8, y=top + 32 + 16 * k, class_=f"name {palette[name].colour}"
-        )
-        for k, (name, text) in enumerate(rows)
-    ]
-    card = element("rect", x=left, y=top, width=wide, height=float(tall), rx=3, class_="card")
-    rule = element(
-        "path", d=path([(x(value), frame.top), (x(value), frame.plot_bottom)]), class_="crosshair"
-    )
-    return element("g", rule, card, texts, class_="readout")
+def _key(bars: Bars, width: int) -> list[Markup]:
+    """Swatch and name of each part, in the order in which they are stacked."""
+    parts, at, line = [], 2.0, 12.0
+    for k, part in enumerate(bars.parts):
+        wide = text_width(part.name) + 30
+        if at + wide > width and at > 2:
+            at, line = 2.0, line + 16
+        parts += [
+            *_block(at, line - 9, 12, 10, k, part.name),
+            words(part.name, at + 17, line, "key"),
+        ]
+        at += wide
+    return parts
 
 
-def _number(value: float, y: Scale) -> str:
-    return amount(float(value), 1 if y.axis.percent else None, y.axis.percent)
+def _row(bars: Bars, k: int, scale: Scale, left: float) -> list[Markup]:
+    top, name = _BARS_TOP + k * _ROW, bars.categories[k]
+    shown = [shortened(short(name), left - 10), element("title", name)]
+    parts = [words(shown, left - 8, top + _ROW / 2 + 1, "category end")]
+    at, lane = 0.0, top + (_ROW - _BAR) / 2 - 3
+    for i, part in enumerate(bars.parts):
+        end = at + float(part.values[k])
+        hover = f"{name}, {part.name}: {_length(bars, float(part.values[k]))}"
+        parts += _block(scale(at), lane, max(scale(end) - scale(at), 0.0), _BAR, i, hover)
+        at = end
+    return [*parts, words(_length(bars, at), scale(at) + 6, lane + _BAR - 4, "tick")]
+
+
+def _length(bars: Bars, value: float) -> str:
+    return amount(value, bars.axis.digits, bars.axis.percent)
+
+
+def _block(x: float, y: float, width: float, height: float, k: int, alt: str) -> list[Markup]:
+    """A coloured block with a pattern over it that print shows too."""
+    place = {"x": x, "y": y, "width": float(width), "height": float(height)}
+    fill = element("rect", element("title", alt), **place, class_=f"bar b{k % 6}")
+    return [fill, element("rect", **place, class_="hatch", fill=f"url(#hatch{k % 6})")]

@@ -70,6 +70,16 @@ def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
     return f"M{route}Z" if closed else f"M{route}"
 
 
+def words(content: object, x: float, y: float, class_: str) -> Markup:
+    """A text at a place of a drawing."""
+    return element("text", content, x=x, y=y, class_=class_)
+
+
+def route(points: Iterable[tuple[float, float]], class_: str, **attributes: object) -> Markup:
+    """A line through places of a drawing."""
+    return element("path", d=path(points), class_=class_, **attributes)
+
+
 def _plain(value: object) -> object:
     return number(value) if isinstance(value, float) else value
 

@@ -25,8 +25,7 @@ from segmeter.core.sections import (
     Slices,
     Table,
 )
-from segmeter.report.bars import bars_svg
-from segmeter.report.charts import chart_svg
+from segmeter.report.charts import bars_svg, chart_svg
 from segmeter.report.elements import filled, protocol_note
 from segmeter.report.exports import formats
 from segmeter.report.images import Album, css_colour, image_svg

@@ -1,4 +1,4 @@
-"""Plot frames: where a chart's plot lies on its paper, and how wide its texts are."""
+"""Plot frames: scales and ticks, styles of names, and how wide texts are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from segmeter.core.sections import Axis, Numbers
+from segmeter.core.sections import Axis
 from segmeter.report.elements import amount, drawing, element, path
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
@@ -16,26 +16,6 @@ BOLD = 1.12  # how much wider a bold one is
 
 Place = tuple[float, float]
 """A place on the paper, `(x, y)` in pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlotFrame:
-    """The paper of a chart: its size and the plot's place on it, in pixels."""
-
-    width: float
-    height: float
-    left: float = 40
-    right: float = 100
-    top: float = 28
-    bottom: float = 40
-
-    @property
-    def plot_right(self) -> float:
-        return self.width - self.right
-
-    @property
-    def plot_bottom(self) -> float:
-        return self.height - self.bottom
 
 
 def text_width(text: str) -> float:
@@ -51,15 +31,6 @@ def shortened(text: str, room: float) -> str:
     """
     letters = int(room / _LETTER)
     return text if len(text) <= letters else text[: letters - 1] + "…"
-
-
-def placed(xs: Numbers, ys: Numbers, x: Scale, y: Scale) -> list[Place]:
-    """Positions of data points in the chart; NaN is left out."""
-    return [
-        (x(float(a)), y(float(b)))
-        for a, b in zip(xs, ys, strict=True)
-        if math.isfinite(a) and math.isfinite(b)
-    ]
 
 
 _FLAT = 1e-8  # values this near to each other are drawn as equal: ticks have ten decimals
@@ -86,6 +57,11 @@ class Scale:
     def label(self, tick: float) -> str:
         """A tick's text, with as many decimals as the ticks need."""
         return amount(tick, _needed(self.ticks, self.axis.percent), self.axis.percent)
+
+    def written(self, value: float) -> str:
+        """A value as a read-out shows it."""
+        percent = self.axis.percent
+        return amount(float(value), 1 if percent else None, percent)
 
 
 def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted: int = 5) -> Scale:
@@ -143,6 +119,13 @@ def _needed(ticks: Sequence[float], percent: bool) -> int:
 
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2")
 _SHAPES = ("disc", "square", "triangle", "diamond", "ring", "cross")
+# Corners of shapes of size 1; of a cross, the ends of its strokes.
+_CORNERS = {
+    "cross": ((-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8)),
+    "square": ((-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)),
+    "triangle": ((0, -1.2), (0.6 * math.sqrt(3), 0.6), (-0.6 * math.sqrt(3), 0.6)),
+    "diamond": ((0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)),
+}
 _COLOURS = 6
 
 
@@ -167,7 +150,12 @@ class Style:
         classes = f"dot {self.colour} {'hollow' if shape in ('ring', 'cross') else 'full'}"
         if shape in ("disc", "ring"):
             return element("circle", cx=x, cy=y, r=size, class_=classes)
-        return element("path", d=_outline(shape, x, y, size), class_=classes)
+        corners = [(x + size * a, y + size * b) for a, b in _CORNERS[shape]]
+        if shape == "cross":
+            d = path(corners[:2]) + path(corners[2:])
+        else:
+            d = path(corners, closed=True)
+        return element("path", d=d, class_=classes)
 
     def key(self) -> Markup:
         """A piece of the curve's line with its marker, shown next to its name in a table."""
@@ -187,23 +175,3 @@ class Palette:
     def known(self, name: str) -> Style | None:
         """The style of a name that some chart of the page draws, else None."""
         return self._styles.get(name)
-
-
-def _outline(shape: str, x: float, y: float, r: float) -> str:
-    if shape == "cross":
-        a = r * 0.8
-        return path([(x - a, y - a), (x + a, y + a)]) + path([(x - a, y + a), (x + a, y - a)])
-    if shape == "square":
-        a = r * 0.88
-        corners = [(x - a, y - a), (x + a, y - a), (x + a, y + a), (x - a, y + a)]
-    elif shape == "triangle":
-        turns = (-90, 30, 150)
-        reach = r * 1.2
-        corners = [
-            (x + reach * math.cos(math.radians(t)), y + reach * math.sin(math.radians(t)))
-            for t in turns
-        ]
-    else:
-        a = r * 1.2
-        corners = [(x, y - a), (x + a, y), (x, y + a), (x - a, y)]
-    return path(corners, closed=True)

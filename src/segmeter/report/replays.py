@@ -3,54 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Text
 from segmeter.core.sections import Frame, Outline, Replay
-from segmeter.report.elements import amount, drawing, element, number, path
-from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
+from segmeter.report.elements import amount, drawing, element, number, route, words
+from segmeter.report.images import Album, outline_svg, prompt_svg, scene_svg, window_of
 
 _WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayView:
+def replay_view(replay: Replay, album: Album) -> dict[str, Any]:
     """A replay ready for the page: its drawing, its little curve, its list of rounds."""
-
-    of: Replay
-    scene: Markup
-    curve: Markup
-    steps: list[dict[str, str]]
-    open_at: int
-
-
-def replay_view(replay: Replay, album: Album) -> ReplayView:
-    """Draw every round of a session over one image."""
-    prompts = [prompt for frame in replay.frames for prompt in frame.prompts]
-    masks = [f.mask for f in replay.frames]
-    around = [m for m in (replay.ground_truth, *masks[-3:]) if m is not None]
-    window = window_of(replay.image, around, prompts)
+    prompts = [(k, prompt) for k, f in enumerate(replay.frames, 1) for prompt in f.prompts]
+    around = [m for m in (replay.ground_truth, *(f.mask for f in replay.frames[-3:])) if m]
+    window = window_of(replay.image, around, [prompt for _, prompt in prompts])
     key = album.add(replay.image, window)
-    drawn = [
-        [_frame(frame, k + 1, window, album) for k, frame in enumerate(replay.frames)],
-        outline_svg(Outline(replay.ground_truth, "ground_truth", "the ground truth"), window, album)
-        if replay.ground_truth
-        else None,
+    truth = replay.ground_truth
+    inside = [
         [
-            prompt_svg(prompt, k + 1, window)
-            for k, frame in enumerate(replay.frames)
-            for prompt in frame.prompts
+            element("g", outline_svg(Outline(f.mask), window, album), class_="frame", data_round=k)
+            for k, f in enumerate(replay.frames, 1)
         ],
+        outline_svg(Outline(truth, "ground_truth", "the ground truth"), window, album)
+        if truth
+        else None,
+        [prompt_svg(prompt, k, window) for k, prompt in prompts],
     ]
-    return ReplayView(
-        replay,
-        scene_svg(key, window, drawn, f"{replay.title}: image with masks and clicks"),
-        _curve(replay),
-        [_step(frame) for frame in replay.frames],
-        _open_at(replay),
-    )
+    return {
+        "of": replay,
+        "scene": scene_svg(key, window, inside, f"{replay.title}: image with masks and clicks"),
+        "curve": _curve(replay),
+        "steps": [_step(frame) for frame in replay.frames],
+        "open_at": _open_at(replay),
+    }
 
 
 def _open_at(replay: Replay) -> int:
@@ -60,16 +48,15 @@ def _open_at(replay: Replay) -> int:
     return next((k for k, score in enumerate(scores, 1) if score >= goal), len(replay.frames))
 
 
-def _frame(frame: Frame, round_: int, window: Window, album: Album) -> Markup:
-    drawn = outline_svg(Outline(frame.mask), window, album)
-    return element("g", drawn, class_="frame", data_round=round_)
-
-
 def _step(frame: Frame) -> dict[str, str]:
-    scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
     waited = "" if frame.seconds is None else f"{amount(frame.seconds, 2)} s"
     prompts = ", ".join(map(_prompt_text, frame.prompts)) or "stopped"
-    return {"said": prompts, "scores": scores, "seconds": waited, "note": frame.note}
+    return {"said": prompts, "scores": scores_text(frame), "seconds": waited, "note": frame.note}
+
+
+def scores_text(frame: Frame) -> str:
+    """The scores of a round in one line."""
+    return "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
 
 
 def _prompt_text(prompt: Prompt) -> str:
@@ -98,7 +85,7 @@ def _curve(replay: Replay) -> Markup:
         level = _level(replay.goal)
         parts.append(element("path", d=f"M{_PAD} {number(level)}H{_WIDTH - _PAD}", class_="goal"))
         parts.append(_goal_name(replay.goal, level, spot))
-    parts.append(element("path", d=path(spot), class_="curve ink"))
+    parts.append(route(spot, "curve ink"))
     parts += [
         element("circle", cx=x, cy=y, r=3.0, class_="beat", data_round=k + 1)
         for k, (x, y) in enumerate(spot)
@@ -116,7 +103,7 @@ def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -
     below = abs(near - level) < 14 and near <= level  # a curve above: stand below the rule
     x, side = (_PAD, "tick") if left else (_WIDTH - _PAD, "tick end")
     label = f"goal {amount(goal, 0, percent=True)}"
-    return element("text", label, x=x, y=level + (11 if below else -3), class_=side)
+    return words(label, x, level + (11 if below else -3), side)
 
 
 def _level(score: float) -> float:

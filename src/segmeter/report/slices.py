@@ -12,7 +12,8 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,9 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sections import Frame, Greys, Illustration, Outline, Slices
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.report.elements import amount, data_address
+from segmeter.report.elements import data_address
 from segmeter.report.images import Album, image_svg
+from segmeter.report.replays import scores_text
 
 _MARGIN = 24
 _MOST_VOXELS = 3 << 20
@@ -48,43 +50,26 @@ class Stack:
         return key, data_address(mosaic(voxels))
 
 
-@dataclass(frozen=True, slots=True)
-class SlicesView:
-    """A volume ready for the page."""
-
-    of: Slices
-    image: str
-    source: str
-    data: str
-    still: Markup
-    steps: list[dict[str, str]]
-    boxed: bool
-
-
-def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
-    """Data that the page needs to show slices of a volume."""
+def slices_view(slices: Slices, stack: Stack, album: Album) -> dict[str, Any]:
+    """A volume ready for the page, which itself shows its slices."""
     shown = _Window.around(slices)
     voxels = np.ascontiguousarray(slices.voxels[shown.place])
     image, source = stack.add(voxels)
-    data = _data(slices, shown, voxels.shape) | {
-        "ground_truth": None if slices.ground_truth is None else shown.runs(slices.ground_truth),
-        "steps": [
-            {
-                "mask": shown.runs(step.mask),
-                "prompts": [d for p in step.prompts for d in shown.drawn(p)],
-            }
-            for step in slices.frames
-        ],
+    steps = [
+        {"mask": shown.runs(f.mask), "prompts": [d for p in f.prompts for d in shown.drawn(p)]}
+        for f in slices.frames
+    ]
+    truth = None if slices.ground_truth is None else shown.runs(slices.ground_truth)
+    data = _data(slices, shown, voxels.shape) | {"ground_truth": truth, "steps": steps}
+    return {
+        "of": slices,
+        "image": image,
+        "source": source,
+        "data": json.dumps(data, separators=(",", ":")),
+        "still": _still(slices, shown, album),
+        "steps": [_frame_texts(frame) for frame in slices.frames],
+        "boxed": any(isinstance(p, Box) for f in slices.frames for p in f.prompts),
     }
-    return SlicesView(
-        slices,
-        image,
-        source,
-        json.dumps(data, separators=(",", ":")),
-        _still(slices, shown, album),
-        [_frame_texts(step) for step in slices.frames],
-        any(isinstance(p, Box) for step in slices.frames for p in step.prompts),
-    )
 
 
 def viewer_data(slices: Slices) -> dict[str, Any]:
@@ -115,7 +100,7 @@ def _greys(greys: Greys | None) -> dict[str, Any] | None:
     if greys is None:
         return None
     known = {"codes": greys.CODES, "values": greys.knots, "unit": greys.unit}
-    return known | {"presets": dict(greys.presets)}
+    return {**known, "presets": dict(greys.presets)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,25 +116,16 @@ class _Window:
         """The neighbourhood of ground truth and masks, thinned out until it is small enough."""
         masks = [m for m in (slices.ground_truth, *(s.mask for s in slices.frames)) if m]
         shape = slices.voxels.shape
-        if not masks:
-            low: Index = (0, 0, 0)
-            high: Index = tuple(shape)
-        else:
-            first, last = joint_box(*masks)
-            low = tuple(max(0, a - _MARGIN) for a in first)
-            high = tuple(min(n, b + _MARGIN) for b, n in zip(last, shape, strict=True))
-        stride = 1
-        while (
-            math.prod(-(-(b - a) // s) for a, b, s in cls._axes(low, high, stride)) > _MOST_VOXELS
-        ):
-            stride += 1
-        return cls(low, high, tuple(s for _, _, s in cls._axes(low, high, stride)))
-
-    @staticmethod
-    def _axes(low: Index, high: Index, stride: int) -> list[tuple[int, int, int]]:
-        """Slices are kept longer than pixels: there are fewer of them."""
-        steps = (max(1, stride // 2), stride, stride)
-        return list(zip(low, high, steps, strict=True))
+        first, last = joint_box(*masks) if masks else ((0, 0, 0), shape)
+        low = tuple(max(0, a - _MARGIN) for a in first)
+        high = tuple(min(n, b + _MARGIN) for b, n in zip(last, shape, strict=True))
+        for step in count(1):
+            # Slices are kept longer than pixels: there are fewer of them.
+            found = cls(low, high, (max(1, step // 2), step, step))
+            kept = (len(range(n)[part]) for n, part in zip(shape, found.place, strict=True))
+            if math.prod(kept) <= _MOST_VOXELS:
+                break
+        return found
 
     @property
     def place(self) -> tuple[slice, ...]:
@@ -225,35 +201,30 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
     z = (shown.low[0] + shown.high[0]) // 2
     if judged:
         z = judged.low[0] + int(judged.bits.sum(axis=(1, 2)).argmax())
-    drawn = [(last, "prediction"), (slices.ground_truth, "ground_truth")]
-    if slices.every_frame:
-        outlines = [Outline(mask.slice(z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
-        pixels = slices.voxels[z]
-        alt = f"{slices.title}: frame {z * slices.every_frame}"
-    else:
-        outlines = [Outline(_upright(mask, z), role) for mask, role in drawn if mask]  # type: ignore[arg-type]  # two roles
-        plane = slices.voxels[z, ::-1, ::-1]
+    drawn: tuple[tuple[Mask | None, Literal["prediction", "ground_truth"]], ...] = (
+        (last, "prediction"),
+        (slices.ground_truth, "ground_truth"),
+    )
+    upright = not slices.every_frame
+    outlines = [Outline(_plane(mask, z, upright), role) for mask, role in drawn if mask]
+    pixels, shown_as = slices.voxels[z], f"frame {z * slices.every_frame}"
+    if upright:
+        plane = pixels[::-1, ::-1]
         pixels = np.ascontiguousarray(slices.greys.windowed(plane) if slices.greys else plane)
         word, first, step = slices.numbers[0]
-        alt = f"{slices.title}: axial slice {word} {first + step * z}"
-    image = Illustration(pixels, alt=alt, outlines=tuple(outlines), close=True)
-    return image_svg(image, album)
+        shown_as = f"axial slice {word} {first + step * z}"
+    alt = f"{slices.title}: {shown_as}"
+    return image_svg(Illustration(pixels, alt=alt, outlines=outlines, close=True), album)
 
 
-def _upright(mask: Mask, z: int) -> Mask:
-    """A slice as radiologists see it: front up, the patient's right on the left."""
-    flat = np.zeros(mask.shape[1:], bool)
-    if mask.low[0] <= z < mask.high[0]:
-        rows, columns = mask.window[1:]
-        flat[rows, columns] = mask.bits[z - mask.low[0]]
-    return Mask.of(np.ascontiguousarray(flat[::-1, ::-1]))
+def _plane(mask: Mask, z: int, upright: bool) -> Mask:
+    """A slice of a mask; upright as radiologists see it: front up, the patient's right left."""
+    shown = mask.slice(z)
+    return Mask.of(np.ascontiguousarray(shown.dense()[::-1, ::-1])) if upright else shown
 
 
 def _frame_texts(step: Frame) -> dict[str, str]:
-    scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in step.scores.items())
-    clicks = sum(isinstance(p, Click) for p in step.prompts)
-    boxes = sum(isinstance(p, Box) for p in step.prompts)
-    strokes = sum(isinstance(p, Scribble) for p in step.prompts)
-    given = ((clicks, "point"), (boxes, "box"), (strokes, "scribble"))
-    prompts = [counted(n, word) for n, word in given if n]
-    return {"said": ", ".join(prompts) or "no prompt", "scores": scores, "note": step.note}
+    kinds = {Click: "point", Box: "box", Scribble: "scribble"}
+    counts = {word: sum(isinstance(p, kind) for p in step.prompts) for kind, word in kinds.items()}
+    said = ", ".join(counted(n, word) for word, n in counts.items() if n) or "no prompt"
+    return {"said": said, "scores": scores_text(step), "note": step.note}

@@ -56,45 +56,37 @@ class TableView:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnLayout:
-    """Layout shared by the cells of a column."""
+    """Layout shared by the cells of a column: the best rows, scale, tints, room for intervals."""
 
     column: Column
     best: set[int]
     scale: Scale | None
     span: tuple[float, float] | None
-
-    @classmethod
-    def of(cls, column: Column, cells: list[Cell], kinds: list[Hashable]) -> _ColumnLayout:
-        scale = _scale(column, cells) if column.plot else None
-        return cls(column, _best(column, cells, kinds), scale, _span(column, cells))
+    room: int
 
 
 def table_view(table: Table, palette: Palette | None = None) -> TableView:
     """Lay out a table; rows named as curves of the page are keyed in their colours."""
-    kinds = _kinds(table)
-    layouts = [
-        _ColumnLayout.of(c, [row[k] for row in table.rows], kinds)
-        for k, c in enumerate(table.columns)
-    ]
+    kinds, layouts = _kinds(table), []
+    for k, column in enumerate(table.columns):
+        cells = [row[k] for row in table.rows]
+        room = max((len(spread(c, column)) for c in cells if isinstance(c, Value)), default=0)
+        scale = _scale(column, cells) if column.plot else None
+        best = _best(column, cells, kinds)
+        layouts.append(_ColumnLayout(column, best, scale, _span(column, cells), room))
     heads = [(one.column, _ruler(one.scale) if one.scale else None) for one in layouts]
     rows = []
     for i, row in enumerate(table.rows):
         style = palette.known(_name(row[0])) if palette and row else None
-        views = [
-            replace(_view(cell, layout, style), best=i in layout.best)
-            for cell, layout in zip(row, layouts, strict=True)
-        ]
+        pairs = zip(row, layouts, strict=True)
+        views = [replace(_view(cell, one, style), best=i in one.best) for cell, one in pairs]
         if style:
             views[0] = replace(views[0], text=short(views[0].text), key=style.key())
         rows.append(views)
-    rooms = [max(len(view.interval) for view in views) for views in zip(*rows, strict=True)]
-    rows = [[replace(v, room=n) for v, n in zip(views, rooms, strict=True)] for views in rows]
     note = table.note
-    if any(
-        view.numeric and view.text and view.room and not view.interval for r in rows for view in r
-    ):
+    if any(v.numeric and v.text and v.room and not v.interval for row in rows for v in row):
         note = f"{note} A number without an interval is the same in every resample.".strip()
-    dense = sum(room > 0 for room in rooms) > 5 or _inline_px(heads, rows) > _PAGE_PX
+    dense = sum(one.room > 0 for one in layouts) > 5 or _inline_px(heads, rows) > _PAGE_PX
     return TableView(heads, rows, note, len(rows) > 2, dense)
 
 
@@ -118,19 +110,19 @@ def _name(cell: Cell) -> str:
 
 
 def _view(cell: Cell, layout: _ColumnLayout, style: Style | None) -> CellView:
-    column = layout.column
-    if cell is None:
-        return CellView("–", column.digits is not None)
-    if isinstance(cell, str):
-        return CellView(cell, column.digits is not None, order=cell)
+    column, room = layout.column, layout.room
     if isinstance(cell, Label):
-        return CellView(cell.text, False, protocol=cell.protocol, order=cell.text)
+        return CellView(cell.text, False, room=room, protocol=cell.protocol, order=cell.text)
+    if cell is None or isinstance(cell, str):
+        shown = "–" if cell is None else cell
+        return CellView(shown, column.digits is not None, room=room, order=cell or "")
     value = cell if isinstance(cell, Value) else Value(float(cell))
     known = value.value is not None and math.isfinite(value.value)
     return CellView(
         amount(value.value, column.digits, column.percent),
         True,
         interval=spread(value, column),
+        room=room,
         strip=_strip(value, layout.scale, style) if layout.scale and known else None,
         tint=_tint(value.value, layout.span) if known else "",
         link=value.link,
