@@ -84,7 +84,7 @@ class Way:
         return too_few(len(set(self.group.clusters)), self.group.unit)
 
     def less(self, other: Floats) -> tuple[Value, float]:
-        """What it takes less `other`, and p; without limits where the way itself has none."""
+        """Its time minus `other`, and p; without limits where the time itself has none."""
         clusters, seed = self.group.clusters, self.group.dataset
         paired = difference(self.spent, other, clusters, seed=seed)
         sure = self.total.low is not None and not np.isnan(self.total.low)

@@ -224,7 +224,9 @@ class Mask:
         try:
             size, counts = tuple(operator.index(n) for n in data["size"]), data["counts"]
         except (KeyError, TypeError, IndexError) as error:
-            raise BadInput("a run-length mask needs 'counts', and a 'size' of numbers") from error
+            raise BadInput(
+                "a run-length mask needs 'counts', and a 'size' of two numbers, three for a volume"
+            ) from error
         if isinstance(counts, str | bytes):
             return cls.decoded(counts, size)
         if len(size) != 2:

@@ -116,7 +116,7 @@ def _null_tables(
 
 
 def _spread(lead: Sequence[Findings], rows: Sequence[SummaryRow]) -> Iterator[Block]:
-    """Where the spread comes from, for groups with two draws or more; mean against spread."""
+    """Components of the spread, for groups with two draws or more; mean against spread."""
     names = [n for name in _PARTS for n in (name, f"{name}:p") if n in CARDS]
     table = parts.summary_table(
         "components",
