@@ -177,8 +177,7 @@ def _from_masks(run: Results, tables: Tables, rounds: int) -> list[Floats]:
 
 
 def _keeps_masks(run: Results) -> bool:
-    known = run.sql("select * from rows limit 0").column_names
-    if "mask" not in known or "prompt" not in known:
+    if not {"mask", "prompt"} <= set(columns_in(run, "rows")):
         return False
     return bool(run.sql("select 1 from rows where mask is not null limit 1").num_rows)
 
@@ -279,10 +278,6 @@ def _mean(values: Callable[[Responses], Floats]) -> Parts:
     return parts
 
 
-def _drops(group: Responses) -> Floats:
-    return np.where(group.hurt == 1, group.before - group.iou, np.nan)
-
-
 def _stuck(group: Responses) -> Floats:
     known = (group.round > 1) & ~np.isnan(group.changed)
     return np.where(known, (group.changed == 0) & (group.iou < GOAL), np.nan)
@@ -375,7 +370,8 @@ FOLLOWS = [
            _mean(lambda g: np.where(g.earlier > 0, g.undone > 0, np.nan)), "lower"),
     _share("hurt", "clicks that hurt", "% of clicks 2 on", _HURT, "lower"),
     _share(f"hurt@{FIRST}", f"hurt, round {FIRST}", "% of clicks", _rounds(_HURT, 2, 10), "lower"),
-    _share("drop", "drop of those", "IoU points", _mean(_drops), "lower"),
+    _share("drop", "drop of those", "IoU points",
+           _mean(lambda g: np.where(g.hurt == 1, g.before - g.iou, np.nan)), "lower"),
     Statistic("recovery", "rounds to recover", "median", 0, "lower",
               whole=_resampled(_recovery), of=Responses),
     _share("stuck", "mask did not change", "% of clicks 2 on", _mean(_stuck), "lower"),

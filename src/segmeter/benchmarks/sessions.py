@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import astuple
 from itertools import combinations, product
-from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
@@ -35,7 +34,7 @@ from segmeter.core.scenes import Scene, Target, Volume
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Round
 from segmeter.core.users import User
-from segmeter.measures.obedience import Response, responses
+from segmeter.measures.obedience import responses
 from segmeter.measures.objects import iou
 
 
@@ -193,19 +192,12 @@ def rows_of(
     for made, response in zip(record.rounds, found, strict=True):
         mask = made.mask.encoded() if keep_masks else None
         more = record.consistency if made.number == last else {}
-        yield head | _round_columns(made) | response_columns(response) | more | {"mask": mask}
+        obeyed = dict(zip(RESPONSES, astuple(response), strict=True))
+        yield head | _round_columns(made) | obeyed | more | {"mask": mask}
 
 
 def _iou(target: Target, mask: Mask) -> float:
     return float(mask_measure("iou")(target.mask, mask, target.ignore))
-
-
-_RESPONSE = attrgetter(*(field.name for field in fields(Response)))
-
-
-def response_columns(response: Response) -> Row:
-    """Columns of a round that compare its mask with the prompts so far."""
-    return dict(zip(RESPONSES, _RESPONSE(response), strict=True))
 
 
 def _extent(target: Target) -> dict[str, int | None]:

@@ -84,7 +84,12 @@ def breakdown(
 
 def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = None) -> list[Split]:
     """Means and differences of the groups, in the statistics that the benchmark breaks down."""
-    cards = [s for s in benchmark.statistics(run) if s.effort or _is_split(s, benchmark.split_by)]
+    wanted = benchmark.split_by
+    cards = [
+        card
+        for card in benchmark.statistics(run)
+        if card.effort or (card.name in wanted if wanted else card.tested == "yes")
+    ]
     values = [
         (group, card, found)
         for group in benchmark.groups(run)
@@ -99,10 +104,6 @@ def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = No
     if not any(split.means for split in made):
         raise named.unknown()
     return made
-
-
-def _is_split(card: Statistic, wanted: Sequence[str]) -> bool:
-    return card.name in wanted if wanted else card.tested == "yes"
 
 
 def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -> Split:

@@ -20,10 +20,18 @@ def answer(comparison: Comparison, many: bool) -> Answer:
     """The first sentence of the report."""
     where = f"On {comparison.title}: " if many else ""
     followed = followed_sentence(comparison.differences, comparison.rows)
-    if all(map(comparison.fails_most, comparison.models)):
+    short = {m: _failures(comparison, m) for m in comparison.models if comparison.fails_most(m)}
+    if len(short) == len(comparison.models):
+        counts = ", ".join(f"**{m}** {failures}" for m, failures in short.items())
+        goal = _tied(comparison.goals.lead.text)
+        text = f"No model brings half of the objects to {goal}. Objects that never reach it: "
         detail = " ".join(filter(None, (followed, _extent(comparison))))
-        return Answer(where + _nobody(comparison), detail)
-    warning, unsure = _warning(comparison), comparison.fails_most(comparison.models[0])
+        return Answer(f"{where}{text}{counts}.", detail)
+    warning, unsure = "", comparison.models[0] in short
+    if short:
+        counts = ", ".join(f"{m} ({failures})" for m, failures in short.items())
+        fail = "fails" if len(short) == 1 else "fail"
+        warning = f"{counts} {fail} on more than half of the objects"
     opening = f"{where}{f'{warning}; ' if unsure else ''}{_opening(comparison)}: "
     last = f" {warning}." if warning and not unsure else ""  # after the winner
     sentence = phrase(opening, _needs(comparison), f"{_with_waiting(comparison)}.{last}")
@@ -37,19 +45,15 @@ def _opening(comparison: Comparison) -> str:
     if not others:
         return f"**{best}** is the only model"
     gap = comparison.behind(others[0], best, comparison.seconds)
-    if gap is None or comparison.fails_most(best) or _outdone(comparison):
+    first, *rest = comparison.groups
+    outdone = any(_better_everywhere(other, first, comparison.goals) for other in rest)
+    if gap is None or comparison.fails_most(best) or outdone:
         return f"no model is clearly best; **{best}** takes the fewest seconds"
     if round(gap.value, 6) == 0:
         return f"**{best}** and **{others[0]}** need the same annotation time"
     if not gap.significant:
         return f"**{best}** needs the least annotation time, but not significantly less"
     return f"**{best}** needs the least annotation time"
-
-
-def _outdone(comparison: Comparison) -> bool:
-    """Whether another model is better than the first on every object, whatever the seconds."""
-    best, *others = comparison.groups
-    return any(_better_everywhere(other, best, comparison.goals) for other in others)
 
 
 def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -> bool:
@@ -98,22 +102,6 @@ def _with_waiting(comparison: Comparison) -> str:
         f"; including measured waiting for the model, **{first}** is faster, "
         f"{total[first]:.1f}{TIED}s against {total[best]:.1f}{TIED}s per object{told}"
     )
-
-
-def _warning(comparison: Comparison) -> str:
-    """Models that fail on more than half of the objects; empty without any."""
-    short = [m for m in comparison.models if comparison.fails_most(m)]
-    if not short:
-        return ""
-    counts = ", ".join(f"{m} ({_failures(comparison, m)})" for m in short)
-    return f"{counts} {'fails' if len(short) == 1 else 'fail'} on more than half of the objects"
-
-
-def _nobody(comparison: Comparison) -> str:
-    """The sentence where every model fails on more than half."""
-    counts = ", ".join(f"**{m}** {_failures(comparison, m)}" for m in comparison.models)
-    goal = _tied(comparison.goals.lead.text)
-    return f"No model brings half of the objects to {goal}. Objects that never reach it: {counts}."
 
 
 def _failures(comparison: Comparison, model: str) -> str:

@@ -215,7 +215,10 @@ def agreement_tables(summary: Summary, protocol: str) -> Iterator[Table]:
     As in Figures 9 and 10 of the paper; over the models that have all, three at least.
     """
     held = {(g.model, g.dataset): g for g in summary.of(protocol)}
-    datasets, titles = summary.datasets, {m: _titled(m) for m in AREAS}
+    datasets, titles = (
+        summary.datasets,
+        {m: m.replace("iou", "IoU").replace("bI", "BI") for m in AREAS},
+    )
     asked = [(d, "metrics", [(d, metric) for metric in AREAS]) for d in datasets]
     metrics = ("iou-min", "iou-max", "iou-d", "biou-d") if summary.several else ()
     asked += [(metric, "datasets", [(d, metric) for d in datasets]) for metric in metrics]
@@ -227,7 +230,3 @@ def agreement_tables(summary: Summary, protocol: str) -> Iterator[Table]:
             caption = f"{titles.get(which, which)}: rank correlation of {over} over {len(models)} "
             name, found = f"spearman-{over}-{which}", spearman(np.array(table))
             yield parts.matrix_table(name, labels, found, f"{caption}models")
-
-
-def _titled(metric: str) -> str:
-    return metric.replace("biou", "BIoU").replace("iou", "IoU")
