@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import astuple
@@ -39,30 +39,21 @@ from segmeter.measures.objects import iou
 
 
 def simulate_scene(
-    model: Model,
-    scene: Scene,
-    plan: Plan,
-    users: Sequence[User],
-    until: Callable[[Mapping[str, float]], bool] | None = None,
+    model: Model, scene: Scene, plan: Plan, users: Sequence[User], **options: Any
 ) -> list[Row]:
-    """Rows of every target with every user in every protocol; `until` ends a session early."""
-    records, seconds_encode = simulate_all(model, scene, plan, users, until=until)
+    """Rows of every target with every user in every protocol."""
+    records, seconds_encode = simulate_all(model, scene, plan, users, **options)
     return [row for r in records for row in rows_of(scene, r, seconds_encode, plan.keep_masks)]
 
 
 def simulate_all(
-    model: Model,
-    scene: Scene,
-    plan: Plan,
-    users: Sequence[User],
-    *,
-    until: Callable[[Mapping[str, float]], bool] | None = None,
-    oracle_rounds: int = 0,
+    model: Model, scene: Scene, plan: Plan, users: Sequence[User], **options: Any
 ) -> tuple[list[Trajectory], float]:
     """Encode once and simulate every target with every user in every protocol, together.
 
-    Returns the trajectories and the seconds of encoding. `until` ends a session once the scores
-    of a round satisfy it; in the first `oracle_rounds` every candidate is judged.
+    Returns the trajectories and the seconds of encoding. `options` go to `simulate`: `until` ends
+    a session once the scores of a round satisfy it; in the first `oracle_rounds` every candidate
+    is judged.
     """
     encoded, seconds_encode = timed_encode(model, scene)
     sessions = [
@@ -72,8 +63,7 @@ def simulate_all(
         for protocol in plan.protocols
         for start in starts
     ]
-    records = run_sessions(scene, encoded, sessions, plan, until=until, oracle_rounds=oracle_rounds)
-    return records, seconds_encode
+    return run_sessions(scene, encoded, sessions, plan, **options), seconds_encode
 
 
 def run_sessions(

@@ -56,7 +56,8 @@ class Noc(Declared):
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
         goal = until(plan)
-        return simulate_scene(segmenter, scene, plan, users, None if goal is None else goal.met)
+        met = None if goal is None else goal.met
+        return simulate_scene(segmenter, scene, plan, users, until=met)
 
     def load(self, run: Results) -> Sequence[Group]:
         from segmeter.benchmarks.noc.statistics import groups

@@ -41,15 +41,9 @@ class Rclicks(Declared):
     rounds = 20
     measures = ("iou",)
     headline = (
-        "base-noc",
-        "sample-noc",
-        "dsb-noc-ratio",
-        "dgr-noc-ratio",
-        "dgr-noc",
-        "iou@1",
-        "std@1",
+        "base-noc", "sample-noc", "dsb-noc-ratio", "dgr-noc-ratio", "dgr-noc", "iou@1", "std@1",
         "nsr@1",
-    )
+    )  # fmt: skip
     options = (
         RunOption(
             "draws", int, 2, "Draws per group in 'corrected'; two or more separate chance from "
@@ -104,11 +98,7 @@ class Rclicks(Declared):
         from segmeter.benchmarks.rclicks.groups import first_clicks, group_curves
         from segmeter.benchmarks.responses import response_groups
 
-        return [
-            *group_curves(run),
-            *first_clicks(run),
-            *response_groups(run, lambda user: ""),
-        ]
+        return [*group_curves(run), *first_clicks(run), *response_groups(run, lambda user: "")]
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.rclicks.groups import STATISTICS

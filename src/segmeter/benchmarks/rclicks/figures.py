@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -165,15 +166,6 @@ def _both(table: Floats) -> Floats:
 
 Pixels = npt.NDArray[np.uint8]
 _SHOWN_MAPS, _HARD, _EASY, _MODELS, _DOTS = 3, 4, 2, 3, 24
-# From dark blue to yellow, ten steps of even lightness: readable in grey and to colour-blind eyes.
-_STEPS = np.array(
-    [
-        [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],
-        [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
-    ],
-    dtype=np.float64,
-)  # fmt: skip
-_PLACES = np.linspace(0, 1, GROUPS)
 _LEGEND = (
     "Dashed: the object. Maps: yellow where a click is likeliest, green half as likely, violet "
     "where it hardly ever falls, grey where it never does. Groups: violet G1, the least likely "
@@ -203,8 +195,7 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[page.Block]
             images.append(_over(case, _painted(case.scene.pixels, level, weights > 0), names[name]))
         used = maps[user.map]
         groups = replace(used, weights=group_of_pixels(used, 0).astype(np.float32)).dense()
-        places = _PLACES[np.maximum(groups, 1).astype(int) - 1]
-        drawn = _painted(case.scene.pixels, places, groups > 0)
+        drawn = _painted(case.scene.pixels, (groups - 1) / (GROUPS - 1), groups > 0)
         images.append(_over(case, drawn, "groups: dark G1 to bright G10"))
         blocks.append(page.Gallery(images, _LEGEND))
     return blocks
@@ -263,8 +254,9 @@ def _over(
 
 
 def _painted(pixels: Pixels, level: Floats, where: npt.NDArray[np.bool_]) -> Pixels:
-    """The image in grey, with levels 0 to 1 in colour."""
-    colours = np.stack([np.interp(level, _PLACES, _STEPS[:, c]) for c in range(3)], axis=-1)
+    """The image in grey, with levels 0 to 1 as viridis: readable in grey and to all eyes."""
+    levels = np.clip(np.rint(255 * level), 0, 255).astype(np.uint8)
+    colours = cv2.applyColorMap(levels, cv2.COLORMAP_VIRIDIS)[..., ::-1]
     grey = np.repeat(pixels.mean(axis=2, keepdims=True), 3, axis=2)
     mixed = np.where(where[..., None], 0.2 * grey + 0.8 * colours, 0.5 * grey + 90)
     return np.clip(mixed, 0, 255).astype(np.uint8)

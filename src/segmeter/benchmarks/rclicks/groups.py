@@ -117,11 +117,10 @@ def _complete(
     clusters = {k: c for k, c in zip(tables[0].keys, tables[0].clusters, strict=True) if k in known}
     if not known:
         return None
-    curves = [
-        one.table("iou")[[place[key] for key in clusters]]
-        for one in tables
-        for place in [{key: line for line, key in enumerate(one.keys)}]
-    ]
+    curves = []
+    for one in tables:
+        place = {key: line for line, key in enumerate(one.keys)}
+        curves.append(one.table("iou")[[place[key] for key in clusters]])
     groups = np.stack(curves[1:]).reshape(draws, GROUPS, *curves[0].shape)
     head = (model, dataset, "groups", protocol, tuple(clusters), tuple(clusters.values()))
     return GroupCurves(*head, curves[0], groups)
