@@ -124,16 +124,12 @@ def coco_layout(
 
 
 def _image(ground_truth: DetectionGroundTruth) -> dict[str, Any]:
-    image = {
-        "id": ground_truth.image,
-        "height": ground_truth.shape[0],
-        "width": ground_truth.shape[1],
-    }
-    searched = {
-        "neg_category_ids": list(ground_truth.negative),
-        "not_exhaustive_category_ids": list(ground_truth.not_exhaustive),
-    }
-    return {**image, **searched} if ground_truth.federated else {**image}
+    height, width = ground_truth.shape
+    image: dict[str, Any] = {"id": ground_truth.image, "height": height, "width": width}
+    if ground_truth.federated:
+        image["neg_category_ids"] = list(ground_truth.negative)
+        image["not_exhaustive_category_ids"] = list(ground_truth.not_exhaustive)
+    return image
 
 
 def _annotation(thing: TrueObject, image: int, number: int) -> dict[str, Any]:

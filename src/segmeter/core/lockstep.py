@@ -100,18 +100,10 @@ def simulate(
 ) -> list[Trajectory]:
     """Run all sessions of a scene together and return their records.
 
-    Parameters
-    ----------
-    judge
-        Scores of a mask against a target; called once for each new mask.
-    seed
-        Together with dataset, scene, target, user and round it decides every draw.
-    pool
-        Threads for prompts and scores; None works in this thread. Changes nothing else.
-    oracle_rounds
-        Number of first rounds in which every candidate mask is scored.
-    until
-        Ends a session once its scores satisfy it; its record then stops there.
+    `judge` scores each new mask once. `seed` decides every draw, together with dataset, scene,
+    target, user and round. Prompts and scores are computed in the threads of `pool`, which changes
+    nothing else. In the first `oracle_rounds` every candidate mask is scored. A session and its
+    record end once its scores satisfy `until`.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.synthetic import Disc

@@ -23,14 +23,9 @@ _NEIGHBOURS = {1: 6, 2: 18, 3: 26}
 
 
 def components(bits: Bits, connectivity: Connectivity | None = None) -> tuple[Labels, int]:
-    """Labels from 1, zero outside, and how many there are.
+    """Labels of bits `(Y, X)` or `(Z, Y, X)` from 1, zero outside, and how many there are.
 
-    Parameters
-    ----------
-    bits
-        `(Y, X)` or `(Z, Y, X)`.
-    connectivity
-        Neighbours of a pixel (4 or 8) or a voxel (6, 18 or 26); all 8 or 26 by default.
+    A pixel has 4 or 8 neighbours, a voxel 6, 18 or 26; all 8 or 26 by default.
 
     >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool))[1]
     1

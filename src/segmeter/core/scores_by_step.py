@@ -66,22 +66,10 @@ def load_tables(
 ) -> list[Tables]:
     """The tables of every group of a run, groups and objects in the order of their names.
 
-    Parameters
-    ----------
-    columns
-        Columns of numbers or words that differ from step to step.
-    facts
-        Columns that are the same in all rows of an object.
-    axis
-        The column that counts the steps.
-    by, unit
-        What tells groups apart, and objects within a group. `user` and `protocol` are empty for
-        rows that do not have them; the target is empty where whole images are judged.
-    where
-        A condition on rows, in SQL.
-    user
-        The column that a group's `user` is taken from.
-
+    `columns` of numbers or words differ from step to step, which the column `axis` counts; `facts`
+    are the same in all rows of an object. `by` tells groups apart, `unit` objects within a group;
+    user and protocol are empty for rows that do not have them, the target where whole images are
+    judged. `user` names the column of a group's user, `where` is a condition on rows in SQL.
     A column that the run does not have is null.
 
     >>> from types import SimpleNamespace

@@ -40,8 +40,10 @@ Crowd = Literal["leave-out", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One image record: where its file may lie, its size, and the places of its objects."""
+    """One image record, its place, where its file may lie, and the places of its objects."""
 
+    number: int
+    record: Mapping[str, Any]
     files: tuple[str, ...]
     size: tuple[int, int]
     things: Places
@@ -105,27 +107,17 @@ class CocoImage(Image):
 
 
 class CocoJson:
-    """A JSON file of COCO's layout and a folder of images.
+    """A JSON file of COCO's layout and a folder of images; its card counts the objects.
 
-    Parameters
-    ----------
-    card
-        The set's card; the number of objects is filled in.
-    annotations, images
-        The JSON file and the folder.
-    crowd
-        `keep` makes crowd regions targets too.
+    With `crowd="keep"` crowd regions are targets too.
     """
 
     def __init__(
         self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
     ) -> None:
         check_choice("crowd", crowd, ("leave-out", "keep"))
-        self.name = card.name
-        self._card = card
-        self._annotations = annotations
-        self._images = images
-        self._crowd = crowd
+        self.name, self._card, self._crowd = card.name, card, crowd
+        self._annotations, self._images = annotations, images
 
     @cached_property
     def card(self) -> DatasetCard:
@@ -173,10 +165,9 @@ class CocoJson:
     def detection_ground_truth(self, scene: str) -> DetectionGroundTruth:
         """All annotations of an image, crowd regions too, as the file states them."""
         image = self._listed[scene]
-        number = int(self._index.image[image.things[0]])
-        record = self._index.images[number]
+        record = image.record
         with self._of_coco():
-            places = np.flatnonzero(self._index.image == number)
+            places = np.flatnonzero(self._index.image == image.number)
             objects = [self._object(r, image) for r in self._index.read(places)]
             return DetectionGroundTruth(
                 int(record["id"]),
@@ -193,8 +184,7 @@ class CocoJson:
         image = self._listed[scene]
         with self._of_coco():
             things = {str(r["id"]): r for r in self._index.read(image.things)}
-            record = self._index.images[int(self._index.image[image.things[0]])]
-        return CocoRecords(image.files[0], record, things, self._index.categories)
+        return CocoRecords(image.files[0], image.record, things, self._index.categories)
 
     @cached_property
     def classes_by_scene(self) -> dict[str, frozenset[str]]:
@@ -300,7 +290,7 @@ def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
         if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
             raise ValueError(f"image {record['id']} of {size[1]} x {size[0]}")
         things = places[ends[number] : ends[number + 1]]
-        image = _Image(tuple(_files(record)), size, things)
+        image = _Image(number, record, tuple(_files(record)), size, things)
         name = str(PurePosixPath(image.files[0]).with_suffix(""))
         if found.setdefault(name, image) is not image:
             raise ValueError(f"two images named {name}")

@@ -49,7 +49,9 @@ def labels_at(path: str | Path) -> SceneSet[Path] | CocoLabels | str:
     commands open again to show them.
     """
     place = Path(path)
-    file = place if place.is_file() else _coco_file(place)
+    listed = sorted((*place.glob("*.json"), *place.glob("annotations/*.json")))[:_LOOKED_AT]
+    found = (file for file in listed if has_lists(file))
+    file = place if place.is_file() else next(found, None)
     if file is None:
         return _label_folder(place)
     images = images_beside(file)
@@ -59,12 +61,6 @@ def labels_at(path: str | Path) -> SceneSet[Path] | CocoLabels | str:
         complete = False
     own = {"annotations": str(file.resolve()), "images": str(images.resolve())}
     return str(Spec("coco", own)) if complete else CocoLabels(file)
-
-
-def _coco_file(folder: Path) -> Path | None:
-    """The COCO annotation file of a folder, or of its folder `annotations`."""
-    files = sorted((*folder.glob("*.json"), *folder.glob("annotations/*.json")))
-    return next((file for file in files[:_LOOKED_AT] if has_lists(file)), None)
 
 
 class CocoLabels(CocoJson):

@@ -153,7 +153,9 @@ class _Walk:
 
     def _add_compound(self, thing: Any) -> None:
         if isinstance(thing, types.ModuleType):
-            self._module(thing)
+            file = getattr(thing, "__file__", None)
+            own = () if not file or _is_library(file) else (_file_digest(Path(file)),)
+            self.text("module", thing.__name__, *own)
         elif isinstance(thing, type):
             self._class(thing)
         elif isinstance(thing, types.FunctionType):
@@ -164,7 +166,9 @@ class _Walk:
             self.text("builtin", thing.__qualname__)
             self.add(getattr(thing, "__self__", None))
         elif isinstance(thing, Mapping):
-            self._mapping(thing)
+            self.text("mapping", type(thing).__name__, len(thing))
+            for part in (part for pair in thing.items() for part in pair):
+                self.add(part)
         elif isinstance(thing, set | frozenset):
             self.text("set", *sorted(map(_digest, thing)))
         elif isinstance(thing, list | tuple):
@@ -175,12 +179,6 @@ class _Walk:
             self.add(os.fspath(thing))
         elif not (self._array(thing) or self._onnx(thing)):
             self._instance(thing)
-
-    def _mapping(self, thing: Mapping[Any, Any]) -> None:
-        self.text("mapping", type(thing).__name__, len(thing))
-        for key, value in thing.items():
-            self.add(key)
-            self.add(value)
 
     def _array(self, thing: Any) -> bool:
         """Arrays and tensors, by their values wherever they are stored."""
@@ -209,12 +207,6 @@ class _Walk:
             raise _CannotTell
         self.text("onnx", _file_digest(Path(str(path))) if data is None else bytes(data))
         return True
-
-    def _module(self, module: types.ModuleType) -> None:
-        file = getattr(module, "__file__", None)
-        self.text("module", module.__name__)
-        if file and not _is_library(file):
-            self.text(_file_digest(Path(file)))
 
     def _class(self, cls: type) -> None:
         self.text("class", cls.__qualname__)

@@ -80,7 +80,10 @@ def gpu_names() -> tuple[str, ...]:
     """
     built = _built_for()
     if built.get("hip") or "torch" in sys.modules:
-        return _names_by_torch()
+        import torch
+
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        return tuple(torch.cuda.get_device_name(i) for i in range(count))
     return _names_by_driver() if built.get("cuda") else ()
 
 
@@ -91,13 +94,6 @@ def _built_for() -> dict[str, Any]:
         return {}
     file = Path(spec.origin).with_name("version.py")
     return runpy.run_path(str(file)) if file.is_file() else {"cuda": "unknown"}
-
-
-def _names_by_torch() -> tuple[str, ...]:
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return tuple(torch.cuda.get_device_name(i) for i in range(count))
 
 
 def _names_by_driver() -> tuple[str, ...]:
