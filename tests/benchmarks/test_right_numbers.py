@@ -15,8 +15,7 @@ from segmeter.benchmarks.tetris.statistics import attacks_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Note, Table
-from segmeter.report.leaderboard import sections_of
-from segmeter.report.paper_tables import paper_table, table_text
+from segmeter.report.result_tables import paper_table, sections_of, table_text
 from segmeter.stats.comparisons import holm
 from segmeter.stats.cost_fitting import fit_costs
 from segmeter.stats.goals import Goals

@@ -64,7 +64,7 @@ def test_its_numbers_are_broken_down(place: Path) -> None:
 
 
 def test_its_leaderboard_knows_which_way_is_better(place: Path, tmp_path: Path) -> None:
-    from segmeter.report.leaderboard import sections_of
+    from segmeter.report.result_tables import sections_of
 
     (section,) = sections_of(Run.open(place, trust=True))
     (table,) = section.blocks
@@ -73,7 +73,7 @@ def test_its_leaderboard_knows_which_way_is_better(place: Path, tmp_path: Path) 
 
 
 def test_its_table_json_and_report_are_written(place: Path, tmp_path: Path) -> None:
-    from segmeter.report.paper_tables import table_text
+    from segmeter.report.result_tables import table_text
     from segmeter.report.writing import sections_of, write_sections
 
     run = Run.open(place, trust=True)

@@ -25,8 +25,8 @@ from segmeter.core.scenes import DatasetCard, Image
 from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
 from segmeter.report.browsing import BrowseServer, Sessions
-from segmeter.report.leaderboard import sections_of
 from segmeter.report.provenance import bibtex
+from segmeter.report.result_tables import sections_of
 from segmeter.store import Run
 
 from .conftest import Typed

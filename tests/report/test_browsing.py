@@ -13,8 +13,8 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 from segmeter.report.browsing import BrowseServer, Sessions
-from segmeter.report.leaderboard import leaderboard_page as board
 from segmeter.report.page import render
+from segmeter.report.result_tables import leaderboard_page as board
 from segmeter.store import Run
 
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]

@@ -14,7 +14,7 @@ from segmeter.core.prompts import Box, Click
 from segmeter.core.sections import Frame, Section, Slices
 from segmeter.report.images import Album
 from segmeter.report.page import Page, render
-from segmeter.report.slices import Stack, slices_view
+from segmeter.report.replays import Stack, slices_view
 
 
 def unpacked(runs: list[int], shape: list[int]) -> np.ndarray:

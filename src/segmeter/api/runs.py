@@ -14,7 +14,6 @@ from segmeter.api.loading import roots_of
 from segmeter.core.capabilities import ChoosesUsers, WritesChallengeTable
 from segmeter.core.errors import BadInput, SegmeterError, check_choice
 from segmeter.core.plans import display_names, with_titles
-from segmeter.core.scores_by_step import quoted
 from segmeter.core.sections import Section, Table, Value
 from segmeter.runtime.remote_files import Roots
 from segmeter.store import Run as StoredRun
@@ -105,16 +104,6 @@ class Run(StoredRun):
 
     tally: Tally | None = None
     """Jobs done, done before and failed, of the call of `evaluate` that returned the run."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """All rows, one per round of a session, without their masks."""
-        known = self.sql("select * from rows limit 0").column_names
-        kept = ", ".join(quoted(name) for name in known if name != "mask")
-        key = ", ".join(map(quoted, self.schema.key))
-        found: list[dict[str, Any]] = self.sql(
-            f"select {kept} from rows order by {key}"
-        ).to_pylist()
-        return found
 
     def masks(self, rounds: Literal["last", "best", "all"] | int = "last") -> Iterator[Any]:
         """Masks of the run: pairs of a row's facts and a boolean array of the scene's size."""
@@ -226,7 +215,7 @@ class Run(StoredRun):
         names
             Display names of models and datasets, such as `{"net.py:predict": "Ours"}`.
         """
-        from segmeter.report.paper_tables import TableChoice, table_text
+        from segmeter.report.result_tables import TableChoice, table_text
 
         if format == "challenge":
             return self._challenge_table(list(models), protocol)
@@ -246,8 +235,8 @@ class Run(StoredRun):
 
     def leaderboard(self, out: str | Path = "leaderboard.html") -> Path:
         """Write a page that ranks the models; returns where it is."""
-        from segmeter.report.leaderboard import leaderboard_page
         from segmeter.report.page import render
+        from segmeter.report.result_tables import leaderboard_page
 
         return _written(Path(out), render(leaderboard_page(self, len(self._sources))))
 
@@ -442,7 +431,7 @@ class Run(StoredRun):
 
     def export_hint(self, format: str | None) -> str:
         """How to open the files of an export in the tool that they are for."""
-        from segmeter.report.mask_lists import LISTS
+        from segmeter.report.mask_formats import LISTS
 
         return LISTS[format].hint if format is not None and format in LISTS else ""
 

@@ -26,8 +26,14 @@ from segmeter.datasets.volumes.cases import FileVolume
 from segmeter.datasets.volumes.dicom import Series
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import write_nifti
-from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
-from segmeter.report.video_masks import VIDEO_FORMATS, write_video
+from segmeter.report.mask_formats import (
+    LISTS,
+    VIDEO_FORMATS,
+    ListedMask,
+    png_bytes,
+    write_list,
+    write_video,
+)
 from segmeter.store import Run
 from segmeter.store.local import write_file
 

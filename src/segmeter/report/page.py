@@ -30,8 +30,7 @@ from segmeter.report.elements import filled, protocol_note
 from segmeter.report.exports import formats
 from segmeter.report.images import Album, css_colour, image_svg
 from segmeter.report.plot_frames import Palette
-from segmeter.report.replays import replay_view
-from segmeter.report.slices import Stack, slices_view
+from segmeter.report.replays import Stack, replay_view, slices_view
 from segmeter.report.tables import table_view
 
 _WIDE, _NARROW, _SMALL = (760, 400), (380, 290), (520, 320)

@@ -1,16 +1,32 @@
-"""Replays: a session round by round, all rounds drawn, one of them shown."""
+"""Replays: a session round by round, on an image or through a volume or video.
+
+Of an image all rounds are drawn and one is shown. A volume is cut by the page itself along each
+axis, with masks as run lengths: its voxels travel as one image with all axial slices side by side,
+stored once per page however many sessions show them; a still of the middle slice replaces it on
+paper and without script.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
-from segmeter.core.prompts import Box, Click, Prompt, Scribble, Text
-from segmeter.core.sections import Frame, Outline, Replay
-from segmeter.report.elements import amount, drawing, element, number, route, words
-from segmeter.report.images import Album, outline_svg, prompt_svg, scene_svg, window_of
+from segmeter.core.masks import Mask, joint_box
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Text
+from segmeter.core.sections import Frame, Greys, Illustration, Outline, Replay, Slices
+from segmeter.core.seeds import fingerprint
+from segmeter.core.wording import counted
+from segmeter.report.elements import amount, data_address, drawing, element, number, route, words
+from segmeter.report.images import Album, image_svg, outline_svg, prompt_svg, scene_svg, window_of
 
 _WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
 
@@ -109,3 +125,205 @@ def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -
 def _level(score: float) -> float:
     known = score if score == score else 0.0
     return _HEIGHT - _PAD - (_HEIGHT - 2 * _PAD) * min(max(known, 0.0), 1.0)
+
+
+_MARGIN = 24
+_MOST_VOXELS = 3 << 20
+_QUALITY = 80
+
+Index = tuple[int, ...]
+
+
+class Stack:
+    """The voxels of all volumes on a page, each stored once."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def add(self, voxels: npt.NDArray[np.uint8]) -> tuple[str, str]:
+        """Id of the mosaic, and its source the first time it is asked for."""
+        key = "v" + fingerprint(*voxels.shape, voxels.tobytes(), size=6)
+        if key in self._known:
+            return key, ""
+        self._known.add(key)
+        return key, data_address(mosaic(voxels))
+
+
+def slices_view(slices: Slices, stack: Stack, album: Album) -> dict[str, Any]:
+    """A volume ready for the page, which itself shows its slices."""
+    shown = _Window.around(slices)
+    voxels = np.ascontiguousarray(slices.voxels[shown.place])
+    image, source = stack.add(voxels)
+    steps = [
+        {"mask": shown.runs(f.mask), "prompts": [d for p in f.prompts for d in shown.drawn(p)]}
+        for f in slices.frames
+    ]
+    truth = None if slices.ground_truth is None else shown.runs(slices.ground_truth)
+    data = _data(slices, shown, voxels.shape) | {"ground_truth": truth, "steps": steps}
+    return {
+        "of": slices,
+        "image": image,
+        "source": source,
+        "data": json.dumps(data, separators=(",", ":")),
+        "still": _still(slices, shown, album),
+        "steps": [_frame_texts(frame) for frame in slices.frames],
+        "boxed": any(isinstance(p, Box) for f in slices.frames for p in f.prompts),
+    }
+
+
+def viewer_data(slices: Slices) -> dict[str, Any]:
+    """A whole volume for the viewer's script, without masks; `mosaic` has its voxels."""
+    shape = slices.voxels.shape
+    everything = _Window((0, 0, 0), shape, (1, 1, 1))
+    return _data(slices, everything, shape) | {"ground_truth": None, "steps": []}
+
+
+def _data(slices: Slices, shown: _Window, shape: Index) -> dict[str, Any]:
+    """Shape, position and grey values of the voxels shown."""
+    spacing_mm = (slices.header and slices.header.spacing_mm) or (1.0, 1.0, 1.0)
+    return {
+        "shape": list(shape),
+        "columns": _columns(shape[0]),
+        "spacing": [s * n for s, n in zip(spacing_mm, shown.stride, strict=True)],
+        "affine": slices.header.affine if slices.header else None,
+        "numbers": slices.numbers,
+        "greys": _greys(slices.greys),
+        "first": list(shown.low),
+        "stride": list(shown.stride),
+        "every": slices.every_frame,
+    }
+
+
+def _greys(greys: Greys | None) -> dict[str, Any] | None:
+    """The values of codes, for the page's script."""
+    if greys is None:
+        return None
+    known = {"codes": greys.CODES, "values": greys.knots, "unit": greys.unit}
+    return {**known, "presets": dict(greys.presets)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The part of a volume that is shown: a box, of which every so many voxels are kept."""
+
+    low: Index
+    high: Index
+    stride: Index
+
+    @classmethod
+    def around(cls, slices: Slices) -> _Window:
+        """The neighbourhood of ground truth and masks, thinned out until it is small enough."""
+        masks = [m for m in (slices.ground_truth, *(s.mask for s in slices.frames)) if m]
+        shape = slices.voxels.shape
+        first, last = joint_box(*masks) if masks else ((0, 0, 0), shape)
+        low = tuple(max(0, a - _MARGIN) for a in first)
+        high = tuple(min(n, b + _MARGIN) for b, n in zip(last, shape, strict=True))
+        for step in count(1):
+            # Slices are kept longer than pixels: there are fewer of them.
+            found = cls(low, high, (max(1, step // 2), step, step))
+            kept = (len(range(n)[part]) for n, part in zip(shape, found.place, strict=True))
+            if math.prod(kept) <= _MOST_VOXELS:
+                break
+        return found
+
+    @property
+    def place(self) -> tuple[slice, ...]:
+        return tuple(
+            slice(a, b, s) for a, b, s in zip(self.low, self.high, self.stride, strict=True)
+        )
+
+    def runs(self, mask: Mask) -> list[int]:
+        """Run lengths over the kept voxels, x fastest, zeros first."""
+        kept = tuple(slice(None, None, s) for s in self.stride)
+        return run_lengths(mask.crop(self.low, self.high)[kept])
+
+    def drawn(self, prompt: Prompt) -> list[dict[str, Any]]:
+        """A prompt in coordinates of the kept voxels."""
+        match prompt:
+            case Click(point, positive):
+                return [{"at": self._at(point), "positive": positive}]
+            case Scribble(points, positive):
+                return [{"at": self._at(p), "positive": positive} for p in points]
+            case Box(low, high):
+                return [{"low": self._at(low), "high": self._at(high)}]
+            case MaskHint(mask):
+                return [{"hint": self.runs(mask)}]
+            case _:
+                return []
+
+    def _at(self, point: Sequence[float]) -> list[float]:
+        axes = zip(point, self.low, self.stride, strict=True)
+        return [round((p - a) / s, 2) for p, a, s in axes]
+
+
+def run_lengths(bits: npt.NDArray[np.bool_]) -> list[int]:
+    """Alternating run lengths, last axis fastest, zeros first.
+
+    >>> run_lengths(np.array([[False, True], [True, True]]))
+    [1, 3]
+    """
+    flat = np.concatenate([[False], bits.ravel(), [False]])
+    edges = np.flatnonzero(flat[1:] != flat[:-1])
+    found: list[int] = np.diff(np.concatenate([[0], edges])).tolist()
+    return found
+
+
+def _columns(depth: int) -> int:
+    """Slices in a row of the mosaic."""
+    return max(1, math.isqrt(depth))
+
+
+def mosaic(voxels: npt.NDArray[np.uint8]) -> bytes:
+    """All axial slices side by side as one WebP, or PNG where that would be too wide."""
+    from PIL import Image
+
+    depth, height, width = voxels.shape
+    columns = _columns(depth)
+    rows = -(-depth // columns)
+    whole = np.zeros((rows * height, columns * width), np.uint8)
+    for z, plane in enumerate(voxels):
+        row, column = divmod(z, columns)
+        whole[row * height : (row + 1) * height, column * width : (column + 1) * width] = plane
+    file = io.BytesIO()
+    wide = max(whole.shape) > 16000
+    kind: Any = (
+        ("PNG", {"optimize": True}) if wide else ("WEBP", {"quality": _QUALITY, "method": 4})
+    )
+    Image.fromarray(whole).save(file, kind[0], **kind[1])
+    return file.getvalue()
+
+
+def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
+    """The axial slice with most of the ground truth, upright, for paper."""
+    last = slices.frames[-1].mask if slices.frames else None
+    judged = slices.ground_truth or last
+    z = (shown.low[0] + shown.high[0]) // 2
+    if judged:
+        z = judged.low[0] + int(judged.bits.sum(axis=(1, 2)).argmax())
+    drawn: tuple[tuple[Mask | None, Literal["prediction", "ground_truth"]], ...] = (
+        (last, "prediction"),
+        (slices.ground_truth, "ground_truth"),
+    )
+    upright = not slices.every_frame
+    outlines = [Outline(_plane(mask, z, upright), role) for mask, role in drawn if mask]
+    pixels, shown_as = slices.voxels[z], f"frame {z * slices.every_frame}"
+    if upright:
+        plane = pixels[::-1, ::-1]
+        pixels = np.ascontiguousarray(slices.greys.windowed(plane) if slices.greys else plane)
+        word, first, step = slices.numbers[0]
+        shown_as = f"axial slice {word} {first + step * z}"
+    alt = f"{slices.title}: {shown_as}"
+    return image_svg(Illustration(pixels, alt=alt, outlines=outlines, close=True), album)
+
+
+def _plane(mask: Mask, z: int, upright: bool) -> Mask:
+    """A slice of a mask; upright as radiologists see it: front up, the patient's right left."""
+    shown = mask.slice(z)
+    return Mask.of(np.ascontiguousarray(shown.dense()[::-1, ::-1])) if upright else shown
+
+
+def _frame_texts(step: Frame) -> dict[str, str]:
+    kinds = {Click: "point", Box: "box", Scribble: "scribble"}
+    counts = {word: sum(isinstance(p, kind) for p in step.prompts) for kind, word in kinds.items()}
+    said = ", ".join(counted(n, word) for word, n in counts.items() if n) or "no prompt"
+    return {"said": said, "scores": scores_text(step), "note": step.note}

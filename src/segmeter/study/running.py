@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.report.slices import viewer_data
+from segmeter.report.replays import viewer_data
 from segmeter.study import database as db
 from segmeter.study import records
 from segmeter.study.assignment import (

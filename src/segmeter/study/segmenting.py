@@ -25,7 +25,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sessions import Judge, Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
-from segmeter.report.slices import run_lengths
+from segmeter.report.replays import run_lengths
 from segmeter.runtime.workers_and_devices import has_cuda
 from segmeter.study import database as db
 from segmeter.study.messages import Step

@@ -27,7 +27,7 @@ from segmeter.core.sections import Slices
 from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
 from segmeter.measures.objects import iou
-from segmeter.report.slices import mosaic
+from segmeter.report.replays import mosaic
 from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Plan, near
