@@ -52,7 +52,7 @@ MAY_IMPORT = {
     },
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
     "__init__.py": {
-        *("api", "core", "evaluation", "measures", "metrics", "model_parity", "serving"),
+        *("api", "core", "evaluation", "measures", "metrics", "model_parity", "serving", "store"),
     },
     "evaluation.py": {"api", "core", "runtime", "engine"},
     "metrics.py": {"core"},

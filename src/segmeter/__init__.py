@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     from segmeter.api.machine import doctor
     from segmeter.api.measuring import measure_files
     from segmeter.api.meta import meta_measures
-    from segmeter.api.predictor import Predictor
-    from segmeter.api.run_folders import list_runs, merge
+    from segmeter.api.predictor import Predictor, next_click, simulate
+    from segmeter.api.run_folders import merge
     from segmeter.api.runs import Run, open_run
     from segmeter.api.scoring import score
-    from segmeter.api.simulation import next_click, simulate
     from segmeter.api.training import train_decoder
     from segmeter.core.benchmarks import Difference, SummaryRow
     from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict, SegmeterError
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from segmeter.evaluation import estimate_run, evaluate
     from segmeter.model_parity import parity
     from segmeter.serving import serve
+    from segmeter.store.folder import list_runs
 
 __version__ = "0.3.0"
 
@@ -73,8 +73,8 @@ _HOMES = {
     "api.machine": "doctor",
     "api.measuring": "measure_files",
     "api.meta": "meta_measures",
-    "api.predictor": "Predictor",
-    "api.run_folders": "list_runs merge",
+    "api.predictor": "Predictor next_click simulate",
+    "api.run_folders": "merge",
     "api.runs": "Run open_run",
     "api.scoring": "score",
     "api.simulation": "next_click simulate",
@@ -91,6 +91,7 @@ _HOMES = {
     "evaluation": "estimate_run evaluate",
     "model_parity": "parity",
     "serving": "serve",
+    "store.folder": "list_runs",
 }
 __all__ = [
     "BadInput", "BadWeights", "Box", "Click", "Dataset", "DatasetCard", "Difference", "Image",

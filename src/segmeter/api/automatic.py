@@ -7,22 +7,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
 
 from segmeter.api.loading import parsed_options, roots_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound, SegmeterError
+from segmeter.core.scenes import Image
 from segmeter.core.wording import counted
+from segmeter.datasets.image_files import SUFFIXES, image_size, read_rgb
+from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
+from segmeter.models.automatic.generator import AutomaticMask
+from segmeter.report.images import overlay
+from segmeter.report.mask_pages import Listed, ShownMask, listing_page, masks_page
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from segmeter.models.automatic.generator import AutomaticMask
-    from segmeter.report.mask_pages import Listed
-
-    Pixels = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 _THUMBNAIL_PX = 320
 
@@ -68,8 +71,6 @@ def auto_masks(
     >>> segmeter.auto_masks([out / "moon.png"], "disc", out / "found", points=2)["images"]
     1
     """
-    from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
-
     settings = {"points": points, "crops": crops, "smallest": smallest, "protocol": protocol}
     files, folder = _files([Path(image) for image in images]), Path(out)
     spec = Spec("automatic", {**settings, **parsed_options(options), "model": model})
@@ -102,9 +103,6 @@ class _Found:
     def add(
         self, file: Path, name: str, pixels: Pixels, masks: Sequence[AutomaticMask], seconds: float
     ) -> None:
-        from segmeter.report.images import overlay
-        from segmeter.report.mask_pages import Listed, ShownMask, masks_page
-
         height, width = pixels.shape[:2]
         number = len(self.images) + 1
         self.images.append({"id": number, "file_name": file.name, "height": height, "width": width})
@@ -128,8 +126,6 @@ class _Found:
 
     def finish(self) -> None:
         """The COCO file and the list of all images."""
-        from segmeter.report.mask_pages import listing_page
-
         info = {"description": f"automatic masks of {self.model}, protocol {self.protocol}"}
         coco = {"info": info, "images": self.images, "annotations": self.annotations,
                 "categories": [{"id": 1, "name": "thing"}]}  # fmt: skip
@@ -151,9 +147,6 @@ def _one(
     found: _Found, method: Any, file: Path, name: str, tell: Callable[[str, bool], None]
 ) -> None:
     """One image; one that cannot be decoded does not stop the others."""
-    from segmeter.core.scenes import Image
-    from segmeter.datasets.image_files import read_rgb
-
     start = time.perf_counter()
     try:
         pixels = read_rgb(file)
@@ -169,8 +162,6 @@ def _one(
 
 def _files(images: Sequence[Path]) -> list[Path]:
     """All images that were named; refused before a model is loaded where one is damaged."""
-    from segmeter.datasets.image_files import SUFFIXES, image_size
-
     files: list[Path] = []
     for path in images:
         if not path.is_dir():
@@ -199,8 +190,6 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 
 def _facts_of(masks: Sequence[AutomaticMask], shape: tuple[int, int]) -> list[tuple[str, str]]:
-    import numpy as np
-
     covered = np.zeros(shape, dtype=bool)
     for one in masks:
         covered[one.mask.window] |= one.mask.bits
@@ -213,9 +202,6 @@ def _facts_of(masks: Sequence[AutomaticMask], shape: tuple[int, int]) -> list[tu
 
 def encoded_image(pixels: Pixels, kind: str, longest_px: int | None = None) -> bytes:
     """An image as a file's bytes, shrunk to a longest side."""
-    import cv2
-    import numpy as np
-
     share = min(1.0, (longest_px or np.inf) / max(pixels.shape[:2]))
     if share < 1:
         size = [max(1, round(share * n)) for n in pixels.shape[1::-1]]

@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from segmeter.api.data_checks import Findings, inspect_dataset, write_page
 from segmeter.api.loading import Tell, as_model, dataset_spec, is_own_data, silent
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.masks import Mask
-from segmeter.models.opening import entry_of_path
+from segmeter.model_parity import first_clicks
+from segmeter.models.conformance import check as problems_of
+from segmeter.models.opening import described, entry_of_path
 from segmeter.runtime.remote_files import Roots, is_address
 from segmeter.store import Run, RunFolder
-
-if TYPE_CHECKING:
-    from segmeter.api.data_checks import Findings
 
 _SENSIBLE = 0.4  # mean IoU after five clicks; random weights stay below
 
@@ -96,9 +96,6 @@ def check(
         return _check_data(thing, data, limit, page)
     if page is not None or limit is not None:
         raise BadInput(f"--page and --limit are for data, and '{thing}' is a model; leave them out")
-    from segmeter.models.conformance import check as problems_of
-    from segmeter.models.opening import described
-
     made = _model(thing, weights)
     name = thing if isinstance(thing, str) else made.card.name
     tell(f"{name}: checking the rules that every model keeps")
@@ -116,8 +113,6 @@ def check(
 
 def _clicked(model: Any, faults: list[str], tell: Tell, weights: bool) -> list[str]:
     """Click on built-in objects: how good the masks are; adds to the faults."""
-    from segmeter.model_parity import first_clicks
-
     found: list[Any] = []
     for tried in first_clicks(model):
         found.append(tried)
@@ -187,8 +182,6 @@ def _is_data(thing: Any) -> bool:
 def _check_data(
     thing: Any, data: str | Path | None, limit: int | None, page: str | Path | None
 ) -> Check:
-    from segmeter.api.data_checks import inspect_dataset, write_page
-
     made, named = thing, isinstance(thing, str | Path)
     if named:
         made = catalogue.datasets.make(dataset_spec(str(thing)), **Roots(data, None).options())

@@ -7,21 +7,46 @@ from dataclasses import astuple
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from segmeter.api.loading import Tell, dataset_spec, load_dataset, protocol_names, roots_of, silent
+from segmeter.clickability.click_files import (
+    Thing,
+    Why,
+    astray,
+    few_of_a_device,
+    left_out,
+    outside_run,
+    too_few,
+    unasked,
+    without_masks,
+    without_partner,
+    write_simulated,
+)
+from segmeter.clickability.click_similarity import (
+    ENOUGH,
+    HALVES,
+    REFERENCE,
+    Row,
+    ceilings,
+    devices,
+    display_modes,
+)
+from segmeter.clickability.map_sources import map_scores, source
+from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
+from segmeter.core.prompts import Scribble
+from segmeter.core.scenes import Dataset
+from segmeter.datasets.recorded_clicks import Clicks, Key, read_clicks, read_prompts
+from segmeter.measures.clicks import Sides, scribble_shape
 from segmeter.runtime.remote_files import Roots
-
-if TYPE_CHECKING:
-    from segmeter.clickability.click_files import Thing, Why
-    from segmeter.clickability.click_similarity import Row
-    from segmeter.core.models import ProtocolName
-    from segmeter.core.scenes import Dataset
-    from segmeter.datasets.recorded_clicks import Clicks, Key
-    from segmeter.measures.clicks import Sides
+from segmeter.stats.intervals import Resampling
+from segmeter.users.error_prompts import stroke
+from segmeter.users.replay import NAMES, open_clicks
 
 _MAPS = ("uniform", "distance", "prior")
 
@@ -54,8 +79,6 @@ def make_click_file(
     ... )
     10
     """
-    from segmeter.clickability.click_files import write_simulated
-
     if not Path(out).parent.is_dir():
         raise BadInput(f"--out: there is no folder '{Path(out).parent}'")
     folder = None if masks is None else Path(masks)
@@ -71,9 +94,6 @@ def make_click_file(
 
 def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
     """The objects of a dataset, under the names that the published file gives them."""
-    from segmeter.clickability.click_files import Thing
-    from segmeter.users.replay import NAMES
-
     name = dataset.card.name
     for scene in map(dataset.load, dataset.scenes()[:limit]):
         several = len(scene.targets) > 1
@@ -111,9 +131,6 @@ def compare_clicks(
     list of (protocol, Row)
         A row has `what`, `score`, `value`, `low`, `high` and `keys`.
     """
-    from segmeter.clickability import click_similarity as rules
-    from segmeter.datasets.recorded_clicks import read_clicks
-
     check_choice("--compare", compare, ("devices", "modes", "halves", "maps", "scribbles"))
     opened = clicked_datasets(datasets, data)
     if compare == "scribbles":
@@ -126,22 +143,13 @@ def compare_clicks(
     _warn_of_compared(path, file, opened, compare, tell)
     sides = _sides_in(opened, modes=compare == "modes")
     if compare == "halves":
-        return [("corrected", row) for row in rules.ceilings(file, sides)]
-    rule = rules.devices if compare == "devices" else rules.display_modes
+        return [("corrected", row) for row in ceilings(file, sides)]
+    rule = devices if compare == "devices" else display_modes
     return [(each, row) for each in chosen for row in rule(file, sides, each)]
 
 
 def _scribble_rows(path: Path, datasets: Mapping[str, Dataset]) -> Iterator[Row]:
     """Shapes of recorded first strokes, of simulated ones on the same objects, and differences."""
-    import numpy as np
-
-    from segmeter.clickability.click_similarity import Row
-    from segmeter.core.prompts import Scribble
-    from segmeter.datasets.recorded_clicks import read_prompts
-    from segmeter.measures.clicks import scribble_shape
-    from segmeter.stats.intervals import Resampling
-    from segmeter.users.error_prompts import stroke
-
     shapes, images = [], []
     for (dataset, scene, target, _), rounds in read_prompts(path).items():
         drawn = [p for p in rounds.get(1, ()) if isinstance(p, Scribble) and p.positive]
@@ -169,17 +177,14 @@ def _warn_of_compared(
     path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str, tell: Tell
 ) -> None:
     """Which clicks are not compared, and if they miss their objects."""
-    from segmeter.clickability import click_files as file_warnings
-    from segmeter.clickability.click_similarity import ENOUGH, HALVES, REFERENCE
-
     if compare == "modes":
         only = next(iter(datasets.values()))
         datasets = {key.dataset: only for key in file.keys}
-        reason = file_warnings.without_partner(file, REFERENCE)
+        reason = without_partner(file, REFERENCE)
     elif compare == "devices":
-        reason = file_warnings.few_of_a_device(file, ENOUGH)
+        reason = few_of_a_device(file, ENOUGH)
     else:
-        reason = file_warnings.too_few(HALVES)
+        reason = too_few(HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, file, [reason], datasets, scenes)
 
@@ -191,9 +196,6 @@ def _map_rows(
     names: Sequence[str],
     chosen: tuple[ProtocolName, ...],
 ) -> list[tuple[ProtocolName, Row]]:
-    from segmeter.clickability.map_sources import map_scores, source
-    from segmeter.clickability.training.samples import samples_of
-
     sources = {}
     for text in names:
         name, _, weights = text.partition("=")
@@ -224,8 +226,6 @@ def _sides_in(datasets: Mapping[str, Dataset], modes: bool) -> Callable[[Key], S
 
 def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> dict[str, Dataset]:
     """Datasets by the names that click files have for them."""
-    from segmeter.users.replay import NAMES
-
     place = roots_of(data).options().get("data")
     opened: dict[str, Dataset] = {}
     for text in names:
@@ -240,9 +240,6 @@ def clicked_datasets(names: Sequence[str], data: str | Path | None = None) -> di
 
 def warn_of_skipped(plan: Plan, roots: Roots, tell: Tell) -> None:
     """Which recorded clicks a benchmark leaves out, and if they miss their objects."""
-    from segmeter.clickability.click_files import outside_run
-    from segmeter.users.replay import NAMES, open_clicks
-
     declared = catalogue.benchmarks.make(plan.benchmark).options
     if "clicks" not in [option.name for option in declared]:
         return  # an option that the benchmark refuses itself
@@ -260,8 +257,6 @@ def warn_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None, tell: Tell
 ) -> None:
     """Which clicks make no training sample, and if they miss their objects."""
-    from segmeter.clickability.click_files import unasked, without_masks
-
     reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
     _warn(tell, path, clicks, reasons, datasets, scenes)
@@ -272,8 +267,6 @@ def _warn(
     datasets: Mapping[str, Dataset], scenes: Mapping[str, frozenset[str]],
 ) -> None:  # fmt: skip
     """Tell which clicks are left out for these reasons, and if clicks miss their objects."""
-    from segmeter.clickability.click_files import astray, left_out
-
     for sentence in (left_out(clicks, *reasons), astray(clicks, datasets, scenes)):
         if sentence:
             tell(f"{path.name}: {sentence}")

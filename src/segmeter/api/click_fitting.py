@@ -5,21 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segmeter.api.click_files import clicked_datasets
 from segmeter.api.loading import Tell, roots_of, silent
+from segmeter.clickability.fitting import correction_clicks
+from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
+from segmeter.clickability.fitting.first_clicks import (
+    Fit,
+    cases_of,
+    fit,
+    hold_out,
+    read_cases,
+    read_masks,
+    read_tables,
+)
+from segmeter.clickability.fitting.held_out import (
+    HeldOut,
+    draw_held_out,
+    draw_later,
+    fitted_table,
+    held_out,
+    markdown,
+    prior_json,
+)
 from segmeter.core import catalogue
+from segmeter.core.annotation_events import timings
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 from segmeter.core.wording import counted
-
-if TYPE_CHECKING:
-    from segmeter.clickability.fitting.correction_clicks import CorrectionFit, ProxyError
-    from segmeter.clickability.fitting.first_clicks import Fit
-    from segmeter.clickability.fitting.held_out import HeldOut
-    from segmeter.core.masks import Mask
-    from segmeter.stats.cost_fitting import FittedCosts
+from segmeter.datasets.annotation_logs import read_log
+from segmeter.datasets.recorded_clicks import read_clicks
+from segmeter.stats import cost_fitting
+from segmeter.stats.cost_fitting import FittedCosts
 
 # Name of the table, dataset, and the file that has masks of all targets without images.
 _SETS = (
@@ -58,10 +77,6 @@ def fit_published_clicks(
     prior, page, kept
         Files for the numbers, for the tables (between marks), and for the error regions.
     """
-    from segmeter.clickability.fitting import correction_clicks
-    from segmeter.clickability.fitting.first_clicks import fit, hold_out, read_cases, read_tables
-    from segmeter.clickability.fitting.held_out import held_out
-
     folder, made = Path(tables), Path(out)
     if not folder.is_dir():
         raise BadInput(f"--click-tables: there is no folder '{folder}'")
@@ -105,10 +120,6 @@ def fit_clicks(
     Nothing is held out, since one study is one dataset. Writes `prior.json`; returns a table as
     Markdown.
     """
-    from segmeter.clickability.fitting.first_clicks import cases_of, fit
-    from segmeter.clickability.fitting.held_out import fitted_table, prior_json
-    from segmeter.datasets.recorded_clicks import read_clicks
-
     if not datasets:
         raise BadInput("--clicks needs --dataset: the images that the clicks are on")
     cases = cases_of(read_clicks(Path(clicks)), clicked_datasets(datasets, data))
@@ -126,15 +137,11 @@ def fit_costs(log: str | Path, out: str | Path | None = None, tell: Tell = silen
     A line of the log (CSV or JSON lines) has annotator, image, object, event and time; events are
     start, click, box, scribble, polygon, done. `out` is the cost model to write (TOML).
     """
-    from segmeter.core.annotation_events import timings
-    from segmeter.datasets.annotation_logs import read_log
-    from segmeter.stats.cost_fitting import fit_costs as fitted
-
     read = read_log(Path(log))
     if read.unknown:
         kinds = ", ".join(sorted(read.unknown)[:5])
         tell(f"{sum(read.unknown.values())} events have no price ({kinds})")
-    found = fitted(list(timings(read.events)))
+    found = cost_fitting.fit_costs(list(timings(read.events)))
     if out is not None:
         from segmeter.store.local import write_file
 
@@ -171,20 +178,16 @@ def _write(
     held: list[HeldOut], whole: Fit, later: CorrectionFit | None, out: Path, prior: Path, page: Path
 ) -> str:
     """Write the numbers, the tables and the figures; the tables are returned."""
-    from segmeter.clickability.fitting import held_out
-
-    text = held_out.markdown(held, whole, later)
-    prior.write_text(held_out.prior_json(held, whole, later), encoding="utf-8")
+    text = markdown(held, whole, later)
+    prior.write_text(prior_json(held, whole, later), encoding="utf-8")
     _put(text, page)
-    held_out.draw_held_out(held, out)
+    draw_held_out(held, out)
     if later is not None:
-        held_out.draw_later(later, out)
+        draw_later(later, out)
     return text
 
 
 def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
-    from segmeter.clickability.fitting.first_clicks import read_masks
-
     if kept is not None:
         return read_masks(data / "masks_only" / f"{kept}.json.gz")
     images = catalogue.datasets.make(dataset, data=data)
@@ -195,8 +198,6 @@ def _error_regions(
     data: Path, weights: Any, models: Sequence[str], scenes: int, kept: Path, tell: Tell
 ) -> list[ProxyError]:
     """Error regions of real models, from an earlier call where there was one."""
-    from segmeter.clickability.fitting import correction_clicks
-
     if kept.is_file():
         return correction_clicks.read_proxy_errors(kept)
     found = []

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from segmeter.api.automatic import encoded_image
 from segmeter.api.loading import Dataset, load_dataset, roots_of
+from segmeter.benchmarks.tetris.boxes import shift_map
+from segmeter.benchmarks.tetris.cases import heat_image
+from segmeter.benchmarks.tetris.click_response import ScoreMap
+from segmeter.benchmarks.tetris.click_response import click_response_map as score_clicks
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
-
-if TYPE_CHECKING:
-    from segmeter.benchmarks.tetris.click_response import ScoreMap
-    from segmeter.core.models import EncodedScene
-    from segmeter.core.scenes import Scene, Target
+from segmeter.core.models import EncodedScene
+from segmeter.core.scenes import Scene, Target
+from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
+from segmeter.report.mask_pages import ShownMap, map_page, shift_image
+from segmeter.users.box_prompts import search_boxes
 
 Progress = Callable[..., None]
 _SHIFTS = "IoU when the tight box is moved as a whole, down and across; the cross is not moved"
@@ -57,9 +64,6 @@ def click_response_map(
     >>> found["worst"] <= found["mean"] <= found["best"]
     True
     """
-    from segmeter.benchmarks.tetris.click_response import click_response_map as score_clicks
-    from segmeter.engine.arithmetic import caller_state_kept, steady_arithmetic
-
     folder, places = Path(out), roots_of(data, weights).options()
     segmenter = catalogue.models.make(model, **places)
     if boxes and "box" not in segmenter.card.abilities:
@@ -120,11 +124,6 @@ def _write(
     figures: list[tuple[str, bytes]],
 ) -> None:
     """The array, the image, the page and the numbers."""
-    import numpy as np
-
-    from segmeter.benchmarks.tetris.cases import heat_image
-    from segmeter.report.mask_pages import ShownMap, map_page
-
     iou, boundary = (scores.astype(np.float32) for scores in (found.iou, found.boundary_iou))
     np.savez_compressed(out / "click-response.npz", iou=iou, boundary_iou=boundary,
                         low=np.array(found.low), stride=found.stride,
@@ -180,12 +179,6 @@ def _boxes(
     encoded: EncodedScene, target: Target, out: Path, progress: Progress
 ) -> tuple[dict[str, Any], bytes]:
     """The best and the worst box within human-like jitter, and an image over shifts."""
-    import numpy as np
-
-    from segmeter.benchmarks.tetris.boxes import shift_map
-    from segmeter.report.mask_pages import shift_image
-    from segmeter.users.box_prompts import search_boxes
-
     found = search_boxes(encoded, target, progress=partial(progress, "boxes drawn otherwise"))
     shifts = shift_map(encoded, target, progress=partial(progress, "boxes moved as a whole"))
     np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from segmeter.api.click_files import clicked_datasets, warn_of_samples
 from segmeter.api.loading import Tell, silent
+from segmeter.clickability.click_similarity import Row
+from segmeter.clickability.map_sources import map_scores, source
+from segmeter.clickability.network import network_source
+from segmeter.clickability.training.samples import TrainingSample, samples_of, split
 from segmeter.core.errors import BadInput
+from segmeter.datasets.data_roots import read_list
+from segmeter.datasets.recorded_clicks import read_clicks
 
 if TYPE_CHECKING:
-    from segmeter.clickability.click_similarity import Row
-    from segmeter.clickability.training.samples import TrainingSample
     from segmeter.clickability.training.training_loop import Recipe
 
 
@@ -59,9 +63,7 @@ def train_clicks(
     size, frame, backbone
         `"base"`, `"small"` or `"tiny"`; side of the input in pixels; pretrained MSCAN weights.
     """
-    from segmeter.clickability.training.samples import samples_of
     from segmeter.clickability.training.training_loop import Course, train
-    from segmeter.datasets.recorded_clicks import read_clicks
     from segmeter.models.sam._loading import pick_device
 
     chosen = _recipe(recipe, epochs, batch, rate)
@@ -102,8 +104,6 @@ def _parts(
     The published recipe chooses by the images that are reported; the corrected one by a tenth
     of those it would learn from, so that the report stays fair.
     """
-    from segmeter.clickability.training.samples import split
-
     reported = _only(samples, report) if report is not None else []
     names = {sample.image for sample in reported}
     learning = _only(samples, learn) if learn is not None else samples
@@ -116,8 +116,6 @@ def _parts(
 
 
 def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingSample]:
-    from segmeter.datasets.data_roots import read_list
-
     known = set(read_list(names))
     kept = [sample for sample in training_samples if sample.image.partition("/")[2] in known]
     if not kept:
@@ -127,8 +125,5 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 
 def _scores(path: Path, training_samples: list[TrainingSample]) -> list[Row]:
     """Scores on images that the network has not seen, next to maps without training."""
-    from segmeter.clickability.map_sources import map_scores, source
-    from segmeter.clickability.network import network_source
-
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
     return list(map_scores(training_samples, {**sources, "network": network_source(path)}, rows=20))

@@ -28,6 +28,11 @@ from segmeter.core.sections import (
 )
 from segmeter.core.videos import FrameMasks, Video
 from segmeter.core.wording import counted
+from segmeter.datasets.volumes.cases import FileVolume
+from segmeter.models.volumes.preparation import prepared
+from segmeter.models.volumes.slices import turned_mask
+from segmeter.report.page import Page, render
+from segmeter.store.local import write_file
 
 _TINY = 16  # pixels: less is a slip of the pen, or another scale
 _COVERING = 0.98  # of the image
@@ -52,8 +57,6 @@ class VolumeFacts:
     @classmethod
     def of(cls, scene: Volume) -> VolumeFacts:
         """Size and spacing are along x, y, z, as files and viewers print them."""
-        from segmeter.models.volumes.preparation import prepared
-
         seen = prepared(scene, "sam", "corrected")
         low, high = seen.range
         spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
@@ -81,8 +84,6 @@ class VolumeFacts:
 
 def _warnings(scene: Volume, modality: str, low: float, high: float) -> Iterator[str]:
     """Warnings of a window that looks like level and width, and of DICOM without a frame."""
-    from segmeter.datasets.volumes.cases import FileVolume
-
     if modality.startswith("CT") and low > 0:
         ends = f"{low - high / 2:g},{low + high / 2:g}"
         yield (
@@ -185,9 +186,6 @@ def inspect_dataset(data: Dataset, limit: int | None = None) -> Findings:
 
 def _flat(scene: Scene) -> Scene:
     """The image of a scene that a page shows: itself, or the frame or slice with most targets."""
-    from segmeter.models.volumes.preparation import prepared
-    from segmeter.models.volumes.slices import turned_mask
-
     if isinstance(scene, Video):
         sizes = [sum(x.mask.slice(t).area for x in scene.targets) for t in range(len(scene))]
         t = int(np.argmax(sizes))
@@ -283,9 +281,6 @@ def _volume_section(volumes: Sequence[VolumeFacts]) -> Section:
 
 def write_page(found: Findings, path: Path) -> None:
     """The page as one file."""
-    from segmeter.report.page import Page, render
-    from segmeter.store.local import write_file
-
     sizes = ((found.scenes, "scene"), (found.targets, "object"), (len(found.classes), "class"))
     facts = [counted(*size) for size in sizes]
     sections = _page_sections(found)

@@ -12,17 +12,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from statistics import median, stdev
 from typing import Any, Literal
 
 from segmeter.api.loading import as_model, load_dataset
 from segmeter.api.runs import open_run
+from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.core.citations import cited
 from segmeter.core.errors import BadInput, BadWeights, check_choice
 from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
 from segmeter.datasets.image_files import named_errors
+from segmeter.models import weights as weight_files
 
 Kind = Literal["dataset", "model", "annotation"]
 TODO = "TODO(author)"
@@ -260,8 +263,6 @@ def _licence(text: str) -> dict[str, str]:
 
 def _fairness(runs: Sequence[Any], subject: str, by: str) -> Facts:
     """Means of every group with intervals, and the differences that are significant."""
-    from segmeter.benchmarks.by_group.breakdown import splits
-
     sentences = []
     for run in runs:
         found_splits = splits(run.benchmark, run, by)
@@ -361,10 +362,6 @@ def _rater_spread(path: Path) -> str:
 
 def _parameters(model: Any) -> str:
     """The number of parameters by the headers of the weights, where they are available."""
-    from math import prod
-
-    from segmeter.models import weights as weight_files
-
     path = getattr(model, "weights_path", None)
     sizes = None if path in (None, weight_files.ABSENT) else weight_files.sizes(path)
     count = sum(prod(shape) for shape in sizes.values()) if sizes else 0

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.api.loading import as_dataset, as_model
 from segmeter.core.errors import BadInput
 from segmeter.core.scenes import Scene
+from segmeter.models.mask_embeddings import colour_histogram, embedding_crop, mask_embeddings
+from segmeter.models.sam.model import Sam
+from segmeter.report.mask_pages import embeddings_page
 
 Floats = npt.NDArray[np.float64]
 _NEIGHBOURS = 5
@@ -96,8 +100,6 @@ class MaskEmbeddings:
 
     def page(self, out: str | Path, thumbnails: Sequence[npt.NDArray[np.uint8]]) -> Path:
         """Write a page with a query, its neighbours and a threshold; one thumbnail per object."""
-        from segmeter.report.mask_pages import embeddings_page
-
         place = Path(out)
         place.write_text(embeddings_page(self, thumbnails), encoding="utf-8")
         return place
@@ -132,9 +134,6 @@ def embed_masks(
     >>> found.vectors.shape, len(thumbnails)
     ((5, 512), 5)
     """
-    from segmeter.models.mask_embeddings import colour_histogram, mask_embeddings
-    from segmeter.models.sam.model import Sam
-
     own = None if isinstance(model, str) and model == "colours" else as_model(model, weights)
     if own is not None and not isinstance(own, Sam):
         raise BadInput(f"'{own.card.name}' has no image features to embed masks with; use a SAM")
@@ -164,10 +163,6 @@ def embed_masks(
 
 def _thumbnail(scene: Scene, mask: Any, side: int = 72) -> npt.NDArray[np.uint8]:
     """The object's crop in a square, the rest of the image darkened."""
-    import cv2
-
-    from segmeter.models.mask_embeddings import embedding_crop
-
     rows, columns = embedding_crop(mask)
     pixels, inside = scene.pixels[rows, columns], mask.dense()[rows, columns]
     shown = np.where(inside[..., None], pixels, pixels // 2)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from segmeter.api.loading import load_dataset
 from segmeter.core.errors import BadInput
-
-if TYPE_CHECKING:
-    from segmeter.stats.fairness import GroupShare
+from segmeter.datasets import open_images
+from segmeter.datasets.groups import read_table, write_groups
+from segmeter.datasets.image_files import read_bytes
+from segmeter.stats.fairness import GroupShare, group_shares
 
 
 def person_groups(miap: Path, masks: Path, out: Path, clothing: Path | None = None) -> int:
@@ -17,16 +17,12 @@ def person_groups(miap: Path, masks: Path, out: Path, clothing: Path | None = No
 
     `clothing` lists classes of clothing, one per line: their masks are grouped instead.
     """
-    from segmeter.datasets.groups import write_groups
-    from segmeter.datasets.image_files import read_bytes
-    from segmeter.datasets.open_images import clothing_groups, person_groups, read_boxes
-
-    persons, drawn = read_boxes(miap), read_boxes(masks, "Box")
+    persons, drawn = open_images.read_boxes(miap), open_images.read_boxes(masks, "Box")
     if clothing is None:
-        groups = person_groups(persons, drawn)
+        groups = open_images.person_groups(persons, drawn)
     else:
         labels = {line.strip() for line in read_bytes(clothing).decode().splitlines()} - {""}
-        groups = clothing_groups(persons, drawn, labels)
+        groups = open_images.clothing_groups(persons, drawn, labels)
     if not groups:
         raise BadInput(f"no mask of '{masks}' agrees with a box of '{miap}'; are both one split?")
     write_groups(out, groups)
@@ -40,9 +36,6 @@ def place_shares(
 
     `countries` is a CSV of image,country and `table` one of country,group.
     """
-    from segmeter.datasets.groups import read_table
-    from segmeter.stats.fairness import group_shares
-
     opened = load_dataset(dataset, data)
     counts = {scene: len(opened.load(scene).targets) for scene in opened.scenes()}
     located = {r["image"]: r["country"] for r in read_table(countries, "table", "image")}

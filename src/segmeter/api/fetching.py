@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
-
-if TYPE_CHECKING:
-    from segmeter.models.fetching import Arrival, Offer
-    from segmeter.models.fetching.transfer import Progress
+from segmeter.models import weights
+from segmeter.models.fetching import Arrival, Offer, offers
+from segmeter.models.fetching import fetch as bring
+from segmeter.models.fetching.arrival import ignore
+from segmeter.models.fetching.transfer import Progress
 
 
 def fetch(
@@ -49,9 +50,6 @@ def fetch(
     Traceback (most recent call last):
     segmeter.core.errors.BadInput: model 'disc' needs no weights: there is nothing to fetch
     """
-    from segmeter.models.fetching import fetch as bring
-    from segmeter.models.fetching.arrival import ignore
-
     known = _offers()
     if name not in known:
         _explain(name, known)
@@ -67,8 +65,6 @@ def list_weights() -> dict[str, bool]:
     >>> "mobile-sam" in segmeter.list_weights()
     True
     """
-    from segmeter.models import weights
-
     return {name: bool(weights.files(weights.home() / name)) for name in _offers()}
 
 
@@ -79,15 +75,11 @@ def weight_sources() -> dict[str, dict[str, str]]:
 
 def weights_home() -> Path:
     """The folder that `fetch` downloads to by default."""
-    from segmeter.models import weights
-
     return weights.home()
 
 
 def _offers() -> dict[str, Offer]:
     catalogue.models.names()  # adapters state what they offer when they are imported
-    from segmeter.models.fetching import offers
-
     return offers()
 
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.sections import Axis, Chart, Line
 from segmeter.core.wording import counted
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from segmeter.measures.proposals import ProposalCurve
+from segmeter.datasets.labelmaps import (
+    paired_files,
+    read_label_maps,
+    read_object,
+    read_objects,
+    read_proposals,
+    read_results,
+)
+from segmeter.measures.boundaries import boundary_counts, morphological_f
+from segmeter.measures.hierarchies import partition_at
+from segmeter.measures.outlines import Grid
+from segmeter.measures.partitions import scores
+from segmeter.measures.proposals import ProposalCurve, curve, judge
+from segmeter.report.figures import draw_charts
 
 FIGURES = (".svg", ".png", ".pdf")
 KINDS = ("partition", "object", "proposals")
@@ -127,11 +139,6 @@ def write_figure(draw: Callable[[Any, Path], None], what: Any, path: Path) -> No
 def _partition_values(
     prediction: Path, ground_truths: list[Path], threshold: float | None, boundaries: bool
 ) -> tuple[dict[str, float], str]:
-    from segmeter.datasets.labelmaps import read_label_maps
-    from segmeter.measures.boundaries import boundary_counts
-    from segmeter.measures.outlines import Grid
-    from segmeter.measures.partitions import scores
-
     drawn = [(path, labels) for path in ground_truths for labels in read_label_maps(path)]
     result = _result(prediction, threshold)
     for path, labels in drawn:
@@ -151,9 +158,6 @@ def _partition_values(
 
 def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
     """A label map, or a contour map cut into one."""
-    from segmeter.datasets.labelmaps import read_results
-    from segmeter.measures.hierarchies import partition_at
-
     found = read_results(path)
     if len(found) != 1:
         raise BadInput(f"'{path}' holds {len(found)} label maps; PRED is one")
@@ -169,8 +173,6 @@ def _object_values(
     prediction: Path, ground_truth: Path, void: int | None, boundaries: bool
 ) -> tuple[dict[str, float], str]:
     """All measures of one object's mask, by their ids, and a warning."""
-    from segmeter.datasets.labelmaps import read_object
-
     drawn, ignore = read_object(ground_truth, void)
     found, _ = read_object(prediction)
     _same_size(prediction, found.shape, ground_truth, drawn.shape)
@@ -187,10 +189,6 @@ def _proposal_curves(
     prediction: Path, ground_truth: Path, void: int | None, boundaries: bool
 ) -> dict[str, ProposalCurve]:
     """Quality against number of proposals, by J and by the boundary's F."""
-    from segmeter.datasets.labelmaps import paired_files, read_objects, read_proposals
-    from segmeter.measures.boundaries import morphological_f
-    from segmeter.measures.proposals import curve, judge
-
     qualities = {"iou": None, **({"fb-morphological": morphological_f} if boundaries else {})}
     judged: dict[str, list[Any]] = {name: [] for name in qualities}
     for file, truth in paired_files(prediction, ground_truth):
@@ -232,9 +230,6 @@ def _same_size(one: Path, shape: tuple[int, ...], other: Path, wanted: tuple[int
 
 def _draw_proposals(curves: Mapping[str, ProposalCurve], path: Path) -> None:
     """A row of panels a quality: mean, median, and recall at three levels, against number."""
-    from segmeter.core.sections import Axis, Chart, Line
-    from segmeter.report.figures import draw_charts
-
     charts = []
     for quality, found in curves.items():
         panels: dict[str, Mapping[str, Any]] = {

@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from segmeter import __version__
 from segmeter.api.loading import dataset_spec, protocol_names, roots_of
 from segmeter.api.measuring import FIGURES, check_file, write_figure
+from segmeter.benchmarks.seism import segmenter_spec
+from segmeter.benchmarks.seism.discrimination import (
+    MetaRow,
+    MethodSweeps,
+    Training,
+    densities_of,
+    known_measures,
+    meta_rows,
+    meta_sections,
+    sweep_method,
+)
+from segmeter.benchmarks.seism.pairs import BOUNDARY, PairScores, human_pairs
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.sections import Axis, Chart, Line
+from segmeter.measures.meta import Densities
+from segmeter.report.figures import draw_charts
+from segmeter.report.page import Page, render
 from segmeter.runtime.remote_files import Roots
-
-if TYPE_CHECKING:
-    from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps
-    from segmeter.benchmarks.seism.pairs import PairScores
-    from segmeter.measures.meta import Densities
+from segmeter.store.local import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +86,6 @@ def meta_measures(
     Traceback (most recent call last):
     segmeter.core.errors.BadInput: 'mini' has no partitions drawn by people; take bsds500
     """
-    from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
-    from segmeter.benchmarks.seism.pairs import human_pairs
-
     check_file("--figure", figure, *FIGURES)
     check_file("--report", page, ".html")
     sweeps = _Sweeps(_measures(measures), limit, workers, roots_of(data))
@@ -109,9 +119,6 @@ class _Sweeps:
 
     def of(self, names: Sequence[str], dataset: Any) -> list[MethodSweeps]:
         """Every method on every image of a dataset, at all its settings."""
-        from segmeter.benchmarks.seism import segmenter_spec
-        from segmeter.benchmarks.seism.discrimination import sweep_method
-
         specs = [segmenter_spec(Spec.parse(name)) for name in names]
         made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
         return [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
@@ -126,9 +133,6 @@ def _annotated(dataset: str, places: Roots) -> Any:
 
 
 def _measures(asked: Sequence[str]) -> list[str]:
-    from segmeter.benchmarks.seism.discrimination import known_measures
-    from segmeter.benchmarks.seism.pairs import BOUNDARY
-
     known = known_measures()
     for name in asked:
         if name not in known:
@@ -138,11 +142,6 @@ def _measures(asked: Sequence[str]) -> list[str]:
 
 
 def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScores) -> None:
-    from segmeter import __version__
-    from segmeter.benchmarks.seism.discrimination import meta_sections
-    from segmeter.report.page import Page, render
-    from segmeter.store.local import write_file
-
     page = Page(f"Which measures tell good from bad on {dataset}",
                 "partition measures, judged by meta-measures",
                 [found.images, f"segmeter {__version__}"],
@@ -152,9 +151,6 @@ def _write_report(path: Path, dataset: str, found: MetaMeasures, pairs: PairScor
 
 def _draw_densities(spread: Mapping[str, Densities], path: Path) -> None:
     """One panel a measure: people on the same image (solid) and on another (dashed)."""
-    from segmeter.core.sections import Axis, Chart, Line
-    from segmeter.report.figures import draw_charts
-
     charts = [
         Chart(name, Axis(""), Axis("", ticks=()),
               [Line("same image", found.centres, found.same),

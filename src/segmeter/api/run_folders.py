@@ -1,4 +1,4 @@
-"""Run folders: list the runs under a folder, compare one of their numbers, merge shards."""
+"""Run folders: one number of all runs under a folder; merge shards."""
 
 from __future__ import annotations
 
@@ -12,26 +12,7 @@ from segmeter.api.loading import Tell, silent
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
 if TYPE_CHECKING:
-    from segmeter.store.folder import RunFacts
     from segmeter.store.merging import Merged
-
-
-def list_runs(folder: str | Path = "runs") -> list[RunFacts]:
-    """List the runs under a folder or an address: benchmark, models, jobs done, size.
-
-    Nothing that a run names is executed.
-
-    Examples
-    --------
-    >>> import segmeter
-    >>> folder = getfixture("tmp_path")
-    >>> _ = segmeter.evaluate("synthetic-oracle", "mini", out=folder / "first", limit=1, rounds=1)
-    >>> [(run.benchmark, run.done) for run in segmeter.list_runs(folder)]
-    [('noc', 1)]
-    """
-    from segmeter.store.folder import list_runs as listed
-
-    return listed(str(folder))
 
 
 def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list[dict[str, Any]]:
@@ -41,6 +22,7 @@ def run_numbers(folder: str | Path, statistic: str, tell: Tell = silent) -> list
     known, as those of one image, is None.
     """
     from segmeter.store import Run
+    from segmeter.store.folder import list_runs
 
     numbers = []
     for facts in list_runs(folder):

@@ -365,16 +365,24 @@ class RunFacts:
     problem: str = ""
 
 
-def list_runs(address: Address) -> list[RunFacts]:
-    """All runs under a folder or an address, itself included, in the order of their names.
+def list_runs(folder: Address = "runs") -> list[RunFacts]:
+    """List the runs under a folder or an address: benchmark, models, jobs done, size.
 
-    Links are not followed, and nothing that a run names is run.
+    Links are not followed, and nothing that a run names is executed.
+
+    Examples
+    --------
+    >>> import segmeter
+    >>> folder = getfixture("tmp_path")
+    >>> _ = segmeter.evaluate("synthetic-oracle", "mini", out=folder / "first", limit=1, rounds=1)
+    >>> [(run.benchmark, run.done) for run in segmeter.list_runs(folder)]
+    [('noc', 1)]
     """
-    top = place_of(address)
+    top = place_of(folder)
     names = sorted(_found(top, "", _DEEP)) if top.others() or top.folders() else []
     if not names:
         raise NotFound(f"there is no run under '{top.address}'; 'segmeter run' makes one")
-    return [_facts(f"{address}/{name}".rstrip("/")) for name in names]
+    return [_facts(f"{folder}/{name}".rstrip("/")) for name in names]
 
 
 def _found(top: Place, folder: str, deep: int) -> Iterator[str]:

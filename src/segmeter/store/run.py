@@ -287,10 +287,18 @@ class Run:
             return pandas.DataFrame([asdict(row) for row in self.summary()])
         if what == "sessions":
             return pandas.DataFrame(self.sessions())
+        return self._all_rows().to_pandas()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, one per round of a session, without their masks."""
+        found: list[dict[str, Any]] = self._all_rows().to_pylist()
+        return found
+
+    def _all_rows(self) -> pa.Table:
         known = self.sql("select * from rows limit 0").column_names
         columns = ", ".join(quoted(name) for name in known if name != "mask")
         key = ", ".join(map(quoted, self.schema.key))
-        return self.sql(f"select {columns} from rows order by {key}").to_pandas()
+        return self.sql(f"select {columns} from rows order by {key}")
 
     def verify(self) -> dict[str, str]:
         """Read every file of the run completely; what is wrong, by file."""

@@ -36,7 +36,6 @@ from segmeter.core.seeds import fingerprint
 from segmeter.store.compacted_files import whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import ARROW_TYPES, kind_of, provenance_of
-from segmeter.store.job_index import DataFile
 from segmeter.store.job_tables import FILE, RowFiles
 
 if TYPE_CHECKING:
@@ -116,10 +115,10 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     else:
         query = _keys_query(schema, known)
     table = connection.sql(query).to_arrow_table()
-    left_out = _left_out(connection, table, found)
-    sessions = (
-        _without_faults(connection, table, found.files, left_out) if has_sessions(schema) else None
-    )
+    left_out, good = _left_out(connection, table, found)
+    sessions = None
+    if has_sessions(schema):
+        sessions = _without_faults(connection, table, good if left_out else None)
     damaged = {**found.damaged, **scores.damaged}
     left_out |= {path: [] for path in scores.damaged}
     connection.close()
@@ -191,7 +190,7 @@ def verified_files(
     connection = database()
     connection.register("files", found.stream(found.columns, number=True))
     table = connection.sql(_keys_query(schema, [*found.columns, FILE])).to_arrow_table()
-    left_out = _left_out(connection, table, found)
+    left_out, _ = _left_out(connection, table, found)
     connection.close()
     return found, left_out
 
@@ -283,20 +282,23 @@ def _fault(key: Sequence[str], columns: Iterable[str], prompted: bool) -> str:
 
 def _left_out(
     connection: duckdb.DuckDBPyConnection, table: pa.Table, found: RowFiles
-) -> dict[str, list[str]]:
-    """By file, the jobs that are not read; the reasons are added to what is damaged."""
+) -> tuple[dict[str, list[str]], list[tuple[Any, ...]]]:
+    """By file, the jobs that are not read, with reasons in what is damaged; and the good ones.
+
+    Good ones have the number of their file, model, dataset and scene.
+    """
     connection.register("verified", table)
     faults = connection.sql(f"""
         select {FILE}, model, dataset, scene, min({_FAULT}) from verified group by all order by all
     """).fetchall()
     connection.unregister("verified")
     jobs = [set(file.jobs) for file in found.files]
-    good: list[set[str]] = [set() for _ in jobs]
+    good: list[dict[str, tuple[Any, ...]]] = [{} for _ in jobs]
     wrong: dict[int, str] = {}
     for number, *names, why in faults:
         job = "" if None in names else fingerprint(*names, size=10)
         if why is None and job in jobs[number]:
-            good[number].add(job)
+            good[number][job] = (number, *names)
         else:
             wrong.setdefault(number, why or "its rows belong to another job than its name")
     left_out: dict[str, list[str]] = {}
@@ -312,30 +314,23 @@ def _left_out(
             are = "is" if len(lost) == 1 else "are"
             why = f"{why}; {len(lost)} of its {len(file.compacted.jobs)} jobs {are} left out"
         found.damaged[file.path] = why
-    return left_out
+    return left_out, [names for held in good for names in held.values()]
 
 
 def _without_faults(
-    connection: duckdb.DuckDBPyConnection,
-    table: pa.Table,
-    files: Sequence[DataFile],
-    left_out: Mapping[str, Sequence[str]],
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, good: list[tuple[Any, ...]] | None
 ) -> pa.Table:
-    """Sessions of jobs that are not left out."""
-    if not left_out:
+    """Sessions of good jobs, or of all."""
+    if good is None:
         return table.drop_columns([FILE, _FAULT])
-    read = [set(file.jobs).difference(left_out.get(file.path, ())) for file in files]
     connection.register("verified", table)
-    query = f"select distinct {FILE}, model, dataset, scene from verified"
-    jobs = [row for row in connection.sql(query).fetchall() if None not in row]
-    good = [row for row in jobs if fingerprint(*row[1:], size=10) in read[row[0]]]
-    names, types = [FILE, *JOB_KEY], [pa.int32(), *[pa.string()] * len(JOB_KEY)]
-    columns = [pa.array([row[k] for row in good], type_) for k, type_ in enumerate(types)]
-    connection.register("good", pa.table(columns, names=names))
+    types = pa.schema([(FILE, pa.int32()), *((name, pa.string()) for name in JOB_KEY)])
+    rows = [dict(zip(types.names, names, strict=True)) for names in good]
+    connection.register("good", pa.Table.from_pylist(rows, types))
     key = ", ".join(map(quoted, SESSION))
     return connection.sql(f"""
         select * exclude ({FILE}, {_FAULT}) from verified semi join good
-        using ({", ".join(names)}) order by {key}
+        using ({", ".join(types.names)}) order by {key}
     """).to_arrow_table()
 
 
