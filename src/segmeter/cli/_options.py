@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -18,6 +19,21 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
         return [name for name in summaries(kind) if name.startswith(incomplete)]
 
     return complete
+
+
+def name_of(kind: str, *flags: str, help: str, **more: Any) -> Any:
+    """An option that takes names of one kind, which a shell completes."""
+    return Option(*flags, autocompletion=names_of(kind), help=help, **more)
+
+
+def out_option(help: str) -> Any:
+    """The option that says where files go."""
+    return Option("--out", "-o", help=help)
+
+
+def in_panel(panel: str) -> Callable[..., Any]:
+    """Makes options of one panel of the help."""
+    return partial(Option, rich_help_panel=panel)
 
 
 def _runs(incomplete: str) -> list[str]:
@@ -44,42 +60,17 @@ MasksShown = Annotated[
 
 # What is evaluated
 OneModel = Annotated[
-    str,
-    Option(
-        "--model",
-        "-m",
-        autocompletion=names_of("models"),
-        help="Model by name, a checkpoint, or file.py:name.",
-    ),
+    str, name_of("models", "--model", "-m", help="Model by name, a checkpoint, or file.py:name.")
 ]
 Models = Annotated[
     list[str] | None,
-    Option(
-        "--model",
-        "-m",
-        "--tracker",
-        autocompletion=names_of("models"),
-        help="Model or tracker by name, a checkpoint, ONNX folder or http address, or "
-        "file.py:name; can be repeated.",
-    ),
-]
-OneDataset = Annotated[
-    str,
-    Option(
-        "--dataset",
-        "-d",
-        autocompletion=names_of("datasets"),
-        help="Dataset by name, or your own folder.",
-    ),
-]
+    name_of("models", "--model", "-m", "--tracker", help="Model or tracker by name, a checkpoint, "
+            "ONNX folder or http address, or file.py:name; can be repeated."),
+]  # fmt: skip
+_DATASET = "Dataset by name, or your own folder"
+OneDataset = Annotated[str, name_of("datasets", "--dataset", "-d", help=f"{_DATASET}.")]
 ImageSets = Annotated[
-    list[str],
-    Option(
-        "--dataset",
-        "-d",
-        autocompletion=names_of("datasets"),
-        help="Dataset by name, or your own folder; can be repeated.",
-    ),
+    list[str], name_of("datasets", "--dataset", "-d", help=f"{_DATASET}; can be repeated.")
 ]
 Limit = Annotated[
     int | None, Option(min=1, help="Only the first N images or volumes of each dataset.")
@@ -87,20 +78,13 @@ Limit = Annotated[
 Seed = Annotated[int, Option(help="Random seed.")]
 
 # How it is evaluated
-OneProtocol = Annotated[
-    str, Option(help="published: as in the authors' code, flaws included; corrected: without them.")
-]
-ProtocolChoice = Annotated[
-    str,
-    Option(
-        help="published: as in the authors' code, flaws included; corrected: without them; or both."
-    ),
-]
+_PROTOCOLS = "published: as in the authors' code, flaws included; corrected: without them"
+OneProtocol = Annotated[str, Option(help=f"{_PROTOCOLS}.")]
+ProtocolChoice = Annotated[str, Option(help=f"{_PROTOCOLS}; or both.")]
 RunProtocol = Annotated[
     str | None,
-    Option("--protocol", help="published: as in the authors' code, flaws included; corrected: "
-           "without them; both by default, with --add those of the run."),
-]  # fmt: skip
+    Option("--protocol", help=f"{_PROTOCOLS}; both by default, with --add those of the run."),
+]
 Cost = Annotated[
     Path | None, Option(help="Cost model (TOML): seconds per click, box, hand-drawn mask, ...")
 ]
@@ -122,8 +106,8 @@ Trust = Annotated[
 
 # What is written
 AsJson = Annotated[bool, Option("--json", help="Print the results as JSON.")]
-NewFolder = Annotated[Path, Option("--out", "-o", help="Folder for the files; created if missing.")]
-CostFile = Annotated[Path, Option("--out", "-o", help="Cost model to write (TOML).")]
+NewFolder = Annotated[Path, out_option("Folder for the files; created if missing.")]
+CostFile = Annotated[Path, out_option("Cost model to write (TOML).")]
 FigureFile = Annotated[
     Path | None, Option(help="Plot the curves to this file (.svg, .png or .pdf).")
 ]
@@ -131,3 +115,82 @@ FigureFile = Annotated[
 # With how much
 Threads = Annotated[int, Option(min=1, help="Threads; use more on an idle machine only.")]
 Processes = Annotated[int, Option(min=1, help="Worker processes; results do not depend on them.")]
+
+# Studies with people
+PlanFile = Annotated[Path, Argument(help="The study's plan (TOML).", metavar="PLAN")]
+Db = Annotated[
+    str | None,
+    Option(
+        "--db", envvar="SEGMETER_STUDY_DB", help="Database; PLAN.db next to the plan by default."
+    ),
+]
+KindName = Annotated[str, Option("--kind", help="clicks, clicks-round2, rate or interact.")]
+PreviewPage = Annotated[Path | None, out_option("Page; PLAN.html by default.")]
+TextFile = Annotated[Path | None, out_option("Markdown; PLAN.preregistration.md by default.")]
+Effect = Annotated[
+    float, Option("--effect", help="Difference between two conditions, in units of the outcome.")
+]
+People = Annotated[int, Option("--people", min=4, max=10_000, help="Participants.")]
+Targets = Annotated[
+    int, Option("--targets", min=0, max=10_000, help="Number of objects; the plan's by default.")
+]
+Spreads = Annotated[
+    list[str] | None,
+    Option(
+        "--sd",
+        help="Standard deviation of person, target, person_condition, target_condition or rest, "
+        "such as person=0.5; can be repeated.",
+    ),
+]
+Like = Annotated[
+    Path | None,
+    Option("--pilot", help="Plan of an earlier study, to estimate the standard deviations from."),
+]
+Studies = Annotated[
+    int, Option("--studies", min=10, max=100_000, help="Number of simulated studies.")
+]
+Alpha = Annotated[float, Option("--alpha", min=0.0001, max=0.5, help="Significance level.")]
+Host = Annotated[str, Option("--host", help="IP address to listen on.")]
+Port = Annotated[int, Option("--port", min=1, max=65535, help="Port to listen on.")]
+Password = Annotated[
+    str | None,
+    Option(
+        "--password",
+        envvar="SEGMETER_STUDY_PASSWORD",
+        help="Password of the conductor's page; a random one is printed by default.",
+    ),
+]
+RootPath = Annotated[str, Option("--root-path", help="Path prefix that a reverse proxy strips.")]
+Proxy = Annotated[str, Option("--behind", help="IP address of a trusted reverse proxy.")]
+Count = Annotated[int, Option("--count", "-n", min=1, max=10_000, help="Number of links.")]
+Role = Annotated[str, Option("--role", help="person, or tester for spot checks.")]
+Label = Annotated[str, Option("--label", help="Note to export with the participants.")]
+PublicAddress = Annotated[str, Option("--url", help="Public URL of the study.")]
+CsvFile = Annotated[Path | None, out_option("CSV file; printed by default.")]
+ExportFolder = Annotated[Path, out_option("Folder for the files.")]
+Identifiers = Annotated[
+    bool, Option("--identifiers", help="Include IDs of the recruiting platform.")
+]
+ArchiveFile = Annotated[Path | None, out_option("File; PLAN.zip by default.")]
+BackupFile = Annotated[Path | None, out_option("File; PLAN.backup.db by default.")]
+BackupSource = Annotated[Path, Argument(help="A file written by `study backup`.", metavar="BACKUP")]
+NewDb = Annotated[str, Option("--db", help="A new, empty database.")]
+Code = Annotated[str, Argument(help="The participant's code.")]
+ReportPage = Annotated[Path | None, out_option("Page; PLAN.report.html by default.")]
+RunFolder = Annotated[
+    Path | None, Option("--run", help="For interact: also write the sessions as a run.")
+]
+SimulatedUsers = Annotated[
+    list[str] | None,
+    Option("--simulate", help="For interact: simulated user to compare with; can be repeated."),
+]
+Domain = Annotated[str, Option("--domain", help="Domain name of the study.")]
+DeployFolder = Annotated[Path, out_option("Folder for the files.")]
+DemoFolder = Annotated[Path, out_option("Folder for the studies and results.")]
+PerCell = Annotated[
+    int, Option("--per-cell", min=1, max=100, help="Clicks per object, device and display mode.")
+]
+OnlyStudy = Annotated[
+    bool, Option("--only", help="Run the studies only, not the commands that read their clicks.")
+]
+OpenPage = Annotated[bool, Option("--open/--no-open", help="Open the report in a browser.")]

@@ -10,13 +10,13 @@ from typer import Option
 
 import segmeter
 from segmeter.cli._options import Data, RunAddress
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
 Port = Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 
 
 @app.command()
-def browse(run: RunAddress, data: Data = None, port: Port = 0) -> int:
+def browse(run: RunAddress, data: Data = None, port: Port = 0) -> None:
     """Browse the sessions of a run in a local, read-only web page: filter, sort, open.
 
     Example: `segmeter browse runs/mine`
@@ -25,4 +25,3 @@ def browse(run: RunAddress, data: Data = None, port: Port = 0) -> int:
     with server, suppress(KeyboardInterrupt):  # the usual way to stop it
         typer.echo(f"{server.address} (Ctrl-C stops it)")
         server.serve_forever()
-    return Exit.DONE

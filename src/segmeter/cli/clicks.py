@@ -11,8 +11,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 import segmeter
-from segmeter.api import click_files, click_fitting, click_training
-from segmeter.api.click_response import map_lines
+from segmeter import api
 from segmeter.cli._options import (
     AsJson,
     CostFile,
@@ -28,16 +27,18 @@ from segmeter.cli._options import (
     Seed,
     Threads,
     Weights,
+    in_panel,
+    out_option,
 )
 from segmeter.cli._printing import print_json, print_table, progress_line, say
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import command_group
 
 group = command_group(
     "clicks",
     "Click-response maps, simulated clicks, models of where people click, seconds per click.",
 )
 
-_IMAGES, _NETWORK = "Which images", "The network and its training"
+_images, _network = in_panel("Which images"), in_panel("The network and its training")
 
 # Options of `clicks response`
 SceneName = Annotated[str | None, Option(help="Image; the first by default.")]
@@ -50,7 +51,7 @@ Boxes = Annotated[
 ]
 
 # Options of `clicks simulate`
-ClickFile = Annotated[Path, Option("--out", "-o", help="CSV file to write.")]
+ClickFile = Annotated[Path, out_option("CSV file to write.")]
 People = Annotated[int, Option(min=1, help="Clicks per object.")]
 FirstOnly = Annotated[bool, Option("--first-only", help="First clicks only.")]
 MasksFolder = Annotated[Path | None, Option(help="Folder for the masks shown in later rounds.")]
@@ -73,7 +74,7 @@ ClickedSets = Annotated[
 Scenes = Annotated[
     int, Option(min=1, help="Images per dataset on which error regions are computed.")
 ]
-FitFolder = Annotated[Path, Option("--out", "-o", help="Folder for figures, tables and numbers.")]
+FitFolder = Annotated[Path, out_option("Folder for figures, tables and numbers.")]
 PriorFile = Annotated[Path | None, Option(help="Write the fitted parameters to this file.")]
 PageFile = Annotated[
     Path | None, Option("--page", help="Insert the tables between the marks of this page.")
@@ -81,30 +82,16 @@ PageFile = Annotated[
 RegionsFile = Annotated[Path | None, Option(help="Cache file for the models' error regions.")]
 
 # Options of `clicks train`
-TrainFolder = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
+TrainFolder = Annotated[Path, out_option("Folder for weights and state.")]
 RecipeName = Annotated[str, Option(help="published: the authors' training; corrected: ours.")]
-LearnFrom = Annotated[
-    Path | None, Option(rich_help_panel=_IMAGES, help="File that lists the images to train on.")
-]
-ReportOn = Annotated[
-    Path | None, Option(rich_help_panel=_IMAGES, help="File that lists the images to test on.")
-]
-Backbone = Annotated[
-    Path | None, Option(rich_help_panel=_NETWORK, help="Pretrained MSCAN weights.")
-]
-Size = Annotated[str, Option(rich_help_panel=_NETWORK, help="base, small or tiny.")]
-Frame = Annotated[
-    int, Option(rich_help_panel=_NETWORK, help="Side of the network's input in pixels.")
-]
-Epochs = Annotated[
-    int | None, Option(min=1, rich_help_panel=_NETWORK, help="Epochs; 20 by default.")
-]
-Batch = Annotated[
-    int | None, Option(min=2, rich_help_panel=_NETWORK, help="Samples per step; 16 by default.")
-]
-Rate = Annotated[
-    float | None, Option("--learning-rate", rich_help_panel=_NETWORK, help="Peak learning rate.")
-]
+LearnFrom = Annotated[Path | None, _images(help="File that lists the images to train on.")]
+ReportOn = Annotated[Path | None, _images(help="File that lists the images to test on.")]
+Backbone = Annotated[Path | None, _network(help="Pretrained MSCAN weights.")]
+Size = Annotated[str, _network(help="base, small or tiny.")]
+Frame = Annotated[int, _network(help="Side of the network's input in pixels.")]
+Epochs = Annotated[int | None, _network(min=1, help="Epochs; 20 by default.")]
+Batch = Annotated[int | None, _network(min=2, help="Samples per step; 16 by default.")]
+Rate = Annotated[float | None, _network("--learning-rate", help="Peak learning rate.")]
 Device = Annotated[str, Option(help="cpu, cuda or cuda:1.")]
 Loaders = Annotated[int, Option(min=0, help="Processes that load samples.")]
 
@@ -127,7 +114,7 @@ def response(
     weights: Weights = None,
     threads: Threads = 1,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Compute the IoU for a click at every position on one object (click-response map).
 
     Writes an array, a heat map and an interactive page.
@@ -146,12 +133,11 @@ def response(
     )  # fmt: skip
     if as_json:
         print_json(facts)
-        return Exit.DONE
-    for name, value in map_lines(facts):
+        return
+    for name, value in api.click_response.map_lines(facts):
         typer.echo(f"{name:<44} {value}")
     shifts = ", boxshifts.npz, .png" if with_boxes else ""
     typer.echo(f"written to {out}: click-response.npz, .png, .html, .json{shifts}")
-    return Exit.DONE
 
 
 @group.command()
@@ -164,7 +150,7 @@ def simulate(
     masks: MasksFolder = None,
     limit: Limit = None,
     seed: Seed = 0,
-) -> int:
+) -> None:
     """Write a synthetic file of recorded clicks, e.g. to try out commands that need one.
 
     Example: `segmeter clicks simulate --dataset mini --out clicks.csv`
@@ -174,7 +160,6 @@ def simulate(
         seed=seed,
     )  # fmt: skip
     typer.echo(f"{count} clicks: {out}")
-    return Exit.DONE
 
 
 @group.command()
@@ -187,26 +172,25 @@ def compare(
     data: Data = None,
     protocol: ProtocolChoice = "both",
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Compare recorded clicks between devices, display modes or annotators, or with a clickability
     map; or recorded with simulated scribbles.
 
     Example: `segmeter clicks compare --clicks clicks.csv -d grabcut --data DATA --compare devices`
     """
     chosen = {} if map is None else {"maps": map}
-    found = click_files.compare_clicks(
+    found = api.click_files.compare_clicks(
         clicks, dataset, compare, previous=previous, data=data, protocols=protocol, tell=say,
         **chosen,
     )  # fmt: skip
     if as_json:
         print_json([{"protocol": each, **asdict(row)} for each, row in found])
-        return Exit.DONE
+        return
     table = Table("what", "protocol", "score", "mean", "95 % interval", "keys", box=None)
     for each, row in found:
         value, low, high = (_number(v, row) for v in (row.value, row.low, row.high))
         table.add_row(row.what, each, row.score, value, f"{low} to {high}", str(row.keys))
     print_table(table)
-    return Exit.DONE
 
 
 def _number(value: float, row: Any) -> str:
@@ -227,7 +211,7 @@ def fit(
     prior: PriorFile = None,
     page: PageFile = None,
     kept: RegionsFile = None,
-) -> int:
+) -> None:
     """Fit the click prior with leave-one-dataset-out validation; write tables and figures.
 
     With `--model` (and its weights), later rounds are fitted too, on the error regions of these
@@ -239,16 +223,15 @@ def fit(
     Example: `segmeter clicks fit --click-tables TABLES --data DATA --weights WEIGHTS -m mobile-sam`
     """
     if clicks is not None:
-        typer.echo(click_fitting.fit_clicks(clicks, dataset or (), out, data=data, prior=prior))
-        return Exit.DONE
+        typer.echo(api.click_fitting.fit_clicks(clicks, dataset or (), out, data=data, prior=prior))
+        return
     if click_tables is None:
         raise segmeter.BadInput("give --click-tables, or --clicks with --dataset")
-    text = click_fitting.fit_published_clicks(
+    text = api.click_fitting.fit_published_clicks(
         click_tables, out, data=data, weights=weights, models=model or (), scenes=scenes,
         prior=prior, page=page, kept=kept, tell=say,
     )  # fmt: skip
     typer.echo(f"{text}\nfigures are in {out}")
-    return Exit.DONE
 
 
 @group.command()
@@ -270,14 +253,14 @@ def train(
     seed: Seed = 0,
     device: Device = "cpu",
     workers: Loaders = 0,
-) -> int:
+) -> None:
     """Train the clickability network on where people clicked.
 
     The same command resumes an interrupted training. The weights are OUT/clickability.safetensors.
 
     Example: `segmeter clicks train --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
-    found = click_training.train_clicks(
+    found = api.click_training.train_clicks(
         clicks, dataset, out, data=data, previous=previous, learn=learn, report=report,
         recipe=recipe, epochs=epochs, batch=batch, rate=learning_rate, size=size, frame=frame,
         seed=seed, device=device, workers=workers, backbone=backbone, progress=_progress,
@@ -287,7 +270,6 @@ def train(
         interval = f"({row.low:.3f} to {row.high:.3f})"
         typer.echo(f"{row.what:<10} {row.score:<7} {row.value:7.3f}  {interval}")
     typer.echo(f"weights: {found.path}")
-    return Exit.DONE
 
 
 def _progress(step: Any) -> None:
@@ -299,7 +281,7 @@ def _progress(step: Any) -> None:
 
 
 @group.command()
-def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> int:
+def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> None:
     """Estimate the seconds per click, box and hand-drawn mask from an annotation log, with
     confidence intervals.
 
@@ -308,11 +290,10 @@ def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = Fa
 
     Example: `segmeter clicks costs log.csv`, then `segmeter report runs/mine --cost costs.toml`
     """
-    found = click_fitting.fit_costs(log, out, say)
+    found = api.click_fitting.fit_costs(log, out, say)
     if as_json:
-        print_json(click_fitting.cost_facts(found))
-        return Exit.DONE
-    for line in click_fitting.cost_lines(found):
+        print_json(api.click_fitting.cost_facts(found))
+        return
+    for line in api.click_fitting.cost_lines(found):
         typer.echo(line)
     typer.echo(f"wrote {out}, for --cost")
-    return Exit.DONE

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from segmeter.api import demo as demos
-from segmeter.cli._options import Weights
+from segmeter.cli._options import Weights, out_option
 from segmeter.cli._printing import print_summary, progress_bar, say, say_answer
 from segmeter.cli.app import Exit, app
 
 What = Annotated[
     str, Argument(help="images, volumes or video; all are built in.", show_default=True)
 ]
-Out = Annotated[Path | None, Option("--out", "-o", help="Run folder; runs/demo by default.")]
+Out = Annotated[Path | None, out_option("Run folder; runs/demo by default.")]
 
 
 @app.command()

@@ -13,7 +13,7 @@ import segmeter
 from segmeter.api.machine import LIBRARIES, Finding, Machine
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._printing import print_json
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
 _KERNELS = {
     "compiled": "compiled",
@@ -22,7 +22,7 @@ _KERNELS = {
 
 
 @app.command()
-def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) -> int:
+def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) -> None:
     """Check what works on this machine.
 
     Example: `segmeter doctor --data ~/data --weights ~/weights`
@@ -30,7 +30,7 @@ def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) 
     found = segmeter.doctor(data, weights)
     if as_json:
         print_json(asdict(found))
-        return Exit.DONE
+        return
     _print_machine(found)
     _print_models(found.models)
     typer.echo("\ndatasets found")
@@ -39,7 +39,6 @@ def doctor(data: Data = None, weights: Weights = None, as_json: AsJson = False) 
             _line(finding.name, finding.note)
     place = f"not in {data}" if data else "not found without --data"
     _names(f"{place}; 'segmeter fetch NAME' prints where to get one", found.datasets, "not here")
-    return Exit.DONE
 
 
 def _print_machine(machine: Machine) -> None:

@@ -10,11 +10,11 @@ from typer import Option
 
 import segmeter
 from segmeter.api import counted
-from segmeter.cli._options import AsJson, Data, RunAddress
+from segmeter.cli._options import AsJson, Data, RunAddress, out_option
 from segmeter.cli._printing import print_json
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
-Out = Annotated[Path, Option("--out", "-o", help="Folder for the masks.")]
+Out = Annotated[Path, out_option("Folder for the masks.")]
 Format = Annotated[
     str | None,
     Option(
@@ -40,7 +40,7 @@ def export(
     images: Images = True,
     data: Data = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Export the masks of a run as one file per mask, or as annotation files for COCO, CVAT and
     other tools.
 
@@ -58,7 +58,7 @@ def export(
             for f in written
         ]  # fmt: skip
         print_json({"masks": facts})
-        return Exit.DONE
+        return
     files = len({f.path for f in written})
     held = f" ({counted(files, 'file')})" if files != len(written) else ""
     typer.echo(f"{counted(len(written), 'mask')} written to {out}{held}")
@@ -67,4 +67,3 @@ def export(
         for file in dict.fromkeys(f.path for f in written):
             typer.echo(f"  {file}")
         typer.echo(hint)
-    return Exit.DONE

@@ -9,17 +9,16 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from segmeter.api import counted
-from segmeter.api.fairness import person_groups, place_shares
-from segmeter.cli._options import AsJson, Data, OneDataset
+from segmeter import api
+from segmeter.cli._options import AsJson, Data, OneDataset, out_option
 from segmeter.cli._printing import print_json
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import command_group
 
 group = command_group("fairness", "Groups of people and countries, for `--groups`.")
 
 BoxTable = Annotated[Path, Option(help="MIAP's table of boxes (CSV).")]
 MaskTable = Annotated[Path, Option(help="Open Images' table of masks (CSV).")]
-GroupsOut = Annotated[Path, Option("--out", "-o", help="Groups file to write.")]
+GroupsOut = Annotated[Path, out_option("Groups file to write.")]
 ClothingClasses = Annotated[
     Path | None, Option(help="File with classes of clothing, one per line; uses their masks.")
 ]
@@ -30,14 +29,13 @@ GroupTable = Annotated[Path, Option("--country-groups", help="CSV with columns c
 @group.command()
 def people(
     miap: BoxTable, masks: MaskTable, out: GroupsOut, clothing: ClothingClasses = None
-) -> int:
+) -> None:
     """Match MIAP's person annotations to Open Images masks and write a groups file.
 
     Example: `segmeter fairness people --miap boxes.csv --masks masks.csv -o groups.csv`
     """
-    many = counted(person_groups(miap, masks, out, clothing), "mask")
+    many = api.counted(api.fairness.person_groups(miap, masks, out, clothing), "mask")
     typer.echo(f"{many} with groups: {out}")
-    return Exit.DONE
 
 
 @group.command()
@@ -47,19 +45,18 @@ def places(
     table: GroupTable,
     data: Data = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Count images and masks by region or income of the country they come from.
 
     Example: `segmeter fairness places -d coco --countries flickr.csv --country-groups regions.csv`
     """
-    found = place_shares(dataset, countries, table, data)
+    found = api.fairness.place_shares(dataset, countries, table, data)
     if as_json:
         print_json([asdict(share) for share in found])
-        return Exit.DONE
+        return
     print(f"{'group':<28}{'countries':>10}{'images':>10}{'masks':>9}{'per image':>13}{'%':>7}")
     for share in found:
         print(
             f"{share.group[:27]:<28}{share.countries:>10}{share.images:>10}{share.masks:>9}"
             f"{share.masks_per_image.value:>13.1f}{100 * share.share:>7.1f}"
         )
-    return Exit.DONE

@@ -9,16 +9,14 @@ import typer
 from typer import Argument, Option
 
 import segmeter
+from segmeter import api
 from segmeter.api import size_text
-from segmeter.api.fetching import weight_sources, weights_home
-from segmeter.cli._options import AsJson
+from segmeter.cli._options import AsJson, out_option
 from segmeter.cli._printing import print_json, progress_line
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
 ModelName = Annotated[str | None, Argument(help="Model whose weights to fetch.")]
-Folder = Annotated[
-    Path | None, Option("--out", "-o", help="Folder for the weights; your cache folder by default.")
-]
+Folder = Annotated[Path | None, out_option("Folder for the weights; your cache folder by default.")]
 SourceName = Annotated[
     str | None,
     Option("--from", help="hub, page, index, or a folder, file, archive, URL or hub id."),
@@ -33,13 +31,14 @@ def fetch(
     source: SourceName = None,
     listing: Listing = False,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Download a model's weights; the same command resumes an interrupted download.
 
     Example: `segmeter fetch mobile-sam`
     """
     if listing:
-        return _list(as_json)
+        _list(as_json)
+        return
     if name is None:
         raise segmeter.BadInput("which model's weights? 'segmeter fetch --list' lists them")
 
@@ -50,7 +49,6 @@ def fetch(
     arrival = segmeter.fetch(name, out, source, progress=progress)
     progress_line("", lasting=False)
     _print(arrival, as_json)
-    return Exit.DONE
 
 
 def _print(arrival: Any, as_json: bool) -> None:
@@ -72,16 +70,15 @@ def _print(arrival: Any, as_json: bool) -> None:
     typer.echo(f"in {arrival.folder}")
 
 
-def _list(as_json: bool) -> int:
-    here, sources = segmeter.list_weights(), weight_sources()
+def _list(as_json: bool) -> None:
+    here, sources = segmeter.list_weights(), api.fetching.weight_sources()
     if as_json:
         print_json(
             [{"name": n, "here": here[n], "sources": list(sources[n].values())} for n in here]
         )
-        return Exit.DONE
+        return
     width = max(map(len, here), default=0)
     for name in here:
         mark = "here" if here[name] else "    "
         typer.echo(f"{name:<{width}}  {mark}  {', '.join(sources[name])}")
-    typer.echo(f"weights go to {weights_home()}")
-    return Exit.DONE
+    typer.echo(f"weights go to {api.fetching.weights_home()}")

@@ -6,20 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
 
 import segmeter
-from segmeter.cli._options import Cost, GoalChoice, Runs
+from segmeter.cli._options import Cost, GoalChoice, Runs, out_option
 from segmeter.cli._printing import say_answer
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
-Out = Annotated[Path, Option("--out", "-o", help="HTML file to write.")]
+Out = Annotated[Path, out_option("HTML file to write.")]
 
 
 @app.command()
 def leaderboard(
     runs: Runs, out: Out = Path("leaderboard.html"), cost: Cost = None, goal: GoalChoice = None
-) -> int:
+) -> None:
     """Rank the models of one or more runs on one HTML page.
 
     Example: `segmeter leaderboard runs/one runs/two`
@@ -28,4 +27,3 @@ def leaderboard(
     page = opened.leaderboard(out)
     say_answer("\n".join(opened.unfinished()))
     typer.echo(f"leaderboard: {page}")
-    return Exit.DONE

@@ -12,7 +12,7 @@ import segmeter
 from segmeter.api.listing import KINDS, summaries
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli._printing import print_json
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
 KindName = Annotated[
     str | None,
@@ -35,18 +35,18 @@ def list_names(
     weights: Weights = None,
     everything: Everything = False,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """List models, methods, detectors, datasets, users, measures and benchmarks.
 
     Examples: `segmeter list models`, `segmeter list datasets mini`
     """
     if kind is not None and name is not None:
         _print(segmeter.describe(kind, name, data=data, weights=weights), as_json)
-        return Exit.DONE
+        return
     found = {one: summaries(one, synthetic=everything) for one in ([kind] if kind else KINDS)}
     if as_json:
         print_json({k: [{"name": n, "summary": s} for n, s in v.items()] for k, v in found.items()})
-        return Exit.DONE
+        return
     console = Console(markup=False)
     for title, names in found.items():
         table = Table(
@@ -55,7 +55,6 @@ def list_names(
         for one, summary in names.items():
             table.add_row(one, summary)
         console.print(table, "")
-    return Exit.DONE
 
 
 def _print(facts: dict[str, Any], as_json: bool) -> None:

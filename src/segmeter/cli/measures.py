@@ -13,7 +13,7 @@ import segmeter
 from segmeter.api.listing import measure_cards
 from segmeter.cli._options import AsJson, Data, FigureFile, Processes, ProtocolChoice
 from segmeter.cli._printing import print_json, print_table, say
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import command_group
 
 if TYPE_CHECKING:
     from segmeter.api.measuring import Measured
@@ -48,7 +48,7 @@ def compute(
     boundaries: Boundaries = True,
     figure: FigureFile = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Compare a partition, an object's mask or proposals with human annotations.
 
     Examples: `segmeter measures compute result.png person1.png person2.png --json`,
@@ -67,7 +67,6 @@ def compute(
         _print_proposals(found)
     else:
         _print(found)
-    return Exit.DONE
 
 
 def _print_proposals(measured: Measured) -> None:
@@ -146,7 +145,7 @@ def meta(
     figure: FigureFile = None,
     report: PageFile = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Evaluate measures: how well do they distinguish good partitions from bad ones?
 
     SIHD needs only human partitions; SABD and SISD also need `--method`.
@@ -159,7 +158,7 @@ def meta(
     )  # fmt: skip
     if as_json:
         print_json(found.facts())
-        return Exit.DONE
+        return
     table = Table("measure", "protocol", title=f"percent; {found.images}", box=None)
     for name in ("SIHD", "SABD", "SISD", "Global"):
         table.add_column(name, justify="right")
@@ -168,7 +167,6 @@ def meta(
         cells = [_cell(one) for one in (row.sihd, row.sabd, row.sisd)]
         table.add_row(row.measure, row.protocol, *cells, overall)
     print_table(table)
-    return Exit.DONE
 
 
 def _cell(found: Any) -> str:

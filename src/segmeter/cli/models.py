@@ -22,6 +22,7 @@ from segmeter.cli._options import (
     Threads,
     Trust,
     Weights,
+    out_option,
 )
 from segmeter.cli._printing import print_json, progress_line, say
 from segmeter.cli.app import Exit, command_group
@@ -50,7 +51,7 @@ def parity(
     ] = None,
     rounds: Annotated[int, Option(min=1, help="Maximum clicks per object.")] = 10,
     limit: Annotated[int | None, Option(min=1, help="Only the first N images or volumes.")] = None,
-    out: Annotated[Path | None, Option("--out", "-o", help="Write a page (HTML).")] = None,
+    out: Annotated[Path | None, out_option("Write a page (HTML).")] = None,
     data: Data = None,
     weights: Weights = None,
     trust: Trust = False,
@@ -81,7 +82,7 @@ def serve(
         int, Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 8008,
     weights: Weights = None,
-) -> int:
+) -> None:
     """Serve a model over HTTP, for `--model http://host:port` and for annotation tools.
 
     Example: `segmeter models serve --model mobile-sam`
@@ -92,7 +93,6 @@ def serve(
         server.serve_forever()
     finally:
         server.server_close()
-    return Exit.DONE
 
 
 @group.command()
@@ -136,13 +136,11 @@ def masks(
 def embed(
     model: OneModel,
     dataset: OneDataset,
-    out: Annotated[
-        list[Path], Option("--out", "-o", help="Files to write: .npz, .parquet or .html.")
-    ],
+    out: Annotated[list[Path], out_option("Files to write: .npz, .parquet or .html.")],
     data: Data = None,
     weights: Weights = None,
     limit: Limit = None,
-) -> int:
+) -> None:
     """Embed every mask of a dataset with a SAM's image features.
 
     Writes vectors (.npz, .parquet), or a page (.html) for nearest-neighbour search, outliers,
@@ -167,4 +165,3 @@ def embed(
         else:
             found.save(place)
         typer.echo(f"{counted(len(found.scenes), 'object')} written to {place}")
-    return Exit.DONE

@@ -12,15 +12,23 @@ from typer import Option
 
 import segmeter
 from segmeter.api import display_names, printable, short
-from segmeter.cli._options import AsJson, By, Cost, Data, GoalChoice, GroupsFile, RunAddress, Trust
+from segmeter.cli._options import (
+    AsJson,
+    By,
+    Cost,
+    Data,
+    GoalChoice,
+    GroupsFile,
+    RunAddress,
+    Trust,
+    out_option,
+)
 from segmeter.cli._printing import print_json, print_rows, say, say_answer
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
 _FORMATS = ("html", "csv", "md", "markdown", "tex", "latex")
 
-Out = Annotated[
-    Path | None, Option("--out", "-o", help="Output file or folder; inside RUN by default.")
-]
+Out = Annotated[Path | None, out_option("Output file or folder; inside RUN by default.")]
 Kind = Annotated[str, Option("--format", help="html, or all its tables as csv, markdown or latex.")]
 
 
@@ -73,7 +81,7 @@ def report(
     sheet: Sheet = False,
     trust: Trust = False,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Write the report of a run: one HTML page, or its tables as text.
 
     `--objects N` adds an estimate of the hours and money needed to annotate N objects; `--sheet`
@@ -99,7 +107,7 @@ def report(
         left = opened.unfinished()
         more = {"cost": costs, "unfinished": left}
         print_json({"rows": rows} | {name: value for name, value in more.items() if value})
-        return Exit.DONE
+        return
     printed = opened.conclusion(objects, hourly_rate) if costs else ""
     say_answer(printed)
     models = {name: short(name) for name in map(str, opened.plan.segmenters)}
@@ -107,15 +115,14 @@ def report(
     if sheet:
         page = opened.cost_sheet(out, objects or 1, hourly_rate, by=by, groups=groups)
         typer.echo(f"sheet: {printable(page)}")
-        return Exit.DONE
+        return
     options: dict[str, Any] = {"by": by, "groups": groups, "objects": objects}
     options["hourly_rate"] = hourly_rate
     if kind != "html":
         for file in opened.report_tables(out, kind, **options):
             typer.echo(f"report: {printable(file)}")
-        return Exit.DONE
+        return
     _write_page(opened, out, options, printed)
-    return Exit.DONE
 
 
 def _write_page(

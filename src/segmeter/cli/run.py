@@ -27,43 +27,37 @@ from segmeter.cli._options import (
     Seed,
     Trust,
     Weights,
+    in_panel,
+    name_of,
     names_of,
+    out_option,
 )
 from segmeter.cli._printing import print_json, print_summary, progress_bar, say
 from segmeter.cli.app import Exit, command_group
 
 _SUITE = "zero-shot"
-_RULES = "Rules of the benchmark"
 _DEFAULTS = 4  # values of an option that its help names
-_WORK = "Resuming, sharing, speed"
 
-Out = Annotated[
-    str | None, Option("--out", "-o", help="Run folder or URL; by default runs/BENCHMARK-N.")
-]
+_rule, _work = in_panel("Rules of the benchmark"), in_panel("Resuming, sharing, speed")
+
+Out = Annotated[str | None, out_option("Run folder or URL; by default runs/BENCHMARK-N.")]
 Methods = Annotated[
     list[str] | None,
-    Option("--method", autocompletion=names_of("methods"),
-                 help="Method that needs no prompts, or a folder with its results."),
+    name_of("methods", "--method", help="Method that needs no prompts, or a folder with its "
+            "results."),
 ]  # fmt: skip
 Users = Annotated[
-    list[str] | None,
-    Option(
-        "--user", "-u", autocompletion=names_of("users"), help="Simulated user; can be repeated."
-    ),
+    list[str] | None, name_of("users", "--user", "-u", help="Simulated user; can be repeated.")
 ]
 Sample = Annotated[
     int | None,
     Option("--sample", min=1, help="Random sample of N images or volumes of each dataset."),
 ]
-Rounds = Annotated[
-    int,
-    Option("--rounds", min=0, rich_help_panel=_RULES,
-                 help="Rounds (clicks) per session."),
-]  # fmt: skip
+Rounds = Annotated[int, _rule("--rounds", min=0, help="Rounds (clicks) per session.")]
 Measures = Annotated[
     list[str] | None,
-    Option("--measure", rich_help_panel=_RULES, autocompletion=names_of("measures"),
-                 help="Measure to compute in every round; can be repeated."),
+    _rule("--measure", autocompletion=names_of("measures"),
+          help="Measure to compute in every round; can be repeated."),
 ]  # fmt: skip
 DryRun = Annotated[
     bool,
@@ -72,37 +66,23 @@ DryRun = Annotated[
         help="Run two images of each model and print the expected time and size; write nothing.",
     ),
 ]
-Add = Annotated[
-    bool,
-    Option("--add", rich_help_panel=_WORK,
-                 help="Add these models, datasets or users to the run OUT."),
-]  # fmt: skip
+Add = Annotated[bool, _work("--add", help="Add these models, datasets or users to the run OUT.")]
 RerunChanged = Annotated[
-    bool,
-    Option("--rerun-changed", rich_help_panel=_WORK,
-                 help="Re-run jobs whose weights or code have changed."),
-]  # fmt: skip
+    bool, _work("--rerun-changed", help="Re-run jobs whose weights or code have changed.")
+]
 Shard = Annotated[
-    str,
-    Option("--shard", rich_help_panel=_WORK,
-                 help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'."),
-]  # fmt: skip
+    str, _work("--shard", help="Run one shard of the jobs, such as 1/4; see 'segmeter merge'.")
+]
 Workers = Annotated[
     int | None,
-    Option("--workers", min=0, rich_help_panel=_WORK,
-                 help="Worker processes; by default as many as fit. Results stay the same."),
+    _work("--workers", min=0,
+          help="Worker processes; by default as many as fit. Results stay the same."),
 ]  # fmt: skip
-Threads = Annotated[
-    int, Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
-]
-ExecutorName = Annotated[
-    str | None, Option("--executor", rich_help_panel=_WORK, help="inline, local or ray.")
-]
+Threads = Annotated[int, _work("--threads", min=1, help="Threads per worker.")]
+ExecutorName = Annotated[str | None, _work("--executor", help="inline, local or ray.")]
 ClusterAddress = Annotated[
-    str | None,
-    Option("--ray-address", rich_help_panel=_WORK,
-                 help="Ray cluster: auto, HOST:PORT or ray://HOST."),
-]  # fmt: skip
+    str | None, _work("--ray-address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
+]
 
 
 def run(
@@ -161,7 +141,7 @@ def run(
 
 def zero_shot(
     model: Models,
-    out: Annotated[str, Option("--out", "-o", help="Folder for the runs.")],
+    out: Annotated[str, out_option("Folder for the runs.")],
     data: Data = None,
     weights: Weights = None,
     limit: Limit = None,
@@ -259,7 +239,7 @@ def _parameter(option: Any) -> inspect.Parameter:
     choices = f" ({' or '.join(option.choices)})" if option.choices else ""
     text = option.help.rstrip(".") + f"{choices}.{default}"
     hidden = bool(option.refused)
-    shown = Option(*flags, rich_help_panel=_RULES, help=text, show_default=False, hidden=hidden)
+    shown = _rule(*flags, help=text, show_default=False, hidden=hidden)
     kind: Any = option.kind | None
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, shown]

@@ -13,7 +13,7 @@ from segmeter.api import short, size_text
 from segmeter.api.run_folders import run_numbers
 from segmeter.cli._options import AsJson
 from segmeter.cli._printing import print_json, print_rows, say
-from segmeter.cli.app import Exit, app
+from segmeter.cli.app import app
 
 
 @app.command()
@@ -23,7 +23,7 @@ def runs(
         str | None, Option("--statistic", help="Add this statistic of every model, such as noc@90.")
     ] = None,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """List the runs under a folder: models, datasets, progress, size.
 
     `--statistic noc@90` adds the value of that statistic for every model; `segmeter compare`
@@ -40,7 +40,6 @@ def runs(
         _print_numbers(numbers, statistic)
     else:
         _print_runs(found)
-    return Exit.DONE
 
 
 def _print_runs(found: Sequence[Any]) -> None:

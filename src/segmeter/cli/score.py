@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 import segmeter
 from segmeter.api import counted
-from segmeter.cli._options import AsJson, Data, Trust, names_of
+from segmeter.cli._options import AsJson, Data, Trust, names_of, out_option
 from segmeter.cli._printing import print_json
 from segmeter.cli.app import Exit, app
 
@@ -28,7 +28,7 @@ MeasureNames = Annotated[
 Instances = Annotated[
     bool, Option("--instances", help="Match objects by overlap, not by their labels.")
 ]
-Out = Annotated[str | None, Option("--out", "-o", help="Run folder; by default runs/masks-N.")]
+Out = Annotated[str | None, out_option("Run folder; by default runs/masks-N.")]
 
 
 @app.command()

@@ -12,9 +12,9 @@ import typer
 
 import segmeter
 from segmeter.api.loading import roots_of
-from segmeter.cli import _study_options as options
+from segmeter.cli import _options as options
 from segmeter.cli._options import CostFile, Data, Weights
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import command_group
 
 if TYPE_CHECKING:
     from segmeter.study.running import RunningStudy
@@ -34,7 +34,7 @@ def _needs() -> None:
 
 
 @study_app.command()
-def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
+def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> None:
     """Write a commented plan to edit.
 
     Example: `segmeter study new study.toml --kind clicks`
@@ -48,11 +48,10 @@ def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
     text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
     plan.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {plan}; next: segmeter study check {plan}")
-    return Exit.DONE
 
 
 @study_app.command()
-def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = None) -> int:
+def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = None) -> None:
     """Check a plan and write a page with the screens that participants will see.
 
     Example: `segmeter study check study.toml`
@@ -70,11 +69,10 @@ def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = 
     for warning in plan_warnings(read):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"the plan is valid; preview: {path}")
-    return Exit.DONE
 
 
 @study_app.command()
-def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data = None) -> int:
+def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data = None) -> None:
     """Write a preregistration from the plan: design, sample size, exclusion rules, tests.
 
     Example: `segmeter study preregister study.toml`
@@ -87,7 +85,6 @@ def preregister(plan: options.PlanFile, out: options.TextFile = None, data: Data
     path = out or plan.with_suffix(".preregistration.md")
     path.write_text(preregistration(read, Stimuli(read, roots_of(data))), encoding="utf-8")
     typer.echo(f"wrote {path}")
-    return Exit.DONE
 
 
 @study_app.command()
@@ -102,7 +99,7 @@ def power(
     like: options.Like = None,
     db: options.Db = None,
     data: Data = None,
-) -> int:
+) -> None:
     """Estimate the power of a design by simulating studies and analysing each.
 
     The effect is in units of the outcome: rating points (scale 1 to 10), click distance in units of
@@ -139,7 +136,6 @@ def power(
     )
     given = f", with {' '.join(spread)}" if spread else ""
     typer.echo(f"standard deviations ({source}{given}): {spreads}")
-    return Exit.DONE
 
 
 @study_app.command()
@@ -153,7 +149,7 @@ def serve(
     behind: options.Proxy = "",
     data: Data = None,
     weights: Weights = None,
-) -> int:
+) -> None:
     """Start or resume a study; runs until interrupted.
 
     Example: `segmeter study serve study.toml --port 8000`
@@ -171,7 +167,6 @@ def serve(
     with suppress(KeyboardInterrupt):  # the usual way to stop it
         server.serve(application, host, port, root_path=root_path, behind=behind)
     typer.echo("stopped; the same command continues the study")
-    return Exit.DONE
 
 
 @study_app.command()
@@ -183,7 +178,7 @@ def invite(
     address: options.PublicAddress = "http://127.0.0.1:8000",
     db: options.Db = None,
     data: Data = None,
-) -> int:
+) -> None:
     """Print single-use links, one per line.
 
     Example: `segmeter study invite study.toml -n 20 --url https://study.example.org`
@@ -192,13 +187,12 @@ def invite(
         raise segmeter.BadInput(f"--role is person or tester, not '{role}'")
     for token in _open(plan, db, data).invite(count, role, label):
         typer.echo(f"{address.rstrip('/')}/join/{token}")
-    return Exit.DONE
 
 
 @study_app.command()
 def participants(
     plan: options.PlanFile, out: options.CsvFile = None, db: options.Db = None, data: Data = None
-) -> int:
+) -> None:
     """List participants with status, duration, number of answers, flags, whether to pay them, and
     platform IDs.
 
@@ -215,7 +209,6 @@ def participants(
     else:
         out.write_text(text, encoding="utf-8", newline="")
         typer.echo(f"wrote {out}: {len(rows)} participants")
-    return Exit.DONE
 
 
 @study_app.command()
@@ -225,7 +218,7 @@ def export(
     identifiers: options.Identifiers = False,
     db: options.Db = None,
     data: Data = None,
-) -> int:
+) -> None:
     """Write all answers as CSV and parquet files with a codebook, even while the study is running.
 
     Example: `segmeter study export study.toml --out export`
@@ -237,7 +230,6 @@ def export(
         written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
     for path in written:
         typer.echo(str(path))
-    return Exit.DONE
 
 
 @study_app.command()
@@ -247,7 +239,7 @@ def archive(
     identifiers: options.Identifiers = False,
     db: options.Db = None,
     data: Data = None,
-) -> int:
+) -> None:
     """Write one zip file to deposit: data, plans, codebook, preregistration, software versions.
 
     Example: `segmeter study archive study.toml --out study.zip`
@@ -257,11 +249,10 @@ def archive(
     path = out or plan.with_suffix(".zip")
     path.write_bytes(pack(_open(plan, db, data), identifiers=identifiers))
     typer.echo(f"wrote {path}")
-    return Exit.DONE
 
 
 @study_app.command()
-def backup(plan: options.PlanFile, out: options.BackupFile = None, db: options.Db = None) -> int:
+def backup(plan: options.PlanFile, out: options.BackupFile = None, db: options.Db = None) -> None:
     """Copy a consistent snapshot of the database into one file, even while the study is running.
 
     Example: `segmeter study backup study.toml --out monday.db`
@@ -275,11 +266,10 @@ def backup(plan: options.PlanFile, out: options.BackupFile = None, db: options.D
     _check_begun(source)
     many = copy(Database(source), path)
     typer.echo(f"wrote {path}: {many} answers and steps")
-    return Exit.DONE
 
 
 @study_app.command()
-def restore(backup: options.BackupSource, db: options.NewDb) -> int:
+def restore(backup: options.BackupSource, db: options.NewDb) -> None:
     """Copy a backup into a new, empty database (SQLite or PostgreSQL).
 
     Example: `segmeter study restore monday.db --db sqlite:///study.db`
@@ -290,13 +280,12 @@ def restore(backup: options.BackupSource, db: options.NewDb) -> int:
         raise segmeter.NotFound(f"no backup '{backup}'")
     many = copy_study(Database(f"sqlite:///{backup.resolve()}"), open_engine(db))
     typer.echo(f"restored {many} answers and steps")
-    return Exit.DONE
 
 
 @study_app.command(context_settings={"ignore_unknown_options": True})
 def withdraw(
     plan: options.PlanFile, code: options.Code, db: options.Db = None, data: Data = None
-) -> int:
+) -> None:
     """Delete everything about one participant.
 
     Example: `segmeter study withdraw study.toml 7KQ2-M4XR-9TBA`
@@ -304,7 +293,6 @@ def withdraw(
     if not _open(plan, db, data).withdraw(code):
         raise segmeter.NotFound(f"no participant has the code '{code}'")
     typer.echo("deleted; older exports and backups still hold the data")
-    return Exit.DONE
 
 
 @study_app.command()
@@ -316,7 +304,7 @@ def report(
     db: options.Db = None,
     data: Data = None,
     weights: Weights = None,
-) -> int:
+) -> None:
     """Write a results page; for `interact` studies it compares participants with simulated users.
 
     Example: `segmeter study report study.toml`
@@ -327,7 +315,6 @@ def report(
     typer.echo(f"report: {path}")
     if run is not None:
         typer.echo(f"run: {run}; next: segmeter report {run}")
-    return Exit.DONE
 
 
 @study_app.command()
@@ -336,7 +323,7 @@ def costs(
     out: CostFile = Path("costs.toml"),
     db: options.Db = None,
     data: Data = None,
-) -> int:
+) -> None:
     """Fit the cost model's seconds from participants who segmented with a model in the loop.
 
     Example: `segmeter study costs study.toml --out costs.toml`
@@ -352,13 +339,12 @@ def costs(
     out.write_text(found.toml(), encoding="utf-8")
     for line in (*cost_lines(found), f"wrote {out}, for --cost"):
         typer.echo(line)
-    return Exit.DONE
 
 
 @study_app.command()
 def deploy(
     plan: options.PlanFile, domain: options.Domain, out: options.DeployFolder = Path("deploy")
-) -> int:
+) -> None:
     """Write files to run a study on a server: Dockerfile, compose with HTTPS, systemd unit.
 
     Example: `segmeter study deploy study.toml --domain study.example.org`
@@ -369,7 +355,6 @@ def deploy(
     read_plan(plan)
     for path in write_files(plan, domain, out):
         typer.echo(str(path))
-    return Exit.DONE
 
 
 @study_app.command()
@@ -379,7 +364,7 @@ def demo(
     only: options.OnlyStudy = False,
     weights: Weights = None,
     open_page: options.OpenPage = True,
-) -> int:
+) -> None:
     """Run two studies with simulated participants, and the commands that read their answers.
 
     Simulated participants (clicks drawn from the click model) take part through a real server, on
@@ -414,7 +399,6 @@ def demo(
     typer.echo(f"people and a simulated user on the same objects: {page}, run {out / 'people'}")
     if open_page and sys.stdout.isatty():
         webbrowser.open(page.resolve().as_uri())
-    return Exit.DONE
 
 
 def _read_again(out: Path, model: str, weights: Path | None) -> None:

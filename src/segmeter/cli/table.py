@@ -10,8 +10,8 @@ from typer import Option
 
 import segmeter
 from segmeter.api import printable
-from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
-from segmeter.cli.app import Exit, app
+from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs, out_option
+from segmeter.cli.app import app
 
 Kind = Annotated[
     str,
@@ -29,7 +29,7 @@ Names = Annotated[
     list[str] | None,
     Option(help="Display name of a model or dataset, such as net.py:predict=Ours."),
 ]
-Out = Annotated[Path | None, Option("--out", "-o", help="File to write instead of printing.")]
+Out = Annotated[Path | None, out_option("File to write instead of printing.")]
 
 
 @app.command()
@@ -44,7 +44,7 @@ def table(
     dataset: DatasetOrder = None,
     name: Names = None,
     out: Out = None,
-) -> int:
+) -> None:
     """Print a table for a paper: models in rows, datasets in columns, significantly best values in
     bold.
 
@@ -67,7 +67,6 @@ def table(
     )
     if out is None:
         print(text, end="")
-        return Exit.DONE
+        return
     out.write_text(text, encoding="utf-8")
     typer.echo(f"table: {out}")
-    return Exit.DONE

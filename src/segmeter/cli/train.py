@@ -9,47 +9,32 @@ import typer
 from typer import Option
 
 import segmeter
-from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights
+from segmeter.cli._options import Data, OneDataset, OneModel, Seed, Weights, in_panel, out_option
 from segmeter.cli._printing import progress_line
-from segmeter.cli.app import Exit, command_group
+from segmeter.cli.app import command_group
 
 if TYPE_CHECKING:
     from segmeter.api.training import DecoderTraining
 
 group = command_group("train", "Train models with simulated annotators.")
 
-_TRAINING = "Training"
-_TESTING = "Validation and test"
+_training, _testing = in_panel("Training"), in_panel("Validation and test")
 
 
-Out = Annotated[Path, Option("--out", "-o", help="Folder for weights and state.")]
+Out = Annotated[Path, out_option("Folder for weights and state.")]
 Annotator = Annotated[str, Option("--user", "-u", help="Simulated user to train with.")]
-Steps = Annotated[int, Option(min=1, rich_help_panel=_TRAINING, help="Maximum number of steps.")]
-Batch = Annotated[int, Option(min=1, rich_help_panel=_TRAINING, help="Objects per step.")]
-Rounds = Annotated[int, Option(min=1, rich_help_panel=_TRAINING, help="Prompts per object.")]
-Rate = Annotated[
-    float, Option("--learning-rate", rich_help_panel=_TRAINING, help="Peak learning rate.")
-]
-Validation = Annotated[
-    float, Option(rich_help_panel=_TESTING, help="Share of images held out for validation.")
-]
-Test = Annotated[
-    float, Option(rich_help_panel=_TESTING, help="Share of images held out for testing.")
-]
-TestUsers = Annotated[
-    list[str] | None, Option(rich_help_panel=_TESTING, help="Also test with this user.")
-]
-Also = Annotated[
-    list[str] | None, Option(rich_help_panel=_TESTING, help="Also test on this dataset.")
-]
-Every = Annotated[int, Option(min=1, rich_help_panel=_TESTING, help="Steps between validations.")]
+Steps = Annotated[int, _training(min=1, help="Maximum number of steps.")]
+Batch = Annotated[int, _training(min=1, help="Objects per step.")]
+Rounds = Annotated[int, _training(min=1, help="Prompts per object.")]
+Rate = Annotated[float, _training("--learning-rate", help="Peak learning rate.")]
+Validation = Annotated[float, _testing(help="Share of images held out for validation.")]
+Test = Annotated[float, _testing(help="Share of images held out for testing.")]
+TestUsers = Annotated[list[str] | None, _testing(help="Also test with this user.")]
+Also = Annotated[list[str] | None, _testing(help="Also test on this dataset.")]
+Every = Annotated[int, _testing(min=1, help="Steps between validations.")]
 Patience = Annotated[
     int,
-    Option(
-        min=1,
-        rich_help_panel=_TESTING,
-        help="Stop after this many validations without improvement.",
-    ),
+    _testing(min=1, help="Stop after this many validations without improvement."),
 ]
 
 
@@ -72,7 +57,7 @@ def decoder(
     every: Every = 50,
     patience: Patience = 4,
     seed: Seed = 0,
-) -> int:
+) -> None:
     """Fine-tune the mask decoder of a SAM with a simulated annotator.
 
     The image encoder is frozen. Interrupt it at any time; the same command resumes it. Use the
@@ -96,7 +81,6 @@ def decoder(
         **{"validate_every": every, "patience": patience},
     )
     _print(made)
-    return Exit.DONE
 
 
 def _print(made: DecoderTraining) -> None:
