@@ -23,6 +23,8 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import encode
 
+_TRIED = 2  # scenes of each model and dataset
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -83,10 +85,8 @@ class Cost:
 def run_some(
     plan: Plan,
     roots: Roots,
-    objects: Objects | None = None,
-    *,
-    scenes: int = 2,
-    tell: Callable[[str], None] = lambda sentence: None,
+    objects: Objects | None,
+    tell: Callable[[str], None],
 ) -> list[Estimate]:
     """Run some scenes of every model and dataset, from its first to its last; keep nothing."""
     built = Built(roots, objects)
@@ -102,33 +102,18 @@ def run_some(
         loading = perf_counter() - start
         for data in filled.datasets:
             here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
-            chosen = [here[k] for k in _spread(len(here), scenes)]
+            chosen = [here[k] for k in _spread(len(here), _TRIED)]
             tell(f"trying {spec} on {counted(len(chosen), 'scene')} of {titles[str(data)]}")
             trials = [_trial(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if trials:
                 seconds, rows, sizes, slices = zip(*trials, strict=True)
-                found.append(
-                    Estimate(
-                        str(spec),
-                        str(data),
-                        len(here),
-                        sum(rows) / len(rows),
-                        seconds[0],
-                        tuple(seconds[1:]),
-                        loading,
-                        sum(sizes) / len(sizes),
-                        str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu",
-                        sum(slices),
-                        _mean_slices(datasets[str(data)], [job.scene for job in here]),
-                    )
-                )
+                device = str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu"
+                found.append(Estimate(
+                    str(spec), str(data), len(here), sum(rows) / len(rows), seconds[0],
+                    tuple(seconds[1:]), loading, sum(sizes) / len(sizes), device, sum(slices),
+                    _mean_slices(datasets[str(data)], [job.scene for job in here]),
+                ))  # fmt: skip
     return found
-
-
-def whole_seconds(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> float:
-    """Seconds that all scenes take on so many workers, loading left out."""
-    alone = sum(e.scenes * e.each for e in estimates)
-    return alone / max(1, default_workers(plan) if workers is None else workers)
 
 
 def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> Cost:
@@ -137,17 +122,13 @@ def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = Non
     Every worker loads every model, all at the same time; nothing is said of what they wait for
     each other.
     """
-    count = max(1, default_workers(plan) if workers is None else workers)
     jobs = sum(e.scenes for e in estimates)
+    count = max(1, min(default_workers(plan) if workers is None else workers, jobs))
     loading = sum({e.segmenter: e.loading for e in estimates}.values())
-    return Cost(
-        jobs,
-        jobs,
-        round(sum(e.scenes * e.rows for e in estimates)) if plan.kind == "model" else 0,
-        min(count, max(1, jobs)),
-        loading + whole_seconds(estimates, plan, min(count, max(1, jobs))),
-        round(sum(e.scenes * e.bytes for e in estimates)),
-    )
+    alone = sum(e.scenes * e.each for e in estimates)
+    rows = round(sum(e.scenes * e.rows for e in estimates)) if plan.kind == "model" else 0
+    size = round(sum(e.scenes * e.bytes for e in estimates))
+    return Cost(jobs, jobs, rows, count, loading + alone / count, size)
 
 
 def _spread(count: int, wanted: int) -> list[int]:
@@ -204,15 +185,13 @@ def _mean_slices(data: Dataset, scenes: Sequence[str]) -> float:
     return sum(found) / len(found)
 
 
-def free_folder(
-    plan: Plan, roots: Roots, objects: Objects | None = None, base: Path = Path("runs")
-) -> Path:
+def free_folder(plan: Plan, roots: Roots, objects: Objects | None) -> Path:
     """The default run folder: `runs/<benchmark>-<n>`.
 
     The newest of them is gone on with if it holds the very same plan, else the next number
     is taken.
     """
-    stem = f"{plan.benchmark}-"
+    base, stem = Path("runs"), f"{plan.benchmark}-"
     numbers = [
         int(tail) for p in base.glob(f"{stem}*") if (tail := p.name.removeprefix(stem)).isdecimal()
     ]

@@ -99,13 +99,9 @@ def check_shared(spec: ExecutorSpec) -> None:
 class Inline:
     """Works in this very process: for tests, notebooks and objects that cannot travel."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, spec: ExecutorSpec) -> None:
+        self._worker = Worker(spec.plan, spec.run, spec.built, usable_cores())
         self._waiting: deque[Job] = deque()
-
-    @classmethod
-    def of(cls, spec: ExecutorSpec) -> Inline:
-        return cls(Worker(spec.plan, spec.run, spec.built, usable_cores()))
 
     @property
     def room(self) -> int:
@@ -127,37 +123,21 @@ class _Worker:
     own: Process
     jobs: deque[Job] = field(default_factory=deque)
 
-    @property
-    def pipe(self) -> Connection:
-        return self.own.pipe
-
 
 class Local:
     """Worker processes on this machine, each with its own model."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        run: Address | Place,
-        roots: Roots,
-        workers: int,
-        prewarmed: PrewarmedWorkers | None = None,
-    ) -> None:
-        share = max(1, usable_cores() // workers)
-        waiting = prewarmed or PrewarmedWorkers(0)
-
-        def start(slot: int) -> _Worker:
-            process = waiting.taken(slot)
-            process.tell(_work, plan, run, roots, share)
-            return _Worker(process)
-
-        self._start: Callable[[int], _Worker] = start
+    def __init__(self, spec: ExecutorSpec) -> None:
+        check_shared(spec)
+        workers = max(1, spec.workers)
+        self._given = (spec.plan, spec.run, spec.built.roots, max(1, usable_cores() // workers))
+        self._waiting = spec.prewarmed or PrewarmedWorkers(0)
         self._workers = [self._start(slot) for slot in range(workers)]
 
-    @classmethod
-    def of(cls, spec: ExecutorSpec) -> Local:
-        check_shared(spec)
-        return cls(spec.plan, spec.run, spec.built.roots, max(1, spec.workers), spec.prewarmed)
+    def _start(self, slot: int) -> _Worker:
+        process = self._waiting.taken(slot)
+        process.tell(_work, *self._given)
+        return _Worker(process)
 
     @property
     def room(self) -> int:
@@ -169,12 +149,12 @@ class Local:
         worker.jobs.append(job)
         # A dead worker cannot take it; `finished` notices and names the job.
         with suppress(BrokenPipeError, ConnectionResetError):
-            worker.pipe.send(job)
+            worker.own.pipe.send(job)
 
     def finished(self) -> list[Outcome]:
         busy = [worker for worker in self._workers if worker.jobs]
-        ready = wait([worker.pipe for worker in busy])
-        return [o for worker in busy if worker.pipe in ready for o in self._receive(worker)]
+        ready = wait([worker.own.pipe for worker in busy])
+        return [o for worker in busy if worker.own.pipe in ready for o in self._receive(worker)]
 
     def stop(self) -> None:
         end_all([worker.own for worker in self._workers])
@@ -182,7 +162,7 @@ class Local:
     def _receive(self, worker: _Worker) -> list[Outcome]:
         """A worker's report, or, if it died, the loss of the job it was at."""
         try:
-            outcome: Outcome = worker.pipe.recv()
+            outcome: Outcome = worker.own.pipe.recv()
         except (EOFError, ConnectionResetError):
             return self._replace(worker)
         worker.jobs.remove(outcome.job)
@@ -190,7 +170,7 @@ class Local:
 
     def _replace(self, dead: _Worker) -> list[Outcome]:
         dead.own.process.join()
-        dead.pipe.close()
+        dead.own.pipe.close()
         lost, *unbegun = dead.jobs
         slot = self._workers.index(dead)
         self._workers[slot] = self._start(slot)
@@ -217,14 +197,14 @@ def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, core
 def _ray(spec: ExecutorSpec) -> Executor:
     """Actors of a Ray cluster; Ray is imported only when it is asked for."""
     try:
-        from segmeter.engine.ray_executor import ray_executor
+        from segmeter.engine.ray_executor import RayExecutor
     except ModuleNotFoundError as error:
         raise NotFound("executor 'ray' needs Ray: pip install 'segmeter[ray]'") from error
-    return ray_executor(spec)
+    return RayExecutor(spec)
 
 
 _OWN: dict[str, Callable[[ExecutorSpec], Executor]] = {
-    "inline": Inline.of,
-    "local": Local.of,
+    "inline": Inline,
+    "local": Local,
     "ray": _ray,
 }

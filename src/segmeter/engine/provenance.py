@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -29,11 +29,11 @@ def library_versions() -> dict[str, str]:
     return found
 
 
-def command_entry(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+def command_entry() -> dict[str, Any]:
     """One command: when, what was typed but for credentials, on what machine."""
     return {
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": redacted(" ".join(arguments if arguments is not None else sys.argv)),
+        "command": redacted(" ".join(sys.argv)),
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),

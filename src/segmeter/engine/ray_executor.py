@@ -126,6 +126,7 @@ class RayExecutor:
     """
 
     def __init__(self, spec: ExecutorSpec) -> None:
+        check_shared(spec)
         self._ours = _connect(spec.address)
         plan = spec.plan
         self._given = (plan, spec.run, spec.built.roots, Workplace.of(plan))
@@ -195,12 +196,6 @@ class RayExecutor:
         self._again.extend(jobs[1:])
         why = str(error).strip().splitlines()[0]
         return [Outcome(jobs[0], f"actors that tried it died, {_LOSSES} in all: {why}", str(error))]
-
-
-def ray_executor(spec: ExecutorSpec) -> RayExecutor:
-    """The executor, where the run can be reached and nothing has to stay in this process."""
-    check_shared(spec)
-    return RayExecutor(spec)
 
 
 def _connect(address: str | None) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from segmeter.core.errors import SegmeterError
 from segmeter.core.plans import Job, Plan
@@ -64,7 +64,6 @@ def run_plan(
     workers: int | None = None,
     objects: Objects | None = None,
     progress: Progress | None = None,
-    command: Mapping[str, Any] | None = None,
     again: bool = False,
     add: bool = False,
     trust: bool = False,
@@ -79,10 +78,9 @@ def run_plan(
 
     Parameters
     ----------
-    workers
-        Processes; 0 works in this one. Has no influence on the results.
-    objects
-        Models, methods or datasets of your own by the name the plan uses; implies 0 workers.
+    workers, objects
+        Processes, which have no influence on the results; 0 works in this one, as do models,
+        methods and datasets of your own, by the names that the plan uses.
     again
         Re-run jobs whose model has other weights or other code now.
     add, trust
@@ -93,7 +91,7 @@ def run_plan(
     shard
         Which of how many shards of the jobs to run, for several machines with a run each.
     prewarmed, soonest
-        Processes that are started already, to be used as workers; scenes that are run first.
+        Processes started already, to be used as workers; scenes that are run first.
     """
     built, added = Built(roots, objects), plan if add else None
     with _claimed(plan, out, built, add, trust) as (folder, plan, datasets):
@@ -106,15 +104,17 @@ def run_plan(
             workers = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else min(workers, len(left))
         spec = ExecutorSpec(plan, folder.place, built, count, address, prewarmed)
-        progress = progress or _Silent()
-        with _working(executor, spec) as working:  # from here on nothing is refused
+        working = executor_named(executor, spec)
+        before, progress = len(ours) - len(left), progress or _Silent()
+        try:  # from here on nothing is refused
             if add:
                 folder.replace_plan(plan)
-            counts = {"jobs": len(jobs), "jobs_left": len(left)}
-            folder.sign({**(command or command_entry()), **counts})
-            progress.begin(len(ours), len(ours) - len(left))
+            folder.sign({**command_entry(), "jobs": len(jobs), "jobs_left": len(left)})
+            progress.begin(len(ours), before)
             done, failed = _play(left, folder, working, progress, tell)
-    return Tally(done, len(ours) - len(left), failed)
+        finally:
+            working.stop()
+    return Tally(done, before, failed)
 
 
 def _finished(
@@ -166,16 +166,6 @@ def _claimed(
         yield folder, plan, datasets
 
 
-@contextmanager
-def _working(name: str | None, spec: ExecutorSpec) -> Iterator[Executor]:
-    """An executor, stopped at the end."""
-    made = executor_named(name, spec)
-    try:
-        yield made
-    finally:
-        made.stop()
-
-
 def default_workers(plan: Plan) -> int:
     """Two processes per GPU, so that one finds clicks while the other's network works; else one
     for every `threads` cores, at most four."""
@@ -192,8 +182,9 @@ def _play(
     tell: Callable[[str], None],
 ) -> tuple[int, int]:
     """Have jobs done by an executor and compacted when they are; done and failed jobs."""
-    make_ready(folder, (job.id for job in left))
-    compaction = BackgroundCompaction(folder, (job.id for job in left), tell)
+    jobs = frozenset(job.id for job in left)
+    _make_ready(folder, jobs)
+    compaction = BackgroundCompaction(folder, jobs, tell)
     try:
         done, failed = _drive(left, executor, folder, progress, compaction)
         compaction.finish()
@@ -242,14 +233,13 @@ def _drive(
 _COMPACTED = ("jobs", "errors")
 
 
-def make_ready(folder: RunFolder, jobs: Iterable[str]) -> None:
+def _make_ready(folder: RunFolder, jobs: frozenset[str]) -> None:
     """Let workers replace jobs: move their rows and errors to job files, drop their scores."""
-    wanted = frozenset(jobs)
     drop_copies(folder)
     for where in _COMPACTED:
-        extract(folder, wanted, where)
+        extract(folder, jobs, where)
     for measure in folder.measures():
-        drop(folder, wanted, measure_folder(measure))
+        drop(folder, jobs, measure_folder(measure))
 
 
 class BackgroundCompaction:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from segmeter.core import catalogue
@@ -21,14 +20,7 @@ from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.storage import Address
 
 
-def score_run(
-    address: Address,
-    measure: str,
-    roots: Roots,
-    tell: Callable[[int, int], None] = lambda done, total: None,
-    *,
-    trust: bool = False,
-) -> int:
+def score_run(address: Address, measure: str, roots: Roots, *, trust: bool = False) -> int:
     """Add a measure to every finished job of a run; jobs scored before are left alone.
 
     Measures in millimetres take the spacing from each scene's header. Returns how many jobs
@@ -65,7 +57,6 @@ def score_run(
                 raise BadInput(f"'{address}', {job}: {error}") from error
             folder.check_lease()
             folder.score(name, job, rows)
-            tell(count, len(left))
             if count % LOOSE == 0 or count == len(left):
                 compact(folder, measure_folder(name), closing=count == len(left))
     return len(left)
