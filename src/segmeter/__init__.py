@@ -77,7 +77,6 @@ _HOMES = {
     "api.run_folders": "merge",
     "api.runs": "Run open_run",
     "api.scoring": "score",
-    "api.simulation": "next_click simulate",
     "api.training": "train_decoder",
     "core.benchmarks": "Difference SummaryRow",
     "core.errors": "BadInput BadWeights NotFound RunConflict SegmeterError",
