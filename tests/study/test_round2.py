@@ -15,7 +15,7 @@ from segmeter.datasets.recorded_clicks import read_clicks
 from segmeter.study.exports import export
 from segmeter.study.people import fill_with_people
 from segmeter.study.running import RunningStudy
-from segmeter.study.stimuli import MaskFolder
+from segmeter.study.stimuli import masks_in_folder
 
 PLAN = """
 kind = "clicks-round2"
@@ -48,7 +48,7 @@ def test_masks_of_ones_read_as_well_as_masks_of_255(tmp_path: Path) -> None:
     mask = Mask.box((40, 60), (10, 10), (20, 30))
     for high in (1, 255):
         cv2.imwrite(str(tmp_path / "dog.png"), mask.dense().astype(np.uint8) * high)
-        assert MaskFolder(tmp_path).mask("dog", "object", (40, 60)) == mask
+        assert masks_in_folder(tmp_path)("dog", "object", (40, 60)) == mask
 
 
 def shifted(mask: Mask, by: int) -> Mask:

@@ -7,7 +7,7 @@ refer to the shown size. File names of the data never leave the server.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -32,6 +32,8 @@ from segmeter.runtime.remote_files import Roots
 from segmeter.study import drawing
 from segmeter.study.plan import Plan, near
 
+MaskSource = Callable[[str, str, tuple[int, ...]], Mask | None]
+"""Gives the mask of a target in a scene of a shape; None where there is none."""
 _KEPT_IMAGES, _KEPT_VOLUMES, _KEPT_SCENES = 100, 8, 32
 _MOST_VOXELS = 1 << 27
 
@@ -99,15 +101,14 @@ class Stimuli:
         self._checked: set[str] = set()
 
     @cached_property
-    def sources(self) -> dict[str, RunMasks | MaskFolder]:
+    def sources(self) -> dict[str, MaskSource]:
         """Sources of masks; relative paths start at the plan's folder."""
-        found: dict[str, RunMasks | MaskFolder] = {}
+        root, found = self.plan.folder, {}
         for masks in self.plan.masks:
             if masks.source == "run":
-                path = self.plan.folder / masks.run
-                found[masks.name] = RunMasks(path, masks.model, masks.round)
+                found[masks.name] = masks_of_run(root / masks.run, masks.model, masks.round)
             elif masks.source == "folder":
-                found[masks.name] = MaskFolder(self.plan.folder / masks.folder)
+                found[masks.name] = masks_in_folder(root / masks.folder)
         return found
 
     @cached_property
@@ -161,7 +162,7 @@ class Stimuli:
         shown = self.shown(scene)
         if source not in self.sources:
             return shown.targets[target].mask
-        found = self.sources[source].mask(scene, target, shown.scene.shape)
+        found = self.sources[source](scene, target, shown.scene.shape)
         return None if found is None else shown.fitted(found)
 
     def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
@@ -317,49 +318,45 @@ def _open(plan: Plan, roots: Roots) -> Any:
     return catalogue.datasets.make(spec.name, **{**given, **spec.options})
 
 
-class RunMasks:
+def masks_of_run(run: Path, model: str, round: int) -> MaskSource:
     """Masks that a model predicted in one round of a run.
 
     If several protocols or users took part, the first by name is used.
     """
+    from segmeter.store import Run
 
-    def __init__(self, run: Path, model: str, round: int) -> None:
-        from segmeter.store import Run
+    opened = Run.open(run)
+    if "mask" not in opened.sql("select * from rows limit 0").column_names:
+        raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
+    table = opened.sql(
+        """
+        select scene, target, mask from rows
+        where model = $model and round = $round and mask is not null
+        order by protocol desc, "user" desc, scene, target, dataset desc
+        """,
+        {"model": model, "round": round},
+    )
+    masks = {(row["scene"], row["target"]): row["mask"] for row in table.to_pylist()}
+    if not masks:
+        raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
 
-        opened = Run.open(run)
-        if "mask" not in opened.sql("select * from rows limit 0").column_names:
-            raise BadInput(f"the run '{run}' has no masks; run it again with masks kept")
-        table = opened.sql(
-            """
-            select scene, target, mask from rows
-            where model = $model and round = $round and mask is not null
-            order by protocol desc, "user" desc, scene, target, dataset desc
-            """,
-            {"model": model, "round": round},
-        )
-        self._masks = {(row["scene"], row["target"]): row["mask"] for row in table.to_pylist()}
-        if not self._masks:
-            raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
-
-    def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
-        """The mask of a target in a scene of this shape."""
-        text = self._masks.get((scene, target))
+    def mask(scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
+        text = masks.get((scene, target))
         return None if text is None else Mask.decoded(text, shape)
 
+    return mask
 
-class MaskFolder:
+
+def masks_in_folder(folder: Path) -> MaskSource:
     """PNG files `SCENE_TARGET.png`, or `SCENE.png` for images with one target."""
+    if not folder.is_dir():
+        raise NotFound(f"[[masks]]: there is no folder '{folder}'")
+    inside = folder.resolve()
 
-    def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise NotFound(f"[[masks]]: there is no folder '{folder}'")
-        self._folder = folder.resolve()
-
-    def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
-        """The mask in the file; its size must be that of the scene."""
+    def mask(scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
         for name in (f"{scene}_{target}.png", f"{scene}.png"):
-            path = (self._folder / name).resolve()
-            if path.parent == self._folder and path.is_file():
+            path = (inside / name).resolve()
+            if path.parent == inside and path.is_file():
                 size = image_size(path)
                 if size != shape:
                     found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
@@ -369,3 +366,5 @@ class MaskFolder:
                 kind = told_from([path])
                 return object_in(path, kind if kind in ("soft", "alpha") else "binary", "").mask
         return None
+
+    return mask

@@ -175,6 +175,7 @@ class ChallengeClicks(Clicks):
     in `corrected` by the session's own generator.
     """
 
+    gives_later: ClassVar[frozenset[str]] = frozenset({"click"})
     box: bool = True
     paper_interactions: ClassVar[str] = "4/1"
 
@@ -185,10 +186,6 @@ class ChallengeClicks(Clicks):
     @property
     def gives(self) -> frozenset[str]:
         return frozenset({"box"}) if self.box else frozenset()
-
-    @property
-    def gives_later(self) -> frozenset[str]:
-        return frozenset({"click"})
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if self.box and not observation.prompts:
