@@ -125,20 +125,14 @@ def _plain_at_share(weights: npt.NDArray[np.float32], share: float, seed: int) -
 def _plain_limits(
     weights: npt.NDArray[np.float32], pixels: int, low: float, high: float
 ) -> tuple[float, float]:
-    ordered = _ordered(weights, pixels)
+    positive = np.sort(weights[weights > 0])
+    ordered = np.zeros(pixels, dtype=np.float32)  # of the whole image, its zeros first
+    ordered[pixels - positive.size :] = positive
     total, sums = ordered.sum(), np.cumsum(ordered)
     first = int(np.searchsorted(sums, np.float32(low) * total))
     last = int(np.searchsorted(sums, np.float32(high) * total, side="right"))
     bottom = float(ordered[first]) if first < pixels else float("inf")
     return bottom, float(ordered[min(last, pixels - 1)])
-
-
-def _ordered(weights: npt.NDArray[np.float32], pixels: int) -> npt.NDArray[np.float32]:
-    """The weights of the whole image in order, its zeros first."""
-    ordered = np.zeros(pixels, dtype=np.float32)
-    positive = np.sort(weights[weights > 0])
-    ordered[pixels - positive.size :] = positive
-    return ordered
 
 
 def _plain_draw_between(

@@ -70,13 +70,16 @@ def prior(
             (error_region.shape[0], error_region.shape[1]), (0, 0), np.zeros((0, 0), np.float32)
         )
     diagonal = math.hypot(*error_region.shape)
-    low, inside = _grown(error_region, math.ceil(REACH * diagonal))
+    margin, shape = math.ceil(REACH * diagonal), error_region.shape
+    low = tuple(max(0, a - margin) for a in error_region.low)
+    high = tuple(min(n, b + margin) for b, n in zip(error_region.high, shape, strict=True))
+    inside = error_region.crop(low, high)
     weights = steady(inside, found)
     if found.sloppy > 0:
         loose = jittered(weights, inside, found.jitter * diagonal, REACH * diagonal)
         mixed = cv2.addWeighted(weights, 1 - found.sloppy, loose, found.sloppy, 0.0)
         weights = np.asarray(mixed, dtype=np.float32)
-    return ClickabilityMap((error_region.shape[0], error_region.shape[1]), low, weights)
+    return ClickabilityMap((shape[0], shape[1]), (low[0], low[1]), weights)
 
 
 def prior_on(
@@ -166,15 +169,6 @@ def table() -> dict[str, Any]:
     text = resources.files("segmeter.clickability").joinpath("prior.json").read_text("utf-8")
     data: dict[str, Any] = json.loads(text)
     return data
-
-
-def _grown(error_region: Mask, margin: int) -> tuple[tuple[int, int], Bits]:
-    """The error region's box with a margin, cut at the image's border: first pixel, and bits."""
-    low = tuple(max(0, a - margin) for a in error_region.low)
-    high = tuple(
-        min(n, b + margin) for b, n in zip(error_region.high, error_region.shape, strict=True)
-    )
-    return (low[0], low[1]), error_region.crop(low, high)
 
 
 def _pull(filled: Bits, spread: float) -> npt.NDArray[np.float32]:

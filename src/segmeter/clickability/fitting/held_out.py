@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -185,19 +185,14 @@ def _later(later: CorrectionFit) -> str:
     return "\n".join([*lines, ""])
 
 
-def published_pde(held: HeldOut) -> tuple[Values, Values]:
-    """PDE as the tables print it, seen and predicted: a pixel's probability."""
-    return held.seen["pde"] / held.areas, held.predicted["pde"] / held.areas
-
-
 _BLUE, _ORANGE = "#0072b2", "#d55e00"
 
 
 def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
     """NSS and PDE of every target, predicted by the fit on the other datasets."""
     return [
-        _scatter(held, _nss, "NSS", folder / "calibration-nss.png"),
-        _scatter(held, published_pde, "PDE", folder / "calibration-pde.png"),
+        _scatter(held, "nss", folder / "calibration-nss.png"),
+        _scatter(held, "pde", folder / "calibration-pde.png"),
     ]
 
 
@@ -219,19 +214,13 @@ def draw_later(later: CorrectionFit, folder: Path) -> Path:
     return _save(figure, folder / "calibration-later.png")
 
 
-def _nss(held: HeldOut) -> tuple[Values, Values]:
-    return held.seen["nss"], held.predicted["nss"]
-
-
-def _scatter(
-    held: Sequence[HeldOut],
-    pick: Callable[[HeldOut], tuple[Values, Values]],
-    words: str,
-    path: Path,
-) -> Path:
+def _scatter(held: Sequence[HeldOut], name: str, path: Path) -> Path:
+    words = name.upper()
     figure = _figure(9.0, 2.6)
     for axes, h in zip(np.atleast_1d(figure.subplots(1, len(held))), held, strict=True):
-        seen, predicted = pick(h)
+        seen, predicted = h.seen[name], h.predicted[name]
+        if name == "pde":  # as the tables print it: a pixel's probability
+            seen, predicted = seen / h.areas, predicted / h.areas
         ends = [float(predicted.min()) * 0.6, float(predicted.max()) * 1.7]
         axes.plot(ends, ends, color="0.6", linewidth=0.8)
         # A value below the frame is drawn at its edge: few targets have one.
