@@ -80,7 +80,9 @@ class KeptRun:
         connection.register("rows", self._table)
         if self.objects == "sessions":
             columns = [c for c in self._table.column_names if c != "mask"]
-            connection.execute(f"create temp view sessions as {sessions_query(columns)}")
+            connection.execute(
+                f"create temp view sessions as {sessions_query(columns, self.schema)}"
+            )
         errors = ", ".join(f"null::varchar as {n}" for n in ("model", "dataset", "scene", "error"))
         connection.execute(f"create temp view errors as select {errors} where false")
         return connection

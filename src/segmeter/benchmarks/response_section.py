@@ -250,9 +250,9 @@ def _calibration(members: Sequence[Responses], where: str) -> list[page.Block]:
 def _price(run: Results) -> CostModel | None:
     """The cost model where an object has one price by hand: in images, not by outline."""
     cost = cost_of(run)
-    if cost.by_hand_px or "shape" not in columns_in(run, "rows"):
+    if cost.by_hand_px:
         return None
-    axes = run.sql("select max(len(shape)) as axes from rows")["axes"][0].as_py()
+    axes = run.sql("select max(len(shape)) as axes from sessions")["axes"][0].as_py()
     return cost if axes == 2 else None
 
 
@@ -298,10 +298,8 @@ def _seconds(found: Stopping, cost: CostModel | None) -> Floats:
 
 def _classes(run: Results) -> dict[tuple[str, str, str], str]:
     """Class names of objects, by dataset, scene and target."""
-    if "label" not in columns_in(run, "rows"):
-        return {}
     found = run.sql("""
-        select dataset, scene, target, min(label) as label from rows
+        select dataset, scene, target, min(label) as label from sessions
         where label <> '' group by all order by all
     """)
     return {(r["dataset"], r["scene"], r["target"]): r["label"] for r in found.to_pylist()}

@@ -159,7 +159,7 @@ def start_sections(
     """
     if all(start is None for _, start in groups):
         return []
-    query = "select max(start_from) as source from rows"  # one: a plan names one start
+    query = "select max(start_from) as source from sessions"  # one: a plan names one start
     source = str(run.sql(query)["source"][0].as_py())
     masked = {group.key: (group, start) for group, start in groups if start is not None}
     rows = []

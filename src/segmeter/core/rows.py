@@ -48,11 +48,15 @@ SESSION_FACTS = ("kinds_",)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Name, type and meaning of a column; docs/runs.md lists them."""
+    """Name, type and meaning of a column; docs/runs.md lists them.
+
+    A `fact` is the same in all rounds of a session, which holds it once.
+    """
 
     name: str
     kind: Kind
     says: str = ""
+    fact: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,8 @@ _JOB = (
     Column("scene", "text", "the image, volume or video"),
 )
 _SCENE = (
-    Column("cluster", "text", "the image or patient that intervals resample"),
-    Column("shape", "integers", "height and width, or depth, height and width"),
+    Column("cluster", "text", "the image or patient that intervals resample", fact=True),
+    Column("shape", "integers", "height and width, or depth, height and width", fact=True),
 )
 
 SESSION_ROWS = Schema(
@@ -129,12 +133,15 @@ SESSION_ROWS = Schema(
         Column("protocol", "text", "published or corrected"),
         Column("round", "integer", "number of the click or other prompt, from 1"),
         *_SCENE,
-        Column("label", "text", "class name"),
+        Column("label", "text", "class name", fact=True),
         Column("groups", "map", "attributes that `--by` can split results by, such as size"),
-        Column("area", "integer", "pixels or voxels of the target"),
+        Column("area", "integer", "pixels or voxels of the target", fact=True),
         Column("outline_px", "integer", "length of the object's outline in pixel edges (images)"),
         Column(
-            "contour_px", "integer", "the object's contour as `redrawn-path` counts it (images)"
+            "contour_px",
+            "integer",
+            "the object's contour as `redrawn-path` counts it (images)",
+            fact=True,
         ),
         Column("kinds", "text", "kinds of the round's prompts, such as box+click; may be empty"),
         Column("prompt", "text", "the round's prompts as JSON; null when the mask was accepted"),
@@ -149,7 +156,7 @@ SESSION_ROWS = Schema(
         Column("earlier_kept", "integer", "how many of them the mask still follows"),
         Column("earlier_undone", "integer", "how many only the previous mask followed"),
         Column("mask_changed", "flag", "whether the mask differs from the previous round's"),
-        Column("start_from", "text", "source of the mask given with `--start`, if any"),
+        Column("start_from", "text", "source of the mask given with `--start`, if any", fact=True),
         Column("start_mask_iou", "number", "IoU of the mask given with `--start`, if any"),
         Column("order_iou", "number", "IoU between masks for the same clicks in other orders"),
         Column("jitter_iou", "number", "IoU with the masks for a last click moved by 2 pixels"),

@@ -170,15 +170,6 @@ def _query(
     # The value of the first row, whatever the order in which files are read.
     single = [f"arg_min({quoted(n)}, {quoted(axis)}) as {quoted(n)}" for n in facts if n in known]
     single += [f"null::varchar as {quoted(n)}" for n in facts if n not in known]
-    if of_sessions and {*columns} <= there and (*by, *unit) == (*GROUP, "scene", "target"):
-        # 116 000 rows of volumes: 0.8 s of CPU, with lists made of rows 2.8 (perf/reading_runs.py).
-        chosen = ", ".join([*place, "cluster", *map(quoted, (*columns, *facts))])
-        return f"""
-            select {chosen} from (select {key}, cluster, {", ".join(map(quoted, columns))}
-                                  from sessions)
-            join (select {key}, {", ".join(single)} from rows group by {key}) using ({key})
-            order by {order}
-        """
     lists = [
         f"list({quoted(n) if n in known else 'null::double'} order by {quoted(axis)}) "
         f"as {quoted(n)}"

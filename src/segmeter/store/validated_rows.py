@@ -53,13 +53,13 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 _FAULT = "fault_"  # the column with what is wrong with a row
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _LISTED = ("seconds_encode", "seconds_predict", "seconds_user", *SESSION_LISTS)
-_NEEDED = {*SESSION_KEY, "cluster", "shape", "contour_px", "kinds", *_LISTED}
-# Columns that not every kind of session has.
-_OPTIONAL = {
-    "cluster": "varchar",
-    "contour_px": "bigint",
-    "shape": "bigint[]",
-    "kinds": "varchar",
+_NEEDED = {*SESSION_KEY, "kinds", *_LISTED}
+_SQL_TYPES = {
+    "text": "varchar",
+    "integer": "bigint",
+    "number": "double",
+    "flag": "boolean",
+    "integers": "bigint[]",
 }
 
 # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
@@ -79,8 +79,8 @@ class Contents:
     Attributes
     ----------
     sessions
-        One row per session in the order of its key, with `cluster` and `contour_px`, and as
-        lists over the rounds `kinds_` of prompts, measured seconds and every measure; None where
+        One row per session in the order of its key, with the facts of its schema, and as lists
+        over the rounds `kinds_` of prompts, measured seconds and every measure; None where
         rows are no rounds of sessions.
     models
         Of each model, the provenance that its first file holds.
@@ -111,7 +111,7 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     known = {**light, FILE: pa.int32(), **scores.columns}
     if has_sessions(schema):
         connection.execute(f"create temp view rows as {scores.joined('files', schema)}")
-        query = sessions_query(list(known), prompted="prompt" in schema.names)
+        query = sessions_query(list(known), schema, prompted="prompt" in schema.names)
     else:
         query = _keys_query(schema, known)
     table = connection.sql(query).to_arrow_table()
@@ -221,7 +221,9 @@ def _engine() -> duckdb.DuckDBPyConnection:
     )
 
 
-def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
+def sessions_query(
+    columns: Sequence[str], schema: Schema = SESSION_ROWS, *, prompted: bool = False
+) -> str:
     """The query over `rows` with these columns that gives sessions.
 
     Lists follow the rounds. Where rows name the file they come from, so do sessions, and what is
@@ -229,15 +231,20 @@ def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
     """
     from_files = FILE in columns
     key = ", ".join(map(quoted, [*SESSION, FILE] if from_files else SESSION))
-    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names} - set(_LISTED)
+    facts = [column for column in schema.columns if column.fact]
+    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names, *(fact.name for fact in facts)}
+    taken -= set(_LISTED)
     listed = {KINDS: _KINDS_OF_PROMPT} | {n: quoted(n) for n in columns if n not in taken}
     packed = ", ".join(f"{quoted(name)} := {value}" for name, value in listed.items())
     lists = [f"list_transform(rounds_, lambda r: r.{quoted(n)}) as {quoted(n)}" for n in listed]
-    absent = [f"null::{type_} as {n}" for n, type_ in _OPTIONAL.items() if n not in columns]
+    held = [f"min({quoted(fact.name)}) as {quoted(fact.name)}" for fact in facts]
+    # Columns that not every kind of session has.
+    optional = {"kinds": "varchar", **{fact.name: _SQL_TYPES[fact.kind] for fact in facts}}
+    absent = [f"null::{type_} as {quoted(n)}" for n, type_ in optional.items() if n not in columns]
     fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""
     return f"""
         select * exclude (rounds_), {", ".join(lists)} from (
-            select {key}, min(cluster) as cluster, min(contour_px) as contour_px, {fault}
+            select {key}, {", ".join(held)}, {fault}
                    list(struct_pack({packed}) order by round) as rounds_
             from (select {", ".join(["*", *absent])} from rows) group by {key}
         ) order by {key}
@@ -352,7 +359,8 @@ def _is_light(name: str, type_: Any, schema: Schema) -> bool:
     """Whether the first pass reads a column: keys and what is checked, and of sessions all
     times, prompts and measures."""
     measured = name not in SESSION_ROWS.names and kind_of(type_) in ("number", "integer")
-    held = has_sessions(schema) and (name in _NEEDED or measured)
+    fact = any(column.name == name and column.fact for column in schema.columns)
+    held = has_sessions(schema) and (name in _NEEDED or fact or measured)
     return held or name in schema.key or name in _CHECKED
 
 

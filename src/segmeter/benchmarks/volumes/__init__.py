@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.declared import Declared
@@ -55,20 +56,20 @@ PROMPTERS = (
 )
 """Prompters for slices and for the whole; each model gets those that fit it."""
 
-
+_fact = partial(Column, fact=True)
 VOLUME_ROWS = SESSION_ROWS.plus(
     [
         Column("target_slices", "integer", "slices that hold the target"),
         Column("volume_ml", "number", "volume of the target"),
         Column("outline_mm", "number", "outlines of the target in its slices"),
         Column("predicted_ml", "number", "volume of the round's mask"),
-        Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
-        Column("window_low", "number", "darkest value shown; null where each slice has its own"),
-        Column("window_high", "number", "brightest value shown"),
-        Column("prompter", "text", "the user without the number of its draw"),
-        Column("prompter_label", "text", "the paper's name of the prompter, or its own"),
-        Column("paper_table", "integer", "the paper's table of such prompters; 0 for none"),
-        Column("paper_interactions", "text", "interactions as the paper prints them"),
+        _fact("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
+        _fact("window_low", "number", "darkest value shown; null where each slice has its own"),
+        _fact("window_high", "number", "brightest value shown"),
+        _fact("prompter", "text", "the user without the number of its draw"),
+        _fact("prompter_label", "text", "the paper's name of the prompter, or its own"),
+        _fact("paper_table", "integer", "the paper's table of such prompters; 0 for none"),
+        _fact("paper_interactions", "text", "interactions as the paper prints them"),
         Column("interactions", "number", "interactions by the end of the round"),
         Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
         *(
@@ -81,7 +82,7 @@ VOLUME_ROWS = SESSION_ROWS.plus(
         Column(
             "prompts_outside_input", "integer", "prompts of the round that the network did not get"
         ),
-        Column("target_vanished", "flag", "nothing of the target is on the network's grid"),
+        _fact("target_vanished", "flag", "nothing of the target is on the network's grid"),
     ]
 )
 """One row for each round; measures have columns of their own."""

@@ -24,7 +24,7 @@ _LISTED, _SHOWN = 15, 3
 def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
     """The objects that come out worst over all models and users of a dataset."""
     table = run.sql(
-        "select distinct scene, target, area from rows where dataset = ? order by all",
+        "select distinct scene, target, area from sessions where dataset = ? order by all",
         [groups[0].dataset],
     )
     sizes = {(row["scene"], row["target"]): row["area"] for row in table.to_pylist()}
@@ -55,10 +55,10 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
 def lost_prompts(run: Results) -> list[Block]:
     """Prompts and targets that never reached a network, by model, protocol and user."""
     found = run.sql(
-        "select model, protocol, prompter, sum(prompts_outside_input) as lost,"
-        " sum(case when prompt is null then 0 else 1 end) as rounds,"
+        "select model, protocol, prompter, sum(list_sum(prompts_outside_input)) as lost,"
+        " sum(len(list_filter(kinds_, lambda kinds: kinds <> ''))) as rounds,"
         " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
-        " from rows group by all having lost > 0 or gone > 0 order by all"
+        " from sessions group by all having lost > 0 or gone > 0 order by all"
     )
     words = [Column(word) for word in ("model", "protocol", "user")]
     counts = [Column(word, digits=0) for word in ("prompts lost", "rounds", "targets lost")]

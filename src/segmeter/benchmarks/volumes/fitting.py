@@ -70,7 +70,7 @@ def _is_random(user: Any) -> bool:
 def left_out(run: Results) -> list[str]:
     """Users that were not run for a model because it does not take their prompts."""
     ran: dict[str, set[str]] = {}
-    for row in run.sql("select distinct model, prompter from rows order by all").to_pylist():
+    for row in run.sql("select distinct model, prompter from sessions order by all").to_pylist():
         ran.setdefault(row["model"], set()).add(row["prompter"])
     asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
     sentences = []

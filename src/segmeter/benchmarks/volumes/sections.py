@@ -410,7 +410,7 @@ def _first(difference: Difference, user: str) -> Difference:
 def seen_as(run: Results) -> str:
     """Modality, window and orientation of what networks for slices saw."""
     rows = run.sql(
-        "select distinct modality, window_low as low, window_high as high from rows"
+        "select distinct modality, window_low as low, window_high as high from sessions"
         " where window_low is not null and protocol = ? order by all",
         [run.plan.leading_protocol],
     ).to_pylist()

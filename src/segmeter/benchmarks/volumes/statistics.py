@@ -123,7 +123,7 @@ def groups(run: Results) -> list[VolumeSessions]:
 
 def responses(run: Results) -> list[VolumeResponses]:
     """How models follow prompts; the draws of a prompter are reported together."""
-    found = run.sql('select distinct "user", prompter from rows order by all').to_pylist()
+    found = run.sql('select distinct "user", prompter from sessions order by all').to_pylist()
     names = {row["user"]: row["prompter"] for row in found}
     every = response_groups(run, lambda user: names.get(user) or user)
     return [VolumeResponses(*(getattr(g, f.name) for f in fields(g))) for g in every]
@@ -168,7 +168,7 @@ def measures_besides_dice(run: Results) -> list[str]:
     """Measures of the plan, then those that were added later for every row."""
     held = columns_in(run)
     later = [m for m in MEASURES if m not in run.plan.measures and m.replace("-", "_") in held]
-    lacking = 'select 1 from rows where "{}" is null limit 1'
+    lacking = 'select 1 from sessions where list_count("{0}") < len("{0}") limit 1'
     whole = [m for m in later if not run.sql(lacking.format(m.replace("-", "_"))).num_rows]
     return [m for m in (*run.plan.measures, *whole) if m != "dice"]
 
