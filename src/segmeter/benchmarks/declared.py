@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -49,8 +50,8 @@ def once_per_run(run: Results, what: str, compute: Callable[[], T]) -> T:
 class Declared:
     """A benchmark that declares the groups of a run and the statistics of a group.
 
-    Statistics and pages are imported inside the methods, so that listing benchmarks, or running
-    one, does not load them.
+    Statistics and pages are in modules of its folder, which are imported when numbers are asked
+    for, so that listing benchmarks, or running one, does not load them.
 
     Attributes
     ----------
@@ -58,6 +59,8 @@ class Declared:
         Defaults of a plan; a benchmark without default users has none.
     options
         Options of `segmeter run` of its own.
+    pages
+        The module of its folder that has `sections(run)`; none for the headline and differences.
     layout
         The columns of the table that papers print, where they do not depend on the run.
     example
@@ -73,6 +76,7 @@ class Declared:
     options: ClassVar[tuple[RunOption, ...]] = ()
     citations: ClassVar[Mapping[str, str]] = {}
     split_by: ClassVar[tuple[str, ...]] = ()
+    pages: ClassVar[str] = ""
     layout: ClassVar[PaperLayout | None] = None
     evaluates: ClassVar[tuple[str, ...]] = ("model",)
     example: ClassVar[str] = "--model grabcut --dataset mini"
@@ -118,19 +122,27 @@ class Declared:
         return judge_by(chosen, scene.header.spacing_mm, plan.options)
 
     def load(self, run: Results) -> Sequence[Group]:
-        """The groups of a run, from its rows."""
-        raise NotImplementedError
+        """The groups of a run, from its rows: `groups(run)` of its module `statistics`."""
+        found: Sequence[Group] = self._module("statistics").groups(run)
+        return found
 
     def statistics(self, run: Results) -> Sequence[Statistic]:
-        """The statistics of the run's groups, in the order in which they are listed."""
-        raise NotImplementedError
+        """The statistics of the run's groups, as listed: `STATISTICS` of its module."""
+        found: Sequence[Statistic] = self._module("statistics").STATISTICS
+        return found
 
     def sections(self, run: Results) -> Sequence[Section]:
-        """Sections of the report: by default the headline and significant differences."""
+        """Sections of the report."""
         from segmeter.benchmarks.report_parts import headline_sections
 
+        if self.pages:
+            found: Sequence[Section] = self._module(self.pages).sections(run)
+            return found
         cards = cards_by_name(self.statistics(run))
         return headline_sections(self.headline, cards, self.summary(run), self.differences(run))
+
+    def _module(self, name: str) -> Any:
+        return import_module(f"{type(self).__module__}.{name}")
 
     def groups(self, run: Results) -> Sequence[Group]:
         """The groups of a run, loaded once; models in the order in which they were named."""

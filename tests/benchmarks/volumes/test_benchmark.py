@@ -16,7 +16,7 @@ from segmeter.benchmarks.volumes import PROMPTERS, Volumes
 from segmeter.benchmarks.volumes.cases import lost_prompts
 from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.sections import sections
-from segmeter.benchmarks.volumes.statistics import groups, statistics
+from segmeter.benchmarks.volumes.statistics import sessions, statistics
 from segmeter.benchmarks.volumes.tables import paper_rows, typed
 from segmeter.core import catalogue
 from segmeter.core.capabilities import LosesPrompts, capable
@@ -117,7 +117,7 @@ def test_dice_is_that_of_the_masks_that_were_kept(run: Run) -> None:
 
 
 def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
-    for group in groups(run):
+    for group in sessions(run):
         spent = group.interactions
         assert (np.diff(spent, axis=1) >= 0).all()
         if group.key[2].startswith("box-interpolation"):
@@ -132,7 +132,7 @@ def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
 
 def test_summary_numbers_are_means_over_cases(run: Run) -> None:
     found = {(r.model, r.user, r.protocol, r.statistic): r for r in Volumes().summary(run)}
-    for group in groups(run):
+    for group in sessions(run):
         row = found[group.key[0], group.key[2], group.key[3], "dice"]
         cases: dict[str, dict[str, list[float]]] = {}
         for (scene, _), label, value in zip(
@@ -289,7 +289,7 @@ def test_challenge_scores_leave_out_the_box_and_cases_of_low_dice(
     )
     run_plan(plan, tmp_path / "run", workers=0)
     opened = Run.open(tmp_path / "run")
-    published, group = groups(opened)
+    published, group = sessions(opened)
     cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
     expected = [area_over_steps(row.tolist()[1:]) for row in dsc]
@@ -472,7 +472,7 @@ def test_what_many_objects_cost_is_told_for_every_prompter(run: Run) -> None:
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     heads = [column.title for column in table.columns]
     assert heads == ["way", "time", "waiting", "with waiting", "money", "saved", "conclusion"]
-    found = [g for g in groups(run) if g.protocol == "corrected"]
+    found = [g for g in sessions(run) if g.protocol == "corrected"]
     ways = sorted(f"{g.model}, {typed(g.user)}" for g in found)
     assert sorted(str(row[0]) for row in table.rows[:-1]) == ways
     assert table.rows[-1][0] == "all by hand"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar
@@ -10,7 +10,7 @@ from typing import ClassVar
 from segmeter.benchmarks.concepts.pairs import Pair, digest_of, pairs_of, read_phrases
 from segmeter.benchmarks.declared import Declared
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model, Request
@@ -18,8 +18,6 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Prompt, Text
 from segmeter.core.rows import DETECTION_ROWS, JOB_KEY, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
-from segmeter.stats.statistics import Statistic
 
 CONCEPT_ROWS: Schema = replace(
     DETECTION_ROWS.plus(
@@ -55,6 +53,7 @@ class Concepts(Declared):
         RunOption("digest", str, ""),
     )  # fmt: skip
     schema: ClassVar[Schema] = CONCEPT_ROWS
+    pages: ClassVar[str] = "sections"
     citations: ClassVar[Mapping[str, str]] = {"benchmark concepts": "carion2025"}
 
     def plan(self, plan: Plan) -> Plan:
@@ -105,21 +104,6 @@ class Concepts(Declared):
             ]
         seconds = (perf_counter() - ready) / max(1, len(pairs))
         return [row | {"seconds": seconds} for row in rows]
-
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.concepts.statistics import groups
-
-        return groups(run)
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.concepts.statistics import STATISTICS
-
-        return STATISTICS
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.concepts.sections import sections
-
-        return sections(self, run)
 
 
 def _prompts(pair: Pair, prompt: str) -> tuple[Prompt, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
+from segmeter.benchmarks.concepts import Concepts
 from segmeter.benchmarks.concepts.statistics import CUTS, ConceptPairs
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Results, SummaryRow
@@ -17,9 +18,6 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.prompts import Text
 from segmeter.measures.concepts import concept_scores
 from segmeter.stats.statistics import Statistic, cards_by_name
-
-if TYPE_CHECKING:
-    from segmeter.benchmarks.concepts import Concepts
 
 _SHOWN = 6
 _RULE = (
@@ -33,8 +31,9 @@ _RULE = (
 _KINDS = ("positive", "hard negative", "negative")
 
 
-def sections(benchmark: Concepts, run: Results) -> list[page.Section]:
+def sections(run: Results) -> list[page.Section]:
     """All sections, in reading order."""
+    benchmark = Concepts()
     cards = cards_by_name(benchmark.statistics(run))
     rows = benchmark.summary(run)
     columns = {name: parts.column_of(card) for name, card in cards.items()}

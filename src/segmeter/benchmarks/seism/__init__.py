@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -10,15 +10,13 @@ from typing import ClassVar
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, PaperLayout, Results, Row
+from segmeter.core.benchmarks import PaperLayout, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, SESSION_ROWS, Column, Kind, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
-from segmeter.stats.statistics import Statistic
 
 
 def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
@@ -70,6 +68,7 @@ class Seism(Declared):
     example: ClassVar[str] = "--method quadtree --dataset bsds500 --data DATA"
     evaluates: ClassVar[tuple[str, ...]] = ("method",)
     schema: ClassVar[Schema] = SEISM_ROWS
+    pages: ClassVar[str] = "sections"
     headline: ClassVar[tuple[str, ...]] = (
         "fb-ods",
         "fop-ods",
@@ -104,21 +103,6 @@ class Seism(Declared):
         from segmeter.benchmarks.seism.work import rows_of
 
         return rows_of(segmenter, scene, plan.threads)
-
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.seism.statistics import groups
-
-        return groups(run)
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.seism.statistics import STATISTICS
-
-        return STATISTICS
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.seism.sections import sections
-
-        return sections(run)
 
 
 def segmenter_spec(spec: Spec) -> Spec:

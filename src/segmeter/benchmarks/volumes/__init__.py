@@ -14,7 +14,7 @@ from segmeter.benchmarks.starts import OPTIONS as STARTS
 from segmeter.benchmarks.starts import with_start
 from segmeter.core import catalogue
 from segmeter.core.action_counts import Effort
-from segmeter.core.benchmarks import Difference, Group, PaperLayout, Results, Row, RunOption
+from segmeter.core.benchmarks import Difference, PaperLayout, Results, Row, RunOption
 from segmeter.core.capabilities import (
     ChoosesUsers,
     RunsUsersIndependently,
@@ -99,6 +99,7 @@ class Volumes(Declared):
     name: str = "volumes"
     example: ClassVar[str] = "--model grabcut --dataset mini-volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
+    pages: ClassVar[str] = "sections"
     users: ClassVar[tuple[str, ...]] = PROMPTERS
     rounds: ClassVar[int] = 6
     measures: ClassVar[tuple[str, ...]] = ("dice", "redrawn-path")
@@ -166,11 +167,6 @@ class Volumes(Declared):
 
         return simulate_volume(segmenter, scene, plan)
 
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.volumes.statistics import groups, responses
-
-        return [*groups(run), *responses(run)]
-
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.responses import STATISTICS
         from segmeter.benchmarks.volumes.statistics import FEWEST, statistics
@@ -193,8 +189,3 @@ class Volumes(Declared):
         from segmeter.benchmarks.volumes.cvpr25 import challenge_csv
 
         return challenge_csv(run, model, protocol)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.volumes.sections import sections
-
-        return sections(run)

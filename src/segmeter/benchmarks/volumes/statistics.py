@@ -109,7 +109,12 @@ class VolumeSessions(OfScans):
         return np.where(2 * self.start / (1 + self.start) >= goal / 100, at_start, values)
 
 
-def groups(run: Results) -> list[VolumeSessions]:
+def groups(run: Results) -> list[Group]:
+    """Sessions of every prompter, and responses of models to its prompts."""
+    return [*sessions(run), *responses(run)]
+
+
+def sessions(run: Results) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under the cost model in use."""
     others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published"]

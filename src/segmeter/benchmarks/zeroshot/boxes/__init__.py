@@ -19,7 +19,7 @@ from segmeter.benchmarks.zeroshot.boxes.sources import (
     source_name,
 )
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.benchmarks import Results, Row, RunOption
 from segmeter.core.capabilities import ChecksData, capable
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput
@@ -27,7 +27,6 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import DETECTION_ROWS, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
 from segmeter.stats.statistics import Statistic
 
 BOX_ROWS = replace(
@@ -65,6 +64,7 @@ class Boxes(Declared):
         RunOption("digest", str, ""),
     )  # fmt: skip
     schema: ClassVar[Schema] = BOX_ROWS
+    pages: ClassVar[str] = "statistics"
     split_by: ClassVar[tuple[str, ...]] = ("object-iou",)
     citations: ClassVar[Mapping[str, str]] = {"benchmark boxes": "kirillov2023"}
 
@@ -99,20 +99,10 @@ class Boxes(Declared):
             raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
         return _rows(segmenter, scene, scene.detection_ground_truth, plan.options["boxes"])
 
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.zeroshot.boxes.statistics import groups
-
-        return groups(run)
-
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.zeroshot.boxes.statistics import Scored, statistics
 
         return statistics([g for g in self.groups(run) if isinstance(g, Scored)])
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.boxes.statistics import sections
-
-        return sections(run)
 
 
 def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source: str) -> list[Row]:

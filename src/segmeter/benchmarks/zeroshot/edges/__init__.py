@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.catalogue import Spec
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
-from segmeter.stats.statistics import Statistic
 
 EDGE_ROWS = Schema(
     "edges",
@@ -60,6 +58,7 @@ class Edges(Declared):
         RunOption("baselines", bool, True, "Also run classical edge detectors."),
     )
     schema: ClassVar[Schema] = EDGE_ROWS
+    pages: ClassVar[str] = "statistics"
     citations: ClassVar[Mapping[str, str]] = {"benchmark edges": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
@@ -78,18 +77,3 @@ class Edges(Declared):
         from segmeter.benchmarks.zeroshot.edges.methods import rows_of
 
         return rows_of(segmenter, scene, plan.protocols, plan.threads)
-
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.zeroshot.edges.statistics import groups
-
-        return groups(run)
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.zeroshot.edges.statistics import STATISTICS
-
-        return STATISTICS
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.edges.statistics import sections
-
-        return sections(run)

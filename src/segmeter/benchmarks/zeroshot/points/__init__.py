@@ -11,7 +11,7 @@ from segmeter.benchmarks.sessions import CONSISTENCY, rows_of, simulate_all
 from segmeter.benchmarks.starts import NO_START
 from segmeter.benchmarks.zeroshot import named, short_name, with_own_rules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.benchmarks import Row, RunOption
 from segmeter.core.capabilities import RunsUsersIndependently, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Trajectory
@@ -19,9 +19,7 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 from segmeter.core.users import User
-from segmeter.stats.statistics import Statistic
 
 POINT_ROWS = SESSION_ROWS.plus(
     [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
@@ -36,6 +34,7 @@ class Points(Declared):
 
     name: str = "points"
     schema: ClassVar[Schema] = POINT_ROWS
+    pages: ClassVar[str] = "statistics"
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     users: ClassVar[tuple[str, ...]] = ("centre-point",)
     rounds: ClassVar[int] = 9
@@ -60,23 +59,6 @@ class Points(Declared):
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
         return simulate_points(segmenter, scene, plan, users)
-
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.responses import response_groups
-        from segmeter.benchmarks.zeroshot.points.statistics import point_sessions, with_means
-
-        return [*with_means(point_sessions(run)), *response_groups(run)]
-
-    def statistics(self, run: Results) -> Sequence[Statistic]:
-        from segmeter.benchmarks.responses import STATISTICS as RESPONSES
-        from segmeter.benchmarks.zeroshot.points.statistics import STATISTICS
-
-        return [*STATISTICS, *RESPONSES]
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.points.statistics import sections
-
-        return sections(run)
 
 
 def simulate_points(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:

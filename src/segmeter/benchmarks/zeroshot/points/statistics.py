@@ -14,6 +14,8 @@ import numpy as np
 
 from segmeter.benchmarks import report_parts as parts
 from segmeter.benchmarks.response_section import followed_notes, response_sections
+from segmeter.benchmarks.responses import STATISTICS as RESPONSES
+from segmeter.benchmarks.responses import response_groups
 from segmeter.benchmarks.zeroshot import NOT_REPRODUCIBLE, OWN_RULES, named, short_name
 from segmeter.benchmarks.zeroshot.points import Points as Benchmark
 from segmeter.core import sections as page
@@ -60,6 +62,11 @@ class OverDatasets(Group):
         return percentiles(float(np.mean(means)), np.mean(draws, axis=0))
 
 
+def groups(run: Results) -> list[Group]:
+    """Sessions, the mean over datasets of every model that has several, and responses."""
+    return [*with_means(point_sessions(run)), *response_groups(run)]
+
+
 def point_sessions(run: Results) -> list[PointSessions]:
     """All sessions, with IoU after N points and the oracle's after one."""
     made = []
@@ -97,16 +104,17 @@ def _known(group: Group, values: Floats) -> Interval | None:
     return None if np.isnan(values).any() else percentile_interval(group, values)
 
 
-STATISTICS = [
+_OWN = [
     statistic
     for name in (*(f"iou@{n}" for n in POINTS), "oracle@1")
     for statistic in _statistics(name, name.replace("iou", "mIoU"))
 ]
 """mIoU@1 to 9 and the oracle's, each of a dataset and over datasets."""
+STATISTICS = [*_OWN, *RESPONSES]
 
 
 _MOST_DOTS = 8
-_CARDS = cards_by_name(STATISTICS)
+_CARDS = cards_by_name(_OWN)
 _SHOWN = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 _MEASURES = {name: parts.column_of(_CARDS[name]) for name in _SHOWN}
 _WHERE: parts.By = {**parts.DATA, page.Column("user"): lambda row: row.user}

@@ -9,14 +9,13 @@ from typing import ClassVar, get_args
 from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot import with_default
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Group, Results, Row, RunOption
+from segmeter.core.benchmarks import Results, Row, RunOption
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import JOB_KEY, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 from segmeter.models.automatic.options import Output
 from segmeter.stats.statistics import Statistic
 
@@ -64,6 +63,7 @@ class Proposals(Declared):
                   choices=get_args(Output)),
     )  # fmt: skip
     schema: ClassVar[Schema] = PROPOSAL_ROWS
+    pages: ClassVar[str] = "statistics"
     citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": "kirillov2023"}
 
     def plan(self, plan: Plan) -> Plan:
@@ -79,17 +79,7 @@ class Proposals(Declared):
             raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
         return rows_of(segmenter, scene, scene.detection_ground_truth, plan)
 
-    def load(self, run: Results) -> Sequence[Group]:
-        from segmeter.benchmarks.zeroshot.proposals.statistics import groups
-
-        return groups(run)
-
     def statistics(self, run: Results) -> Sequence[Statistic]:
         from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, statistics
 
         return statistics([g for g in self.groups(run) if isinstance(g, Proposed)])
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.zeroshot.proposals.statistics import sections
-
-        return sections(run)
