@@ -135,7 +135,7 @@ def sweep_method(
     images = list(dataset.scenes())[:limit]
     other = partners(images)
     work = partial(_image_sweep, method, dataset, other, tuple(measures))
-    found = list(in_parallel(work, images, workers))
+    found = in_parallel(work, images, workers)
     if len({len(own) for own, _ in found}) != 1:
         raise BadInput(f"{method.card.name} has other settings on some images than on others")
     own, swapped = _table([own for own, _ in found]), _table([away for _, away in found])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -74,7 +74,7 @@ def human_pairs(
     images = list(dataset.annotated())[:limit]
     other = partners(images)
     work = partial(_image_pairs, dataset, tuple(measures), other)
-    found = list(in_parallel(work, images, workers))
+    found = in_parallel(work, images, workers)
     names = [name for name, pairs in zip(images, found, strict=True) for _ in pairs]
     pairs = [pair for image in found for pair in image]
     return PairScores(
@@ -92,7 +92,8 @@ def partners(images: Sequence[str]) -> dict[str, str]:
     """
     if len(images) < 2:
         raise BadInput("swapping images needs at least two of them")
-    published, here = _published_partners(), set(images)
+    listed, here = published_rows("seism", "partners.csv"), set(images)
+    published = {row["image"]: row["partner"] for row in listed}
     found: dict[str, str] = {}
     for image in images:
         other = published.get(image, image)
@@ -119,18 +120,12 @@ def turned(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
 
 def in_parallel(
     work: Callable[[Item], Result], items: Sequence[Item], workers: int
-) -> Iterable[Result]:
+) -> list[Result]:
     """Results in the order of the items, whatever the number of processes."""
     if workers <= 1:
-        return map(work, items)
-    return _pooled(work, items, workers)
-
-
-def _pooled(
-    work: Callable[[Item], Result], items: Sequence[Item], workers: int
-) -> Iterator[Result]:
+        return [work(item) for item in items]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, items)
+        return list(pool.map(work, items))
 
 
 def _image_pairs(
@@ -164,7 +159,3 @@ def _scores(ground_truths: Sequence[Cut], prediction: Cut, measures: Sequence[st
 
 def _boundary(ground_truths: Sequence[Cut], prediction: Cut, grid: Grid) -> BoundaryCounts:
     return count_boundaries([t.outline(grid) for t in ground_truths], prediction.outline(grid))
-
-
-def _published_partners() -> dict[str, str]:
-    return {row["image"]: row["partner"] for row in published_rows("seism", "partners.csv")}

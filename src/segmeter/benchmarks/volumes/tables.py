@@ -27,6 +27,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
 from segmeter.core.wording import counted
+from segmeter.stats.intervals import Floats
 from segmeter.stats.statistics import Statistic
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
@@ -276,57 +277,54 @@ def _printed_rows(rows: Sequence[dict[str, str]], names: Sequence[str]) -> Itera
         ]
 
 
+_ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
+    ("dice", Column("Dice", "%, mean", 1, better="higher", shade=True, percent=True), np.mean),
+    ("dice", Column("Dice", "%, median", 1, percent=True), np.median),
+    ("nsd", Column("NSD", "%, mean", 1, better="higher", percent=True), np.mean),
+    ("hd95", Column("HD95", "mm, median", 1, better="lower"), np.median),
+    ("mean-surface-distance", Column("mean distance", "mm, median", 2, better="lower"), np.median),
+    ("volume_ml", Column("volume", "ml, mean", 1), np.mean),
+    ("error_ml", Column("volume error", "ml, mean", 1), np.mean),
+    ("empty", Column("empty masks", digits=0), np.sum),
+)
+"""What is shown of an organ's objects after the last round, over all draws."""
+
+
 def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
     """Each organ with each model and prompter: overlap, surfaces, volume and empty masks."""
 
-    def last(at: Organ, table: str, measure: str = "") -> Any:
-        """Values of the organ's objects after the last round, of all draws."""
-        label, group = at
-        mine = [own == label for own in group.labels]
-        tables = [getattr(one, table) for one in group.repeats or (group,)]
-        return np.concatenate([(t[measure] if measure else t)[mine, -1] for t in tables])
+    def cell(values: str, reduced: Callable[[Any], Any]) -> Callable[[Organ], Cell]:
+        def of(at: Organ) -> Cell:
+            label, group = at
+            mine = [own == label for own in group.labels]
+            tables = [_organ_tables(one)[values] for one in group.repeats or (group,)]
+            return float(reduced(np.concatenate([table[mine, -1] for table in tables])))
+
+        return of
 
     columns: dict[Column, Callable[[Organ], Cell]] = {
         Column("organ"): lambda at: at[0] or "?",
         Column("prompter"): lambda at: prompter_cell(at[1]),
         Column("model"): lambda at: at[1].model,
         Column("objects", digits=0): lambda at: at[1].labels.count(at[0]),
-        Column("Dice", "%, mean", digits=1, better="higher", shade=True, percent=True): (
-            lambda at: float(last(at, "dice").mean())
-        ),
-        Column("Dice", "%, median", digits=1, percent=True): (
-            lambda at: float(np.median(last(at, "dice")))
-        ),
-    }
-    surfaces: dict[str, tuple[Column, Callable[[Any], Any]]] = {
-        "nsd": (Column("NSD", "%, mean", digits=1, better="higher", percent=True), np.mean),
-        "hd95": (Column("HD95", "mm, median", digits=1, better="lower"), np.median),
-        "mean-surface-distance": (
-            Column("mean distance", "mm, median", digits=2, better="lower"), np.median,
-        ),
-    }  # fmt: skip
-
-    def cell(measure: str) -> Callable[[Organ], Cell]:
-        return lambda at: float(surfaces[measure][1](last(at, "others", measure)))
-
-    columns |= {surfaces[m][0]: cell(m) for m in groups[0].others if m in surfaces}
-    columns |= {
-        Column("volume", "ml, mean", digits=1): lambda at: float(last(at, "volume_ml").mean()),
-        Column("volume error", "ml, mean", digits=1): lambda at: float(
-            (last(at, "predicted_ml") - last(at, "volume_ml")).mean()
-        ),
-        Column("empty masks", digits=0): lambda at: int((last(at, "predicted_ml") == 0).sum()),
     }
     labels = sorted({label for g in groups for label in g.labels})
     rows = [(label, g) for label in labels for g in groups if label in g.labels]
-    columns = {
-        c: _best_of_organ(rows, c, tell) if c.better else tell for c, tell in columns.items()
-    }
+    for values, column, reduced in _ORGAN_COLUMNS:
+        if values in _organ_tables(groups[0]):
+            tell = cell(values, reduced)
+            columns[column] = _best_of_organ(rows, column, tell) if column.better else tell
     dataset, protocol = groups[0].dataset, groups[0].protocol
     caption = (
         f"{dataset}: the last round, organ by organ; protocol {protocol}. Bold: best of the organ."
     )
     return Table.of(name, rows, columns, caption)
+
+
+def _organ_tables(group: VolumeSessions) -> dict[str, Floats]:
+    volumes = {"volume_ml": group.volume_ml, "error_ml": group.predicted_ml - group.volume_ml}
+    empty = (group.predicted_ml == 0).astype(float)
+    return {**group.others, **volumes, "dice": group.dice, "empty": empty}
 
 
 def _best_of_organ(

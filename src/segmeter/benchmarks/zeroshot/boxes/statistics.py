@@ -215,19 +215,18 @@ _OBJECT_IOU = Statistic(
 )  # fmt: skip
 
 
-_OF = {"": "masks", "boundary-": "boundaries", "box-": "boxes"}
-_TITLES = {
-    **{
-        f"{prefix}{name}": f"{title}, {of}" if prefix else title
-        for prefix, of in _OF.items()
-        for name, title in {
-            "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "AP small",
-            "ap-medium": "AP medium", "ap-large": "AP large", "ap-rare": "AP rare",
-            "ap-common": "AP common", "ap-frequent": "AP frequent",
-        }.items()
-    },
+_OVERALL = {"ap": "AP", "ap50": "AP50", "ap75": "AP75"}
+_SPLIT = ("small", "medium", "large", "rare", "common", "frequent")
+_AP = _OVERALL | {f"ap-{part}": part for part in _SPLIT}
+_QUALITY = {
     "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
 }  # fmt: skip
+_BOTH = {"ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes", **_QUALITY}
+_TITLES = {
+    f"{prefix}{name}": f"{title}{of}"
+    for prefix, of in {"": "", "boundary-": ", boundaries", "box-": ", boxes"}.items()
+    for name, title in (_OVERALL | {f"ap-{part}": f"AP {part}" for part in _SPLIT}).items()
+} | _QUALITY
 _COMPARED: dict[str, Kind] = {"ap": "segm", "boundary-ap": "boundary"}
 
 
@@ -346,14 +345,6 @@ def _compared(first: Scored, second: Scored, kind: Kind) -> Paired | None:
     return paired_by_draws(one - other, mine - theirs, first.size, len(first.keys))
 
 
-_AP = {
-    "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "small", "ap-medium": "medium",
-    "ap-large": "large", "ap-rare": "rare", "ap-common": "common", "ap-frequent": "frequent",
-}  # fmt: skip
-_BOTH = {
-    "ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes",
-    "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
-}  # fmt: skip
 _PRECISION = (
     "Average precision of the masks over all thresholds of IoU, at 0.5 and at 0.75, and by the "
     "size of objects or how frequent their class is."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,7 +19,6 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.users import User
 
 POINT_ROWS = SESSION_ROWS.plus(
     [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
@@ -57,26 +56,18 @@ class Points(Declared):
         return replace(filled, segmenters=segmenters)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        """Rows of sessions, with the best of the masks that the model offers in the first round;
+        it has no influence on later rounds."""
         users = [catalogue.users.make(spec) for spec in plan.users]
-        return simulate_points(segmenter, scene, plan, users)
-
-
-def simulate_points(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
-    """Encode once, run every target with every user in every protocol, together.
-
-    Rows have one more column, `oracle_iou`: in the first round the IoU of the best mask that
-    the model offers, whichever it shows. It has no influence on later rounds.
-    """
-    records, seconds_encode = simulate_all(model, scene, plan, users, oracle_rounds=1)
-    return [row for record in records for row in _rows(scene, record, seconds_encode, plan)]
+        records, seconds = simulate_all(segmenter, scene, plan, users, oracle_rounds=1)
+        return [
+            row | {"oracle_iou": oracle_iou(record) if row["round"] == 1 else None}
+            for record in records
+            for row in rows_of(scene, record, seconds, plan.keep_masks)
+        ]
 
 
 def oracle_iou(record: Trajectory) -> float:
     """IoU of the best candidate of the first round."""
     first = record.rounds[0]
     return max([first.scores["iou"], *(scores["iou"] for scores in first.candidate_scores)])
-
-
-def _rows(scene: Scene, record: Trajectory, seconds_encode: float, plan: Plan) -> Iterator[Row]:
-    for row in rows_of(scene, record, seconds_encode, plan.keep_masks):
-        yield row | {"oracle_iou": oracle_iou(record) if row["round"] == 1 else None}
