@@ -81,9 +81,9 @@ def reliability(scores: Floats, values: Floats, bins: int = 10) -> list[Bin]:
     order = np.argsort(scores, kind="stable")
     ranked, theirs = scores[order], values[order]
     run_of_rank = np.repeat(np.arange(bins), [len(r) for r in np.array_split(ranked, bins)])
-    first = np.searchsorted(ranked, ranked, "left")
-    last = np.searchsorted(ranked, ranked, "right") - 1
-    runs = run_of_rank[(first + last) // 2]
+    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # of equal scores
+    many = np.diff(first, append=len(ranked))
+    runs = np.repeat(run_of_rank[first + (many - 1) // 2], many)
     starts = np.flatnonzero(np.diff(runs, prepend=-1))  # runs are in the order of ranks
     return [
         Bin(b - a, float(ranked[a:b].mean()), float(theirs[a:b].mean()), ranked[a], ranked[b - 1])
