@@ -32,7 +32,6 @@ from segmeter.benchmarks.responses import (
 from segmeter.core import sections as page
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.prompts import Click
-from segmeter.core.scores_by_step import columns_in
 from segmeter.stats.annotation_time import CostModel
 from segmeter.stats.calibration import Stopping, reliability, risk_coverage, stop_at
 from segmeter.stats.intervals import Floats, Resampling
