@@ -67,10 +67,7 @@ def _models(what: str, weights: str | Path | None, tell: Tell) -> tuple[list[str
     found = [name for name in networks if _available(name, weights)]
     if what == "video":
         if "mobile-sam" in found:
-            return [
-                "hand-over?model=mobile-sam",
-                "flow",
-            ], "a network and optical flow"
+            return ["hand-over?model=mobile-sam", "flow"], "a network and optical flow"
         return ["hand-over?model=grabcut", "flow"], "a classical method and optical flow"
     if what == "volumes":
         if found:

@@ -243,7 +243,9 @@ def _cases(
             raise BadInput(f"{scene.name} is an image; only volumes are written as {kind}")
         formats = VIDEO_FORMATS if isinstance(scene, Video) else CASE_FORMATS
         if kind not in formats:
-            raise BadInput(f"videos are written as {', '.join(formats)}, not as {kind}")
+            raise BadInput(
+                f"{scene.header.kind}s are written as {', '.join(formats)}, not as {kind}"
+            )
         held: dict[tuple[str, ...], dict[str, Mask]] = {}
         for row in own:
             key = tuple(row[k] for k in ("model", "user", "protocol"))

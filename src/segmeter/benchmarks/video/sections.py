@@ -99,9 +99,11 @@ def _curves(run: Results, leading: Sequence[Tables]) -> Section:
     for dataset, user in dict.fromkeys((g.dataset, g.user) for g in leading if _stepped(g)):
         members = [g for g in leading if (g.dataset, g.user) == (dataset, user)]
         rounds = [parts.curve_with_band(g.model, g.table("jf"), resampling(g)) for g in members]
+        spent = [seconds_of(g, cost).mean(0) for g in members]
+        end = max(float(s[-1]) for s in spent)  # a tracker that is done keeps its last value
         timed = [
-            page.Line(g.model, seconds_of(g, cost).mean(0), g.table("jf").mean(0), role="step")
-            for g in members
+            page.Line(g.model, [*s, end], [*(y := g.table("jf").mean(0)), y[-1]], role="step")
+            for g, s in zip(members, spent, strict=True)
         ]
         for axis, lines in (
             (parts.rounds_axis(run.plan.rounds, "prompted frames"), rounds),

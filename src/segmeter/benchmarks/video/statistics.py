@@ -23,9 +23,8 @@ from segmeter.stats.statistics import Statistic, mean_of_known
 DAVIS_SECONDS = 60.0
 _TIMEOUT = 30.0
 """Seconds per object and interaction of the DAVIS challenge."""
-_ROUNDS_SHOWN = (1, 2, 4, 8)
-_LOWER, _TESTED = ("j-decay", "f-decay", "flicker"), ("jf", "jf-mean")
 _PUBLISHED = CostModel()
+Values = Callable[[Tables], Floats]
 
 
 def seconds_of(group: Tables, cost: CostModel) -> Floats:
@@ -82,43 +81,37 @@ def statistics(run: Results) -> list[Statistic]:
             return davis_area(quality, seconds(group), timeout)
         return np.asarray(quality.mean(axis=1))
 
-    shares: dict[str, tuple[str, Callable[[Tables], Floats]]] = {
-        "jf": ("J&F", _last("jf")),
-        "j": ("J", _last("j")),
-        "f": ("F", _last("f")),
-        "j-recall": ("J recall", _last("j_recall")),
-        "j-decay": ("J decay", _last("j_decay")),
-        "f-recall": ("F recall", _last("f_recall")),
-        "f-decay": ("F decay", _last("f_decay")),
-        "jf-mean": ("mean J&F", lambda g: g.table("jf").mean(axis=1)),
-        "area": ("area", area),
-        "jf@60s": ("J&F at 60 s", lambda g: at_seconds(g.table("jf"), seconds(g))),
-        **{f"jf@{n}": (f"J&F, {n} prompted", _last("jf", n)) for n in _ROUNDS_SHOWN},
-        "flicker": ("flicker", _last("flicker")),
-    }
-    made = [
-        Statistic(name, title, "%", 1, "lower" if name in _LOWER else "higher", True,
-                  values=values, of=Tables, tested="yes" if name in _TESTED else "on request")
-        for name, (title, values) in shares.items()
-    ]  # fmt: skip
-    made.append(
-        Statistic("obeyed", "clicks obeyed", "%", 1, "higher", True, values=_last("obeyed"),
-                  interval=mean_of_known, of=Tables)
-    )  # fmt: skip
-    spent: dict[str, tuple[str, str, int, Callable[[Tables], Floats], dict[str, Any]]] = {
-        "frames": ("prompted", "frames", 2, _last("frames_prompted"), {}),
-        "clicks": ("clicks", "", 1, _last("clicks"), {"effort": "clicks"}),
-        "strokes": ("strokes", "", 1, _last("strokes"), {}),
-        "seconds": ("seconds", "s", 0, lambda g: seconds(g)[:, -1], {"effort": "seconds"}),
-        "ms-frame": ("tracker, per frame", "ms", 0, _per_frame, {"tested": "no"}),
-    }
-    return made + [
-        Statistic(name, title, unit, digits, "lower", values=values, of=Tables, **more)
-        for name, (title, unit, digits, values, more) in spent.items()
+    def share(name: str, title: str, values: Values | None = None, **more: Any) -> Statistic:
+        values = values or _last(name.replace("-", "_"))
+        more = {"better": "higher", **more}
+        return Statistic(name, title, "%", 1, percent=True, values=values, of=Tables, **more)
+
+    def spent(name: str, title: str, unit: str, digits: int, of: Values, **more: Any) -> Statistic:
+        return Statistic(name, title, unit, digits, "lower", values=of, of=Tables, **more)
+
+    return [
+        share("jf", "J&F", tested="yes"),
+        share("j", "J"),
+        share("f", "F"),
+        share("j-recall", "J recall"),
+        share("j-decay", "J decay", better="lower"),
+        share("f-recall", "F recall"),
+        share("f-decay", "F decay", better="lower"),
+        share("jf-mean", "mean J&F", lambda g: g.table("jf").mean(axis=1), tested="yes"),
+        share("area", "area", area),
+        share("jf@60s", "J&F at 60 s", lambda g: at_seconds(g.table("jf"), seconds(g))),
+        *(share(f"jf@{n}", f"J&F, {n} prompted", _last("jf", n)) for n in (1, 2, 4, 8)),
+        share("flicker", "flicker", better="lower"),
+        share("obeyed", "clicks obeyed", interval=mean_of_known),
+        spent("frames", "prompted", "frames", 2, _last("frames_prompted")),
+        spent("clicks", "clicks", "", 1, _last("clicks"), effort="clicks"),
+        spent("strokes", "strokes", "", 1, _last("strokes")),
+        spent("seconds", "seconds", "s", 0, lambda g: seconds(g)[:, -1], effort="seconds"),
+        spent("ms-frame", "tracker, per frame", "ms", 0, _per_frame, tested="no"),
     ]
 
 
-def _last(column: str, rounds: int = 1 << 30) -> Callable[[Tables], Floats]:
+def _last(column: str, rounds: int = 1 << 30) -> Values:
     """The value after so many rounds, or after the last one."""
     return lambda group: group.table(column)[:, :rounds][:, -1]
 

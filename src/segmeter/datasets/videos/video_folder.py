@@ -137,8 +137,6 @@ class VideoFile:
     def __init__(self, path: Path) -> None:
         import cv2
 
-        if not path.is_file():
-            raise NotFound(f"no file '{path}'")
         self.path, self._block = path, (-1, list[Pixels]())
         self._capture, self._next = cv2.VideoCapture(str(path)), 0
         if not self._capture.isOpened():

@@ -194,8 +194,6 @@ class MemoryTrack:
         yield from self.propagate(first, -1)
 
     def _run(self, t: int, reverse: bool = False) -> Mask:
-        import torch
-
         cache = self.session.cache
         if cache.get_vision_features(t) is None:
             cache.clear_all()
@@ -203,9 +201,7 @@ class MemoryTrack:
         found = self.encoded.network(self.session, frame_idx=t, reverse=reverse)
         for outputs in self.outputs.values():
             outputs.get(t, {}).pop("high_res_masks", None)  # 4 MB, not read again
-        low = found.pred_masks.float()
-        size = self.encoded.video.shape[1:]
-        high = torch.nn.functional.interpolate(low, size, mode="bilinear", align_corners=False)
+        high = self.encoded.frame.leave(found.pred_masks)
         return Mask.of((high[0, 0] > 0).cpu().numpy())
 
     def _mask(self, mask: Mask) -> torch.Tensor:
@@ -219,19 +215,16 @@ class MemoryTrack:
         """Points `(x, y)` on the network's square with their labels, a box as two corners."""
         import torch
 
-        points: list[Sequence[float]] = []
-        labels: list[int] = []
-        flat = shared.clicks_for_strokes(prompts, _STROKE_CLICKS)
-        for prompt in sorted(flat, key=lambda p: not isinstance(p, Box)):
-            if isinstance(prompt, Box):
-                points += [[c - 0.5 for c in prompt.low], [c + 0.5 for c in prompt.high]]
-                labels += [2, 3]
-            elif isinstance(prompt, Click):
-                points.append(prompt.point)
-                labels.append(int(prompt.positive))
+        flat = list(shared.clicks_for_strokes(prompts, _STROKE_CLICKS))
+        corners = [
+            c for p in flat if isinstance(p, Box) for c in (np.array(p.low), np.add(p.high, 1))
+        ]
+        clicks = [p for p in flat if isinstance(p, Click)]
+        points = [*corners, *(np.add(p.point, 0.5) for p in clicks)]
         if not points:
             raise BadInput(f"{self.encoded.tracker.name} takes clicks, boxes, strokes and masks")
-        places = ((np.array(points, float) + 0.5) * self.encoded.frame.scale)[:, ::-1].copy()
+        places = (np.array(points, float) * self.encoded.frame.scale)[:, ::-1].copy()
+        labels = [2, 3] * (len(corners) // 2) + [int(p.positive) for p in clicks]
         return {
             "point_coords": torch.tensor(places, dtype=torch.float32)[None, None],
             "point_labels": torch.tensor(labels, dtype=torch.int32)[None, None],
