@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,11 @@ class Video(Scene):
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __getitem__(self, t: int | slice) -> Any:
+        """A frame, counted from the end if negative, or a list of some."""
+        found = range(len(self))[t]
+        return [self.frame(k) for k in found] if isinstance(found, range) else self.frame(found)
 
     def frame(self, t: int) -> Pixels:
         """One frame; the next in the same direction is decoded meanwhile."""

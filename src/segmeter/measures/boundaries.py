@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -23,9 +22,7 @@ from segmeter.core.morphology import fill_ignored
 from segmeter.measures.matching import MAX_DIST, match
 from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.outlines import Grid, Outline, mask_outline, outline
-from segmeter.measures.tables import Labels
-
-GroundTruths = Labels | Sequence[Labels]
+from segmeter.measures.tables import GroundTruths, Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,10 @@ def morphological_f(
     ours, theirs = (mask_outline(m, thinned=False) for m in (ground_truth, prediction))
     if not len(ours) and not len(theirs):
         return 1.0
-    radius = _radius(ground_truth.shape, tolerance)
+    if not tolerance >= 0:
+        raise BadInput(f"tolerance {tolerance} is negative; give a share of the diagonal or pixels")
+    diagonal = math.hypot(*ground_truth.shape)
+    radius = math.ceil(tolerance * diagonal) if tolerance < 1 else int(tolerance)
     precision = float(_near(ours, theirs, radius).mean()) if len(theirs) else 1.0
     recall = float(_near(theirs, ours, radius).mean()) if len(ours) else 1.0
     return harmonic(precision, recall)
@@ -180,7 +180,11 @@ def count_boundaries(
     """
     if len(ground_truths) == 0:
         raise BadInput("a result needs at least one ground truth to be compared with")
-    pair = partial(_matched, prediction=prediction, max_dist=max_dist)
+
+    def pair(ground_truth: Outline) -> Bits:
+        """Which pixels of the prediction have a partner."""
+        return np.asarray(match(ground_truth, prediction, max_dist) >= 0)
+
     if threads > 1 and len(ground_truths) > 1:
         with ThreadPoolExecutor(threads) as pool:
             matched = list(pool.map(pair, ground_truths))
@@ -189,18 +193,6 @@ def count_boundaries(
     each = tuple(int(np.count_nonzero(m)) for m in matched)
     union = int(np.count_nonzero(np.logical_or.reduce(matched)))
     return BoundaryCounts(sum(each), sum(map(len, ground_truths)), union, len(prediction), each)
-
-
-def _matched(ground_truth: Outline, prediction: Outline, max_dist: float) -> Bits:
-    """Which pixels of the prediction have a partner."""
-    matched: Bits = match(ground_truth, prediction, max_dist) >= 0
-    return matched
-
-
-def _radius(shape: tuple[int, ...], tolerance: float) -> int:
-    if not tolerance >= 0:
-        raise BadInput(f"tolerance {tolerance} is negative; give a share of the diagonal or pixels")
-    return math.ceil(tolerance * math.hypot(*shape)) if tolerance < 1 else int(tolerance)
 
 
 def _near(outline: Outline, points: Outline, radius: int) -> Bits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -214,11 +214,5 @@ def ceiling(
     if half < 2:
         raise BadInput("a split into halves needs at least four clicks")
     mixed = [rng.permutation(points) for _ in range(splits)]
-    found = [compare_samples(m[:half], m[half : 2 * half], sides) for m in mixed]
-    beyond = [score.energy for score in found if score.energy is not None]
-    return SampleScores(
-        float(np.mean([score.pl1 for score in found])),
-        float(np.mean([score.ks for score in found])),
-        float(np.mean([score.wd for score in found])),
-        float(np.mean(beyond)),
-    )
+    found = [astuple(compare_samples(m[:half], m[half : 2 * half], sides)) for m in mixed]
+    return SampleScores(*(float(np.mean(scores)) for scores in zip(*found, strict=True)))

@@ -152,6 +152,8 @@ def ks_2d(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> KolmogorovS
     >>> ks_2d(clicks, clicks).p >= 0.5
     True
     """
+    from scipy.special import kolmogorov  # NaN for NaN
+
     a, b = as_points(ground_truth), as_points(prediction)
     counts = _quadrants(a, b)
     gap = _shares(counts[:, :3], len(a)) - _shares(counts[:, 3:], len(b))
@@ -159,7 +161,7 @@ def ks_2d(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> KolmogorovS
     effective = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
     spread = math.sqrt(1 - (_correlation(a) ** 2 + _correlation(b) ** 2) / 2)
     scale = distance * effective / (1 + spread * (0.25 - 0.75 / effective))
-    return KolmogorovSmirnov(distance, _survival(scale))
+    return KolmogorovSmirnov(distance, float(kolmogorov(scale)))
 
 
 def as_points(points: npt.ArrayLike) -> Floats:
@@ -226,15 +228,6 @@ def _correlation(points: Floats) -> float:
         return math.nan
     r = float((centred[:, 0] * centred[:, 1]).sum() / math.sqrt(squares[0] * squares[1]))
     return max(-1.0, min(1.0, r))
-
-
-def _survival(scale: float) -> float:
-    """Chance that Kolmogorov's limit distribution exceeds a value."""
-    if math.isnan(scale):
-        return math.nan
-    from scipy.special import kolmogorov
-
-    return float(kolmogorov(scale))
 
 
 def _assignment(costs: Floats) -> float:

@@ -23,7 +23,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.measures.boundaries import BoundaryCounts
 from segmeter.measures.objects_and_parts import harmonic, harmonics
 
@@ -119,7 +119,13 @@ class PooledCounts:
     ) -> PooledCounts:
         """Gather the counts of each image at each threshold."""
         names = ("matched_ground_truth", "ground_truth", "matched_prediction", "prediction")
-        _same_length(thresholds, images)
+        for place, row in enumerate(images, 1):
+            if len(row) != len(thresholds):
+                raise BadInput(
+                    f"image {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
+                )
+        if not images:
+            raise BadInput("a sweep needs at least one image and one threshold")
         parts = [np.array([[getattr(c, n) for c in row] for row in images]) for n in names]
         return cls(np.asarray(thresholds, dtype=np.float64), *parts)
 
@@ -173,9 +179,7 @@ def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
     >>> round(curve.ods.f, 3), curve.ods.threshold
     (0.615, 0.2)
     """
-    if rule not in get_args(Rule):
-        hint = suggestion(rule, get_args(Rule))
-        raise BadInput(f"no rule '{rule}';{hint} there are {', '.join(get_args(Rule))}")
+    check_choice("rule", rule, get_args(Rule))
     precision, recall = sweep.of_set(rule)
     chosen = np.argmax(harmonics(*sweep.of_images(rule)), axis=1)
     return Curve(
@@ -252,16 +256,4 @@ def _check_sizes(thresholds: Real, parts: Sequence[npt.NDArray[np.generic]]) -> 
                 f"but one is {' x '.join(map(str, part.shape))}"
             )
     if parts[0].size == 0:
-        raise BadInput("a sweep needs at least one image and one threshold")
-
-
-def _same_length(
-    thresholds: Sequence[float] | Real, images: Sequence[Sequence[BoundaryCounts]]
-) -> None:
-    for place, row in enumerate(images, 1):
-        if len(row) != len(thresholds):
-            raise BadInput(
-                f"image {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
-            )
-    if not images:
         raise BadInput("a sweep needs at least one image and one threshold")

@@ -110,10 +110,8 @@ def cells(ground_truth: GroundTruth, found: Detections, rules: Rules) -> list[Ce
     """
     place = {image: k for k, image in enumerate(sorted(i["id"] for i in ground_truth["images"]))}
     records = {image["id"]: image for image in ground_truth["images"]}
-    ground_truths, predictions = (
-        _by_cell(ground_truth["annotations"], rules),
-        _by_cell(_cut(found, rules), rules),
-    )
+    ground_truths = _by_cell(ground_truth["annotations"], rules)
+    predictions = _by_cell(_cut(found, rules), rules)
     searched = _searched(ground_truth) if rules.federated else None
     made = []
     for key in sorted(ground_truths.keys() | predictions.keys()):
@@ -126,7 +124,11 @@ def cells(ground_truth: GroundTruth, found: Detections, rules: Rules) -> list[Ce
         open_ended = records[image].get("not_exhaustive_category_ids") or ()
         forgiving = rules.federated and rules.by_class and category in open_ended
         size = (records[image]["height"], records[image]["width"])
-        made.append(_cell(place[image], category, theirs, ours, rules, size, forgiving))
+        crowd = np.array([bool(t.get("iscrowd")) for t in theirs], dtype=bool)
+        overlaps, areas = _overlaps(theirs, ours, crowd, rules.kind, size)
+        scores = np.array([d["score"] for d in ours], dtype=float)
+        stated = np.array([t["area"] for t in theirs], dtype=float)
+        made.append(Cell(place[image], category, scores, areas, stated, crowd, overlaps, forgiving))
     return made
 
 
@@ -321,29 +323,6 @@ def _searched(ground_truth: GroundTruth) -> dict[Any, set[int]]:
     for annotation in ground_truth["annotations"]:
         found[annotation["image_id"]].add(annotation["category_id"])
     return found
-
-
-def _cell(
-    image: int,
-    category: int,
-    ground_truths: Sequence[Mapping[str, Any]],
-    found: Sequence[Mapping[str, Any]],
-    rules: Rules,
-    size: tuple[int, int],
-    forgiving: bool,
-) -> Cell:
-    crowd = np.array([bool(t.get("iscrowd")) for t in ground_truths], dtype=bool)
-    overlaps, areas = _overlaps(ground_truths, found, crowd, rules.kind, size)
-    return Cell(
-        image,
-        category,
-        np.array([d["score"] for d in found], dtype=float),
-        areas,
-        np.array([t["area"] for t in ground_truths], dtype=float),
-        crowd,
-        overlaps,
-        forgiving,
-    )
 
 
 def _overlaps(

@@ -60,8 +60,7 @@ def segmentation_accuracy(ground_truth: Labels, prediction: Labels, threshold: f
     >>> segmentation_accuracy(np.array([[1, 1, 0, 2]]), np.array([[1, 1, 0, 0]]), 0.5)
     0.5
     """
-    iou = _iou(ground_truth, prediction)
-    return _accuracy(iou, threshold)
+    return _accuracy(_iou(ground_truth, prediction), threshold)
 
 
 def mean_segmentation_accuracy(

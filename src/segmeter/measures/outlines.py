@@ -160,15 +160,11 @@ def contour_grid(labels: Labels) -> Bits:
 
 
 def _mask_outline(mask: Mask, thinned: bool) -> Outline:
-    height, width = _plane(mask)
+    if len(mask.shape) != 2:
+        raise BadInput(f"an outline needs an image's mask, not one of {len(mask.shape)} axes")
+    height, width = mask.shape
     low = (max(0, mask.low[0] - 1), max(0, mask.low[1] - 1))
     high = (min(height, mask.high[0] + 1), min(width, mask.high[1] + 1))
     edges = pixel_grid(mask.crop(low, high))
     y, x = np.nonzero(thin(edges) if thinned else edges)
     return Outline((height, width), (y + low[0]) * width + x + low[1])
-
-
-def _plane(mask: Mask) -> tuple[int, int]:
-    if len(mask.shape) != 2:
-        raise BadInput(f"an outline needs an image's mask, not one of {len(mask.shape)} axes")
-    return mask.shape[0], mask.shape[1]

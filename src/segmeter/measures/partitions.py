@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -100,175 +101,164 @@ _FAMILIES = [name for names in _TRIPLES for name in names]
 
 
 def _card(
-    id: str, cite: str, range: tuple[float, float] = (0.0, 1.0), better: Better = "higher"
-) -> Callable[[Formula], Measure[[GroundTruths, Labels]]]:
-    """Make a formula over tables a measure of label maps, and keep the formula for `scores`."""
+    id: str, cite: str, over: Literal["lost", "covered", "tables"],
+    range: tuple[float, float] = (0.0, 1.0), better: Better = "higher",
+) -> Callable[[Callable[[Table], float]], Measure[[GroundTruths, Labels]]]:  # fmt: skip
+    """Make a number of a table a measure of label maps: its mean over `tables`, one per ground
+    truth, or the share of pixels that are `covered`, or not `lost`; `scores` has it as well."""
 
-    def register(formula: Formula) -> Measure[[GroundTruths, Labels]]:
+    def register(of_table: Callable[[Table], float]) -> Measure[[GroundTruths, Labels]]:
+        def formula(comparison: Comparison) -> float:
+            value = _mean([of_table(t) for t in comparison.tables])
+            share = value / (1 if over == "tables" else comparison.pixels)
+            return 1 - share if over == "lost" else share
+
         def of_labels(ground_truths: GroundTruths, prediction: Labels) -> float:
             return formula(compare(ground_truths, prediction))
 
-        of_labels.__doc__ = formula.__doc__
+        of_labels.__doc__ = of_table.__doc__
         FORMULAS[id] = formula
         return measure(id, range=range, better=better, cite=cite)(of_labels)
 
     return register
 
 
-@_card("dhd", cite="huang1995")
-def directional_hamming(comparison: Comparison) -> float:
+@_card("dhd", "huang1995", "lost")
+def directional_hamming(table: Table) -> float:
     """Share of pixels in the best predicted region of their true region; 1 for one big region.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(directional_hamming(ground_truth, prediction), 3)
     0.75
     """
-    kept = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
-    return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
+    return table.pixels - int(table.best_by_column(table.shared).sum())
 
 
-@_card("sdhd", cite="huang1995")
-def achievable_accuracy(comparison: Comparison) -> float:
+@_card("sdhd", "huang1995", "lost")
+def achievable_accuracy(table: Table) -> float:
     """Share of pixels in the best true region of their predicted region; 1 for a fine partition.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(achievable_accuracy(ground_truth, prediction), 3)
     0.75
     """
-    kept = [int(t.best_by_row(t.shared).sum()) for t in comparison.tables]
-    return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
+    return table.pixels - int(table.best_by_row(table.shared).sum())
 
 
-@_card("vd", cite="dongen2000")
-def van_dongen(comparison: Comparison) -> float:
+@_card("vd", "dongen2000", "lost")
+def van_dongen(table: Table) -> float:
     """Van Dongen's distance as a similarity: the mean of both directional Hammings.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(van_dongen(ground_truth, prediction), 3)
     0.75
     """
-    forth = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
-    back = [int(t.best_by_row(t.shared).sum()) for t in comparison.tables]
-    lost = [2 * comparison.pixels - a - b for a, b in zip(forth, back, strict=True)]
-    return 1 - _mean(lost) / (2 * comparison.pixels)
+    forth, back = table.best_by_column(table.shared), table.best_by_row(table.shared)
+    return (2 * table.pixels - int(forth.sum()) - int(back.sum())) / 2
 
 
-@_card("sc", cite="arbelaez2011")
-def covering_of_prediction(comparison: Comparison) -> float:
+@_card("sc", "arbelaez2011", "covered")
+def covering_of_prediction(table: Table) -> float:
     """How well predicted regions are covered by the ground truth's, by area and Jaccard index.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(covering_of_prediction(ground_truth, prediction), 3)
     0.625
     """
-    return _mean(
-        [float(t.prediction_areas @ t.best_by_row(t.overlap)) for t in comparison.tables]
-    ) / (comparison.pixels)
+    return float(table.prediction_areas @ table.best_by_row(table.overlap))
 
 
-@_card("ssc", cite="arbelaez2011")
-def covering_of_ground_truth(comparison: Comparison) -> float:
+@_card("ssc", "arbelaez2011", "covered")
+def covering_of_ground_truth(table: Table) -> float:
     """How well the ground truth's regions are covered by the prediction's: the usual covering.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(covering_of_ground_truth(ground_truth, prediction), 3)
     0.583
     """
-    return _mean(
-        [float(t.ground_truth_areas @ t.best_by_column(t.overlap)) for t in comparison.tables]
-    ) / (comparison.pixels)
+    return float(table.ground_truth_areas @ table.best_by_column(table.overlap))
 
 
-@_card("bgm", cite="cardoso2005")
-def bipartite_matching(comparison: Comparison) -> float:
+@_card("bgm", "cardoso2005", "lost")
+def bipartite_matching(table: Table) -> float:
     """Share of pixels kept by the best one-to-one pairing of prediction and ground truth regions.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(bipartite_matching(ground_truth, prediction), 3)
     0.75
     """
-    lost = [comparison.pixels - _best_assignment(t) for t in comparison.tables]
-    return 1 - _mean(lost) / comparison.pixels
+    return table.pixels - _best_assignment(table)
 
 
-@_card("bce", cite="martin2003")
-def bidirectional_consistency(comparison: Comparison) -> float:
+@_card("bce", "martin2003", "lost")
+def bidirectional_consistency(table: Table) -> float:
     """1 minus the larger of both local refinement errors, averaged over pixels.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(bidirectional_consistency(ground_truth, prediction), 3)
     0.542
     """
-    errors = [
-        float(t.shared @ (1 - np.minimum(t.prediction_share, t.ground_truth_share)))
-        for t in comparison.tables
-    ]
-    return 1 - _mean(errors) / comparison.pixels
+    return float(table.shared @ (1 - np.minimum(table.prediction_share, table.ground_truth_share)))
 
 
-@_card("gce", cite="martin2001")
-def global_consistency(comparison: Comparison) -> float:
+@_card("gce", "martin2001", "lost")
+def global_consistency(table: Table) -> float:
     """1 minus the refinement error in the direction that suits the whole image best.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(global_consistency(ground_truth, prediction), 3)
     0.75
     """
-    errors = [
-        min(
-            float(t.shared @ (1 - t.prediction_share)), float(t.shared @ (1 - t.ground_truth_share))
-        )
-        for t in comparison.tables
-    ]
-    return 1 - _mean(errors) / comparison.pixels
+    shares = (table.prediction_share, table.ground_truth_share)
+    return min(float(table.shared @ (1 - share)) for share in shares)
 
 
-@_card("lce", cite="martin2001")
-def local_consistency(comparison: Comparison) -> float:
+@_card("lce", "martin2001", "lost")
+def local_consistency(table: Table) -> float:
     """1 minus the refinement error in the direction that suits each pixel best.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(local_consistency(ground_truth, prediction), 3)
     0.875
     """
-    errors = [
-        float(t.shared @ (1 - np.maximum(t.prediction_share, t.ground_truth_share)))
-        for t in comparison.tables
-    ]
-    return 1 - _mean(errors) / comparison.pixels
+    return float(table.shared @ (1 - np.maximum(table.prediction_share, table.ground_truth_share)))
 
 
-@_card("voi", cite="meila2005", range=(0.0, math.inf), better="lower")
-def variation_of_information(comparison: Comparison) -> float:
+@_card("voi", "meila2005", "tables", (0.0, math.inf), "lower")
+def variation_of_information(table: Table) -> float:
     """Variation of information in bits: H(S) + H(G) - 2 I(S,G).
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(variation_of_information(ground_truth, prediction), 3)
     1.189
     """
-    return _mean([_voi(t) for t in comparison.tables])
+    return _voi(table)
 
 
-@_card("nvoi", cite="ponttuset2016")
-def normalised_voi(comparison: Comparison) -> float:
+@_card("nvoi", "ponttuset2016", "tables")
+def normalised_voi(table: Table) -> float:
     """1 minus the variation of information over 2 log2 of the larger number of regions.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(normalised_voi(ground_truth, prediction), 3)
     0.406
     """
-    return _mean([_nvoi(t) for t in comparison.tables])
+    most = max(table.prediction_areas.size, table.ground_truth_areas.size)
+    return 1.0 if most == 1 else 1 - _voi(table) / (2 * math.log2(most))
 
 
-@_card("pri", cite="unnikrishnan2007")
-def rand_index(comparison: Comparison) -> float:
+@_card("pri", "unnikrishnan2007", "tables")
+def rand_index(table: Table) -> float:
     """Share of pixel pairs that both put together or both keep apart (NaN for one pixel).
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(rand_index(ground_truth, prediction), 3)
     0.571
     """
-    return _mean([_rand(t) for t in comparison.tables])
+    both, in_prediction, in_ground_truth = _pairs(table)
+    all_pairs = table.pixels * (table.pixels - 1)
+    agree = all_pairs - in_prediction - in_ground_truth + 2 * both
+    return agree / all_pairs if all_pairs else math.nan
 
 
 @measure("fr", cite="martin2003")
@@ -318,11 +308,6 @@ def _entropy(shares: Real) -> float:
     return -float(shares @ np.log(shares))
 
 
-def _nvoi(table: Table) -> float:
-    most = max(table.prediction_areas.size, table.ground_truth_areas.size)
-    return 1.0 if most == 1 else 1 - _voi(table) / (2 * math.log2(most))
-
-
 def _pairs(table: Table) -> tuple[int, int, int]:
     """Twice the pairs together in both, in the prediction, in the ground truth (each less n)."""
     n = table.pixels
@@ -332,13 +317,6 @@ def _pairs(table: Table) -> tuple[int, int, int]:
         int(table.prediction_areas @ table.prediction_areas) - n,
         int(table.ground_truth_areas @ table.ground_truth_areas) - n,
     )
-
-
-def _rand(table: Table) -> float:
-    both, in_prediction, in_ground_truth = _pairs(table)
-    all_pairs = table.pixels * (table.pixels - 1)
-    agree = all_pairs - in_prediction - in_ground_truth + 2 * both
-    return agree / all_pairs if all_pairs else math.nan
 
 
 # Above this many cells the padded table is not written out in full.

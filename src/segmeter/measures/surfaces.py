@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import ParamSpec
 
 import numpy as np
@@ -34,11 +34,11 @@ from segmeter.core.morphology import check_spacing, squared_distances
 from segmeter.kernels import compiled
 
 Floats = npt.NDArray[np.float64]
-Corner = tuple[int, int, int]
+Corner = tuple[int, ...]
 Edge = tuple[Corner, Corner]
 Triangle = tuple[int, int, int]
 
-_CORNERS: tuple[Corner, ...] = tuple(product((0, 1), repeat=3))  # type: ignore[arg-type]
+_CORNERS: tuple[Corner, ...] = tuple(product((0, 1), repeat=3))
 _ROUND_A_FACE = ((0, 0), (0, 1), (1, 1), (1, 0))
 
 
@@ -68,13 +68,12 @@ def corner_areas(spacing: Sequence[float]) -> Floats:
 @cache
 def _outlines() -> list[list[tuple[Floats, list[tuple[Triangle, ...]]]]]:
     """Of each neighbourhood the loops, and the ways to cut each that are largest."""
-    return [[(loop, _largest(loop)) for loop in _loops(code)] for code in range(256)]
 
+    def largest(loop: Floats) -> list[tuple[Triangle, ...]]:
+        sizes = {way: _size(loop, way) for way in _ways(len(loop))}
+        return [way for way, size in sizes.items() if size > max(sizes.values()) - 1e-9]
 
-def _largest(loop: Floats) -> list[tuple[Triangle, ...]]:
-    ways = _ways(len(loop))
-    sizes = [_size(loop, way) for way in ways]
-    return [way for way, size in zip(ways, sizes, strict=True) if size > max(sizes) - 1e-9]
+    return [[(loop, largest(loop)) for loop in _loops(code)] for code in range(256)]
 
 
 def _size(loop: Floats, way: Sequence[Triangle]) -> float:
@@ -123,23 +122,13 @@ def _closed(joined: dict[Edge, list[Edge]]) -> Iterator[Floats]:
 def _cuts(few: set[Corner]) -> Iterator[tuple[Edge, Edge]]:
     """On each face, the pairs of edges that a piece of the surface's outline joins."""
     for axis, side in product(range(3), (0, 1)):
-        face = [_on_face(axis, side, u, v) for u, v in _ROUND_A_FACE]
-        edges = [_edge(face[i], face[(i + 1) % 4]) for i in range(4)]
+        face = [(*place[:axis], side, *place[axis:]) for place in _ROUND_A_FACE]
+        edges = [(min(pair), max(pair)) for pair in pairwise([*face, face[0]])]
         cut = [edge for edge in edges if (edge[0] in few) != (edge[1] in few)]
         if len(cut) == 2:
             yield cut[0], cut[1]
         elif len(cut) == 4:
             yield from ((edges[i - 1], edges[i]) for i in range(4) if face[i] in few)
-
-
-def _on_face(axis: int, side: int, u: int, v: int) -> Corner:
-    place = [u, v]
-    place.insert(axis, side)
-    return place[0], place[1], place[2]
-
-
-def _edge(a: Corner, b: Corner) -> Edge:
-    return min(a, b), max(a, b)
 
 
 Spacing = Sequence[float]

@@ -15,10 +15,9 @@ Covering's *best* lets every ground-truth region choose its own setting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -66,11 +65,22 @@ def sweep_edge_map(
     2
     """
     check_choice("rule", rule, get_args(Rule))
-    _check_strengths(strengths)
-    cut = partial(_cut, strengths, rule)
+    if strengths.ndim != 2 or strengths.size == 0:
+        size = " x ".join(map(str, strengths.shape))
+        raise BadInput(f"an edge map is H x W, but this is {size or 'a single number'}")
+    if strengths.dtype.kind not in "fiub" or not np.isfinite(strengths).all():
+        raise BadInput("an edge map holds finite strengths; this one holds other values")
+
+    def cut(threshold: float) -> Bits:
+        if rule == "seism":
+            return np.asarray(strengths > threshold)
+        return np.asarray(strengths >= max(_SMALLEST, threshold))
+
+    def count(threshold: float) -> BoundaryCounts:
+        return count_boundaries(ground_truths, Outline.of(thin(cut(threshold))), max_dist)
+
     pixels = [int(np.count_nonzero(cut(t))) for t in thresholds]
     distinct = dict(zip(pixels, thresholds, strict=True))
-    count = partial(_count_cut, cut, ground_truths, max_dist)
     with ThreadPoolExecutor(max(1, threads)) as pool:
         counted = dict(zip(distinct, pool.map(count, distinct.values()), strict=True))
     return [counted[n] for n in pixels]
@@ -90,7 +100,10 @@ def sweep_partitions(
     >>> len(sweep_partitions(outlines(labels), [labels, labels]))
     2
     """
-    count = partial(_count_partition, ground_truths=ground_truths, grid=grid, max_dist=max_dist)
+
+    def count(labels: Labels) -> BoundaryCounts:
+        return count_boundaries(ground_truths, outline(labels, grid), max_dist)
+
     with ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(count, partitions))
 
@@ -116,35 +129,6 @@ def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     ):
         np.maximum(part, lines, out=part)
     return strongest
-
-
-def _cut(strengths: npt.NDArray[Any], rule: Rule, threshold: float) -> Bits:
-    if rule == "seism":
-        return np.asarray(strengths > threshold)
-    return np.asarray(strengths >= max(_SMALLEST, threshold))
-
-
-def _count_cut(
-    cut: Callable[[float], Bits],
-    ground_truths: Sequence[Outline],
-    max_dist: float,
-    threshold: float,
-) -> BoundaryCounts:
-    return count_boundaries(ground_truths, Outline.of(thin(cut(threshold))), max_dist)
-
-
-def _count_partition(
-    labels: Labels, ground_truths: Sequence[Outline], grid: Grid, max_dist: float
-) -> BoundaryCounts:
-    return count_boundaries(ground_truths, outline(labels, grid), max_dist)
-
-
-def _check_strengths(strengths: npt.NDArray[Any]) -> None:
-    if strengths.ndim != 2 or strengths.size == 0:
-        size = " x ".join(map(str, strengths.shape))
-        raise BadInput(f"an edge map is H x W, but this is {size or 'a single number'}")
-    if strengths.dtype.kind not in "fiub" or not np.isfinite(strengths).all():
-        raise BadInput("an edge map holds finite strengths; this one holds other values")
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,10 +72,9 @@ def _tracking_faults(model: Model) -> list[str]:
     still = drawn_scene()
     header = SceneHeader("video", (4, *still.shape))
     video = Video("drawn", "ellipse", lambda t: still.pixels, [], header=header)
-    height, width = still.shape
     try:
         track = cast("TracksObjects", model.encode(video)).begin()
-        masks = {0: track.prompt(0, [Click((height / 2, width / 2))])}
+        masks = {0: track.prompt(0, [Click(tuple(n / 2 for n in still.shape))])}
         masks |= dict(track.segment())
     except Exception as error:  # noqa: BLE001  a user's model may raise anything
         return [f"tracking raises {_error_text(error)}"]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from segmeter.core.action_counts import Effort
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.stats.goals import first_round, rounds_to
+from segmeter.stats.goals import first_round
 from segmeter.stats.intervals import Floats
 
 
@@ -272,9 +272,7 @@ def effort_to(quality: npt.ArrayLike, effort: npt.ArrayLike, goal: float) -> Flo
     >>> effort_to([[0.5, 0.9], [0.1, 0.2]], [[3, 6], [3, 6]], goal=0.8).tolist()
     [6.0, 6.0]
     """
-    values, spent = np.asarray(quality, dtype=float), np.asarray(effort, dtype=float)
-    last = rounds_to(values, goal).astype(int) - 1
-    return np.asarray(spent[np.arange(len(values)), last])
+    return _until(quality, effort, goal)[1]
 
 
 def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Floats:

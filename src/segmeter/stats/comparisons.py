@@ -146,22 +146,9 @@ def _packed_flips(scenes: int, flips: int, seed: str) -> npt.NDArray[np.uint8]:
     block = 2 * max(1, _AT_ONCE // scenes)
     for start in range(0, flips, block):
         rows = min(block, flips - start)
-        packed[start : start + rows] = np.packbits(_coins(draw, (rows, scenes)), axis=1)
+        packed[start : start + rows] = np.packbits(draw.integers(0, 2, (rows, scenes)) > 0, axis=1)
     packed.flags.writeable = False
     return packed
-
-
-def _coins(draw: np.random.Generator, shape: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """`draw.integers(0, 2, shape)`, coin for coin: the highest bits of the 32-bit stream.
-
-    An odd number of coins leaves half a word unused, so only the last call may want one.
-    """
-    many = shape[0] * shape[1]
-    words = draw.bit_generator.random_raw(-(-many // 2))
-    coins = np.empty((words.size, 2), dtype=np.uint8)
-    coins[:, 0] = (words >> np.uint64(31)) & np.uint64(1)  # the lower half comes first
-    coins[:, 1] = words >> np.uint64(63)
-    return coins.ravel()[:many].reshape(shape)
 
 
 def first_shares(

@@ -57,17 +57,12 @@ class FittedCosts:
         """A cost model that `--cost` reads, each price with its interval."""
         people = counted(self.annotators, "annotator")
         header = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
-        lines = [
-            f"{name} = {price.value:.3f}  # {self._comment(name, price)}"
-            for name, price in self.prices.items()
-        ]
-        return header + "\n".join(lines) + "\n"
-
-    def _comment(self, name: str, price: Interval) -> str:
-        many = f"{self.steps[name]} steps"
-        if np.isnan(price.low):
-            return many
-        return f"95 % {price.low:.3f} to {price.high:.3f}, {many}"
+        lines = []
+        for name, price in self.prices.items():
+            limits = f"95 % {price.low:.3f} to {price.high:.3f}, "
+            known = "" if np.isnan(price.low) else limits
+            lines.append(f"{name} = {price.value:.3f}  # {known}{self.steps[name]} steps\n")
+        return header + "".join(lines)
 
 
 def fit_costs(timings: Sequence[Timing]) -> FittedCosts:

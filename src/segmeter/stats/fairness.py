@@ -21,6 +21,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.statistics import percentiles
 
 _NORMAL_95 = 1.96
 _TOGETHER = 1 << 22
@@ -172,10 +173,12 @@ def permutation_test(
     totals = np.column_stack([pure[:, 0] + pure[:, 2], pure[:, 1] + pure[:, 3]])
     draw = generator("group permutations", seed)
     as_far = 0
-    for count in _portions(permutations, max(1, len(sums))):
+    most = max(1, _TOGETHER // max(1, len(sums)))  # no table of labels grows large
+    for start in range(0, permutations, most):
+        count = min(most, permutations - start)
         labels = draw.permuted(np.tile(pure[:, 1] > 0, (count, 1)), axis=1)
         turned = draw.integers(0, 2, size=(count, int(mixed.sum()))).astype(float)
-        ours = labels @ totals + _kept_or_turned(sums[mixed], turned)
+        ours = labels @ totals + ((1 - turned) @ sums[mixed, :2] + turned @ sums[mixed, 2:])
         whole = sums[:, :2].sum(axis=0) + sums[:, 2:].sum(axis=0)
         gaps = _gap(np.column_stack([ours, whole - ours]))
         as_far += int(np.count_nonzero(~(np.abs(gaps) < seen - 1e-12)))
@@ -231,29 +234,13 @@ def _difference(
     seen = float(values[inside].mean() - values[~inside].mean())
     drawn = Resampling(clusters, seed=seed)
     columns = np.column_stack([values * inside, inside, values * ~inside, ~inside])
-    gaps = _gap(drawn.totals(columns))
-    known = gaps[~np.isnan(gaps)]
-    if drawn.clusters < 2 or not known.size:
-        return Interval(seen, np.nan, np.nan)
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Interval(seen, float(low), float(high))
+    return percentiles(seen, _gap(drawn.totals(columns)) if drawn.clusters > 1 else np.empty(0))
 
 
 def _gap(sums: Floats) -> Floats:
     """Difference of means from `(..., sum, count, sum, count)`; NaN where a group is empty."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(sums[..., 0] / sums[..., 1] - sums[..., 2] / sums[..., 3])
-
-
-def _kept_or_turned(sums: Floats, turned: Floats) -> Floats:
-    """Sum and count of the first group over images that show both, `(permutations, 2)`."""
-    return np.asarray((1 - turned) @ sums[:, :2] + turned @ sums[:, 2:])
-
-
-def _portions(whole: int, width: int) -> list[int]:
-    """Split permutations so that no table of labels grows large."""
-    most = max(1, _TOGETHER // width)
-    return [min(most, whole - start) for start in range(0, whole, most)]
 
 
 def _names(groups: Sequence[str | None]) -> list[str]:

@@ -260,19 +260,13 @@ def _weights(clusters: int, resamples: int, seed: str) -> npt.NDArray[Any]:
     counts: npt.NDArray[Any] = np.empty((resamples, clusters), dtype=kind)
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
-        found = _counted(draw.integers(0, clusters, (rows, clusters)))
+        cells = draw.integers(0, clusters, (rows, clusters)) + clusters * np.arange(rows)[:, None]
+        found = np.bincount(cells.ravel(), minlength=rows * clusters).reshape(rows, clusters)
         if counts.dtype == np.uint8 and found.max() > _MOST_OF_A_BYTE:
             counts = counts.astype(np.uint32)
         counts[start : start + rows] = found
     counts.flags.writeable = False
     return counts
-
-
-def _counted(drawn: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How often each scene comes in each row of draws, in place."""
-    rows, clusters = drawn.shape
-    drawn += clusters * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters)
 
 
 def _columns(values: npt.ArrayLike) -> Floats:

@@ -214,6 +214,8 @@ def rating_difference(
     >>> rating_difference([8, 9, 7], [8, 9, 7]).p
     1.0
     """
+    from scipy import stats
+
     gaps = _pairs(first, second)
     middle, sd = float(gaps.mean()), float(gaps.std(ddof=1))
     draws = paired_bootstrap(gaps)
@@ -229,7 +231,7 @@ def rating_difference(
         (float(low), float(high)),
         float(draws.std(ddof=1)),
         inside,
-        _signed_rank(gaps),
+        float(stats.wilcoxon(gaps).pvalue) if gaps.any() else 1.0,  # leaves out differences of zero
         float((gaps > 0).mean() + (gaps == 0).mean() / 2),
         middle / sd if sd else 0.0,
     )
@@ -314,8 +316,9 @@ def _t_test(gaps: Floats, level: float) -> tuple[float, float, float, tuple[floa
     from scipy import stats
 
     middle, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
-    if error == 0:
-        return (0.0, 1.0, 1.0, (middle, middle)) if middle == 0 else _certain(middle)
+    if error == 0:  # all differences are the same
+        p = (1.0, 1.0) if middle == 0 else (0.0, float(middle < 0))
+        return float(np.sign(middle) * np.inf) if middle else 0.0, *p, (middle, middle)
     t, freedom = middle / error, gaps.size - 1
     reach = float(stats.t.ppf((1 + level) / 2, freedom)) * error
     return (
@@ -324,20 +327,6 @@ def _t_test(gaps: Floats, level: float) -> tuple[float, float, float, tuple[floa
         float(stats.t.sf(t, freedom)),
         (middle - reach, middle + reach),
     )
-
-
-def _certain(middle: float) -> tuple[float, float, float, tuple[float, float]]:
-    """All differences are the same and not zero."""
-    return float(np.copysign(np.inf, middle)), 0.0, float(middle < 0), (middle, middle)
-
-
-def _signed_rank(gaps: Floats) -> float:
-    """Wilcoxon's two-sided p; differences of zero are left out."""
-    from scipy import stats
-
-    if not gaps.any():
-        return 1.0
-    return float(stats.wilcoxon(gaps).pvalue)
 
 
 def _pairs(first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, compress
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
@@ -59,7 +59,10 @@ def mean_of_known(group: Group, values: Floats) -> Interval | None:
     1.0
     """
     known = ~np.isnan(values)
-    return _drawn(group, known).interval(values[known]) if known.any() else None
+    if not known.any():
+        return None
+    clusters = list(compress(group.clusters, known))
+    return Resampling(clusters, seed=group.dataset).interval(values[known])
 
 
 def count_interval(group: Group, flags: Floats) -> Interval | None:
@@ -81,7 +84,7 @@ def share_of_known(group: Group, flags: Floats) -> Interval | None:
     1.0
     """
     known = ~np.isnan(flags)
-    clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
+    clusters = list(compress(group.clusters, known))
     return share_interval(flags[known], clusters) if known.any() else None
 
 
@@ -396,8 +399,3 @@ def _null_rows(group: Group, statistic: Statistic) -> Iterator[SummaryRow]:
 
 def _row(group: Group, name: str, interval: Interval, many: int) -> SummaryRow:
     return SummaryRow(*group.key, name, interval.value, interval.low, interval.high, many)
-
-
-def _drawn(group: Group, known: Any) -> Resampling:
-    clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
-    return Resampling(clusters, seed=group.dataset)

@@ -20,7 +20,7 @@ from segmeter.core.videos import FrameMasks, Video
 from segmeter.models.videos.frame_trackers import TAKEN, EncodedVideo, as_video
 
 Labels = npt.NDArray[Any]
-Track = Callable[[Sequence[Any], Mapping[int, list[Prompt]]], Any]
+Track = Callable[[Video, Mapping[int, list[Prompt]]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RecordedMasks:
                 "it needs SEQUENCE/00000.png for every frame"
             )
 
-        def track(frames: Sequence[Any], prompts: Mapping[int, list[Prompt]]) -> Iterator[Labels]:
+        def track(frames: Video, prompts: Mapping[int, list[Prompt]]) -> Iterator[Labels]:
             shown = ((read_label_png(files[t], size), some) for t, some in prompts.items())
             inside = np.concatenate([[0], *(_under(labels, p) for labels, s in shown for p in s)])
             value = int(np.bincount(inside[inside > 0].astype(int), minlength=1).argmax())
@@ -81,21 +81,6 @@ class RecordedMasks:
                 yield labels == value if value else np.zeros(size, bool)
 
         return _FunctionVideo(video, track, self.path.name)
-
-
-class _Frames(Sequence[Any]):
-    """The frames of a video, without its ground truth."""
-
-    def __init__(self, video: Video) -> None:
-        self._video = video
-
-    def __len__(self) -> int:
-        return len(self._video)
-
-    def __getitem__(self, t: Any) -> Any:
-        if isinstance(t, slice):
-            return [self._video.frame(k) for k in range(*t.indices(len(self)))]
-        return self._video.frame(range(len(self))[t])
 
 
 class _FunctionVideo(EncodedVideo):
@@ -126,10 +111,11 @@ class _FunctionVideo(EncodedVideo):
         """The function's masks of all frames, encoded as they come."""
         key, shape = tuple(sorted(self.prompts.items())), self.video.shape
         if key not in self._found:
-            prompts = {t: list(some) for t, some in key}
+            prompts, video = {t: list(some) for t, some in key}, self.video
+            frames = Video(video.dataset, video.id, video.frame, [], header=video.header)
             made = [
                 None if mask.shape != shape[1:] else Mask.of(mask).encoded() if mask.any() else ""
-                for mask in map(np.asarray, self.track(_Frames(self.video), prompts))
+                for mask in map(np.asarray, self.track(frames, prompts))
             ]
             if None in made or len(made) != shape[0]:
                 size = f"{shape[1:]} per frame, {shape[0]}"

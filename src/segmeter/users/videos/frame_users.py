@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +57,7 @@ class VideoObservation(Observation):
     @property
     def first(self) -> int:
         """The first frame the object appears in."""
-        masks = self.target.mask
-        assert isinstance(masks, FrameMasks)
-        return masks.present[0]
+        return cast("FrameMasks", self.target.mask).present[0]
 
 
 class _Clicks:
