@@ -19,7 +19,8 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import SceneHeader, Volume  # noqa: E402
-from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork, _Attention, _Block  # noqa: E402
+from segmeter.models.sam._vit import VitAttention, VitBlock  # noqa: E402
+from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork  # noqa: E402
 from segmeter.models.volumes.preparation import cube_around, resampled  # noqa: E402
 from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dEncodedScene  # noqa: E402
 
@@ -96,7 +97,7 @@ def test_the_network_has_the_names_and_sizes_of_the_checkpoint():
 
 def test_attention_weighs_cells_by_their_distance_along_each_axis():
     torch.manual_seed(2)
-    attention = _Attention(8, 2, 3).eval()
+    attention = VitAttention(8, 2, 3, "dhw").eval()
     for axis in "dhw":
         attention.get_parameter(f"rel_pos_{axis}").data.normal_()
     x = torch.randn(1, 3, 3, 3, 8)
@@ -119,12 +120,12 @@ def test_attention_weighs_cells_by_their_distance_along_each_axis():
 
 def test_a_window_wider_than_the_cube_sees_zeros_beyond_it():
     torch.manual_seed(3)
-    block = _Block(8, 2, window=3, cells=2).eval()
+    block = VitBlock(8, 2, 3, "dhw").eval()
     x = torch.randn(1, 2, 2, 2, 8)
     padded = torch.zeros(1, 3, 3, 3, 8)
     padded[:, :2, :2, :2] = block.norm1(x)
     after = x + block.attn(padded)[:, :2, :2, :2]
-    assert torch.allclose(block(x), after + block.mlp(block.norm2(after)), atol=1e-6)
+    assert torch.allclose(block(x, (3, 3, 3)), after + block.mlp(block.norm2(after)), atol=1e-6)
 
 
 def test_a_session_keeps_its_cube_and_encodes_it_once(network):

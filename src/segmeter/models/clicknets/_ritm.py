@@ -175,8 +175,7 @@ class Distribute(nn.Module):
 
     def forward(self, features: Tensor, context: Tensor) -> Tensor:
         spread = self.object_context_block(context).expand_as(features)
-        mixed: Tensor = self.conv_bn_dropout(torch.cat([spread, features], dim=1))
-        return mixed
+        return self.conv_bn_dropout(torch.cat([spread, features], dim=1))
 
 
 class _Context(nn.Module):
@@ -194,8 +193,7 @@ class _Context(nn.Module):
         self.f_up = _ones(width, 2 * width)
 
     def forward(self, context: Tensor) -> Tensor:
-        lifted: Tensor = self.f_up(self.f_down(context))
-        return lifted
+        return self.f_up(self.f_down(context))
 
 
 def _ones(*widths: int) -> nn.Sequential:
@@ -271,7 +269,4 @@ class RitmNetwork(nn.Module):
 
     def both(self, image: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
         """The logits and the auxiliary logits as the head gives them."""
-        small: tuple[Tensor, Tensor] = self.feature_extractor(
-            normalised(image), self.maps_transform(maps)
-        )
-        return small
+        return self.feature_extractor(normalised(image), self.maps_transform(maps))

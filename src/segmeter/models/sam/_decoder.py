@@ -13,6 +13,7 @@ its tokens have attended to theirs, so the image's side of the first block is co
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -23,6 +24,11 @@ from torch import Tensor, nn
 
 _STRETCH = 128
 """Cells that are summed up in one product."""
+
+
+def named(**parts: nn.Module) -> nn.Sequential:
+    """Layers one after the other, under the names that checkpoints give them."""
+    return nn.Sequential(OrderedDict(parts))
 
 
 class TwoWayTransformer(nn.Module):
@@ -55,7 +61,7 @@ class _TwoWayBlock(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.cross_attn_token_to_image = _Attention(width, 2)
         self.norm2 = nn.LayerNorm(width)
-        self.mlp = _TwoLayers(width, 2048)
+        self.mlp = named(lin1=nn.Linear(width, 2048), act=nn.ReLU(), lin2=nn.Linear(2048, width))
         self.norm3 = nn.LayerNorm(width)
         self.norm4 = nn.LayerNorm(width)
         self.cross_attn_image_to_token = _Attention(width, 2)
@@ -76,17 +82,6 @@ class _TwoWayBlock(nn.Module):
         return tokens, cells
 
 
-class _TwoLayers(nn.Module):
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.lin1 = nn.Linear(width, inner)
-        self.lin2 = nn.Linear(inner, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.lin2(F.relu(self.lin1(x)))
-        return out
-
-
 class _Attention(nn.Module):
     """Attention of 8 heads whose inner width may be smaller than the outer."""
 
@@ -103,8 +98,7 @@ class _Attention(nn.Module):
             for project, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
         )
         mixed = _attended(q, k, v)
-        out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -124,11 +118,9 @@ def _attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     share = (q * q.shape[-1] ** -0.5 @ k.transpose(2, 3)).softmax(-1)
     batch, heads, cells, width = v.shape
     if cells % _STRETCH or cells == _STRETCH:
-        whole: Tensor = share @ v
-        return whole
+        return share @ v
     stretches = share.reshape(batch, heads, q.shape[2], -1, _STRETCH).transpose(2, 3)
-    parts: Tensor = stretches @ v.reshape(batch, heads, -1, _STRETCH, width)
-    return parts.sum(2)
+    return (stretches @ v.reshape(batch, heads, -1, _STRETCH, width)).sum(2)
 
 
 _FEW = 64
@@ -195,27 +187,58 @@ def from_cells(cells: Tensor, side: int, levels: int) -> Tensor:
     return split.permute(0, 3 + 2 * levels, *rows, *columns).reshape(batch, channels, full, full)
 
 
-class PromptEncoder(nn.Module):
+class PromptTokens(nn.Module):
+    """Points as tokens, with the layers that make a dense prompt of a mask.
+
+    Parameters
+    ----------
+    kinds
+        Kinds of points: clicks of two signs, and corners of boxes where there are any.
+    axes, waves
+        Dimensions of a point; how many of sine, cosine and sine again make its code.
+    downscaling
+        Makes the layers for masks, by the width.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        kinds: int,
+        axes: int,
+        waves: int,
+        downscaling: Callable[[int], nn.Sequential],
+    ) -> None:
+        super().__init__()
+        self.pe_layer = _FourierCode(width, axes, waves)
+        self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(kinds)])
+        self.not_a_point_embed = nn.Embedding(1, width)
+        self.mask_downscaling = downscaling(width)
+        self.no_mask_embed = nn.Embedding(1, width)
+
+    def known(self, places: Tensor, labels: Tensor) -> Tensor:
+        """Tokens `(B, n, width)` of points `(B, n, axes)` in [0, 1]; label -1 is not a point."""
+        kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
+        known = self.pe_layer(places).to(kinds.dtype) + kinds[labels.clamp(min=0)]
+        return torch.where((labels == NOT_A_POINT)[..., None], self.not_a_point_embed.weight, known)
+
+    def no_mask(self) -> Tensor:
+        """Dense prompt `(1, 1, width)` when there is no mask."""
+        return self.no_mask_embed.weight[None]
+
+
+class PromptEncoder(PromptTokens):
     """Points, boxes and masks as tokens; `image_side` pixels, `grid_side` cells a side."""
 
     def __init__(self, image_side: int = 1024, grid_side: int = 64, width: int = 256) -> None:
-        super().__init__()
+        super().__init__(width, 4, 2, 2, mask_downscaling)
         self.image_side, self.grid_side = image_side, grid_side
-        self.pe_layer = _FourierCode(width)
-        self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(4)])
-        self.not_a_point_embed = nn.Embedding(1, width)
-        self.mask_downscaling = mask_downscaling(width)
-        self.no_mask_embed = nn.Embedding(1, width)
 
     def points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, width)` of points `(B, n, 2)`, x first, in pixels of the network.
 
         Differentiable in the points.
         """
-        kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
-        code = self.pe_layer((points + 0.5) / self.image_side).to(kinds.dtype)
-        known = code + kinds[labels.clamp(min=0)]
-        return torch.where((labels == NOT_A_POINT)[..., None], self.not_a_point_embed.weight, known)
+        return self.known((points + 0.5) / self.image_side, labels)
 
     def masks(self, logits: Tensor) -> Tensor:
         """Dense prompt `(B, cells, width)` of low-resolution logits `(B, 1, 4 side, 4 side)`."""
@@ -229,16 +252,12 @@ class PromptEncoder(nn.Module):
         x = F.gelu(norm2.last(_linear(x, second)))
         return _linear(x, last)
 
-    def no_mask(self) -> Tensor:
-        """Dense prompt `(1, 1, width)` when there is no mask."""
-        return self.no_mask_embed.weight[None]
-
     def position(self) -> Tensor:
         """Positional code `(1, cells, width)` of the cells' centres."""
         matrix = self.pe_layer.positional_encoding_gaussian_matrix
         centres = (torch.arange(self.grid_side, device=matrix.device) + 0.5) / self.grid_side
         y, x = torch.meshgrid(centres, centres, indexing="ij")
-        code: Tensor = self.pe_layer(torch.stack([x, y], dim=-1).reshape(1, -1, 2))
+        code = self.pe_layer(torch.stack([x, y], dim=-1).reshape(1, -1, 2))
         return code.to(self.no_mask_embed.weight.dtype)
 
 
@@ -249,7 +268,14 @@ class MaskDecoder(nn.Module):
     """
 
     def __init__(
-        self, *, fine: bool = False, quality: int = 0, quality_token: bool = False, width: int = 256
+        self,
+        *,
+        fine: bool = False,
+        quality: int = 0,
+        quality_token: bool = False,
+        width: int = 256,
+        enlarger: type[nn.ConvTranspose2d | nn.ConvTranspose3d] = nn.ConvTranspose2d,
+        norm: Callable[[int], nn.Module] | None = None,
     ) -> None:
         """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, or 0.
 
@@ -263,16 +289,16 @@ class MaskDecoder(nn.Module):
         self.iou_token = nn.Embedding(1, width)
         self.mask_tokens = nn.Embedding(4, width)
         self.output_upscaling = nn.Sequential(
-            nn.ConvTranspose2d(width, width // 4, 2, 2),
-            ChannelNorm(width // 4),
+            enlarger(width, width // 4, 2, 2),
+            (norm or ChannelNorm)(width // 4),
             nn.GELU(),
-            nn.ConvTranspose2d(width // 4, width // 8, 2, 2),
+            enlarger(width // 4, width // 8, 2, 2),
             nn.GELU(),
         )
         self.output_hypernetworks_mlps = nn.ModuleList(
             [Perceptron(width, width, width // 8) for _ in range(4)]
         )
-        self.iou_prediction_head = Perceptron(width, width, 4)
+        self.iou_prediction_head = Perceptron(width, 256, 4)
         if quality:
             self.compress_vit_feat = _enlarger(quality, width, width // 8)
             self.embedding_encoder = _enlarger(width, width // 4, width // 8)
@@ -288,8 +314,7 @@ class MaskDecoder(nn.Module):
 
     def fuse(self, image: Tensor, early: Tensor) -> Tensor:
         """SAM-HQ's features from embedding and first global layer, both `(B, C, h, w)`."""
-        fused: Tensor = self.embedding_encoder(image) + self.compress_vit_feat(early)
-        return fused
+        return self.embedding_encoder(image) + self.compress_vit_feat(early)
 
     def forward(
         self, image: Embedding, position: Tensor, sparse: Tensor, dense: Tensor
@@ -339,18 +364,20 @@ class MaskDecoder(nn.Module):
 
 
 class _FourierCode(nn.Module):
-    """Positions in [0, 1] as sines and cosines of random projections."""
+    """Positions in [0, 1] as sine, cosine and perhaps sine again of random projections."""
 
     positional_encoding_gaussian_matrix: Tensor
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, axes: int, waves: int) -> None:
         super().__init__()
-        self.register_buffer("positional_encoding_gaussian_matrix", torch.randn(2, width // 2))
+        self.waves = waves
+        matrix = torch.randn(axes, width // waves)
+        self.register_buffer("positional_encoding_gaussian_matrix", matrix)
 
     def forward(self, place: Tensor) -> Tensor:
         matrix = self.positional_encoding_gaussian_matrix
         angle = 2 * math.pi * ((2 * place - 1) @ matrix)
-        return torch.cat([angle.sin(), angle.cos()], dim=-1)
+        return torch.cat([angle.sin(), angle.cos(), angle.sin()][: self.waves], dim=-1)
 
     def _apply(self, *args: Any, **options: Any) -> Self:
         """Moves with the network but stays float32: angles reach many turns."""
@@ -377,22 +404,20 @@ class ChannelNorm(nn.Module):
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-6)
 
     def forward(self, x: Tensor) -> Tensor:
-        """For maps `(B, C, H, W)`."""
-        return self.last(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        """For maps `(B, C, H, W)` and cubes `(B, C, D, H, W)`."""
+        return self.last(x.movedim(1, -1)).movedim(-1, 1)
 
 
 def mask_downscaling(
-    width: int,
-    convolution: type[nn.Conv2d | nn.Conv3d] = nn.Conv2d,
-    norm: Callable[[int], nn.Module] = ChannelNorm,
+    width: int, convolution: type[nn.Conv2d | nn.Conv3d] = nn.Conv2d
 ) -> nn.Sequential:
     """The layers that make a dense prompt of low-resolution logits, in either dimension."""
     return nn.Sequential(
         convolution(1, 4, 2, 2),
-        norm(4),
+        ChannelNorm(4),
         nn.GELU(),
         convolution(4, 16, 2, 2),
-        norm(16),
+        ChannelNorm(16),
         nn.GELU(),
         convolution(16, width, 1),
     )
@@ -409,8 +434,7 @@ class Perceptron(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first, second, last = self.layers
-        out: Tensor = last(F.relu(second(F.relu(first(x)))))
-        return out
+        return last(F.relu(second(F.relu(first(x)))))
 
 
 def _enlarger(width: int, inner: int, out: int) -> nn.Sequential:

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from segmeter.core.errors import BadWeights
 from segmeter.models.checkpoints import Checkpoint
+from segmeter.models.sam._decoder import named
+from segmeter.models.sam._vit import in_windows
 
 _TINY: dict[str, Any] = {
     "blocks_per_stage": [1, 2, 7, 2],
@@ -136,27 +138,17 @@ class _Block(nn.Module):
         )
         self.layer_norm2 = nn.LayerNorm(wide, sizes["layer_norm_eps"])
         inner = int(wide * sizes["mlp_ratio"])
-        self.mlp = nn.ModuleDict(
-            {"proj_in": nn.Linear(wide, inner), "proj_out": nn.Linear(inner, wide)}
-        )
+        layers = {"proj_in": nn.Linear(wide, inner), "act": nn.GELU()}
+        self.mlp = named(**layers, proj_out=nn.Linear(inner, wide))
         self.proj = nn.Linear(narrow, wide) if narrow != wide else None
 
     def forward(self, x: Tensor) -> Tensor:
         normal = self.layer_norm1(x)
         if self.proj is not None:
             x = _halved(self.proj(normal)) if self.halves else self.proj(normal)
-        x = x + self._attended(normal, x.shape[1], x.shape[2])
-        inner = F.gelu(self.mlp["proj_in"](self.layer_norm2(x)))
-        out: Tensor = x + self.mlp["proj_out"](inner)
-        return out
-
-    def _attended(self, x: Tensor, height: int, width: int) -> Tensor:
-        """Attention on `(B, h, w, C)`; the result has the given height and width."""
-        if not self.window:
-            whole: Tensor = self.attn(x)
-            return whole
-        side = self.window // 2 if self.halves else self.window
-        return _out_of_windows(self.attn(_in_windows(x, self.window)), side, height, width)
+        sides = (self.window, self.window)
+        x = x + (in_windows(normal, sides, self.attn) if self.window else self.attn(normal))
+        return x + self.mlp(self.layer_norm2(x))
 
 
 class _Attention(nn.Module):
@@ -179,31 +171,12 @@ class _Attention(nn.Module):
             query = pooled.reshape(batch, height * width, self.heads, -1)
         q, k, v = (part.transpose(1, 2) for part in (query, key, value))
         mixed = F.scaled_dot_product_attention(q, k, v, scale=self.scale)
-        out: Tensor = self.proj(mixed.transpose(1, 2).reshape(batch, height, width, -1))
-        return out
+        return self.proj(mixed.transpose(1, 2).reshape(batch, height, width, -1))
 
 
 def _halved(x: Tensor) -> Tensor:
     """The largest of each two by two pixels of `(B, h, w, C)`."""
     return F.max_pool2d(x.permute(0, 3, 1, 2), 2, 2).permute(0, 2, 3, 1)
-
-
-def _in_windows(x: Tensor, side: int) -> Tensor:
-    """A map `(B, h, w, C)`, padded by zeros, as windows `(B * count, side, side, C)`."""
-    batch, height, width, channels = x.shape
-    x = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))
-    rows, columns = x.shape[1] // side, x.shape[2] // side
-    split = x.view(batch, rows, side, columns, side, channels)
-    return split.permute(0, 1, 3, 2, 4, 5).reshape(-1, side, side, channels)
-
-
-def _out_of_windows(windows: Tensor, side: int, height: int, width: int) -> Tensor:
-    """The inverse: the map `(B, height, width, C)` without its padding."""
-    rows, columns = -(-height // side), -(-width // side)
-    split = windows.view(-1, rows, columns, side, side, windows.shape[-1])
-    joined = split.permute(0, 1, 3, 2, 4, 5)
-    whole = joined.reshape(-1, rows * side, columns * side, split.shape[-1])
-    return whole[:, :height, :width].contiguous()
 
 
 def encoder_of(checkpoint: Checkpoint) -> Sam2Encoder:

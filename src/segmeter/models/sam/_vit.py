@@ -1,17 +1,17 @@
-"""The vision transformer of SAM, SAM-HQ and MedSAM, plain or with SAM-Med2D's adapters.
+"""Vision transformers: SAM's, for images and cubes, and TinyViT-5M.
 
-Written from the papers of SAM (arXiv 2304.02643) and SAM-Med2D (2308.16184); parameter names
-are those of the authors' checkpoints.
+The blocks serve SAM, SAM-HQ, MedSAM, SAM-Med2D (with adapters), SAM-Med3D and SimpleClick; TinyViT
+is the image encoder of MobileSAM, HQ-SAM light and LiteMedSAM.
 
-TinyViT-5M, the image encoder of MobileSAM, HQ-SAM light and LiteMedSAM.
-
-Written from the papers of TinyViT (arXiv 2207.10666) and MobileSAM (2306.14289); parameter
-names are those of MobileSAM's checkpoint. The classifier it also holds is left out.
+Written from the papers of SAM (arXiv 2304.02643), SAM-Med2D (2308.16184), TinyViT (2207.10666) and
+MobileSAM (2306.14289); parameter names are those of the authors' checkpoints. The classifier in
+MobileSAM's is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models.sam._decoder import ChannelNorm
+from segmeter.models.sam._decoder import ChannelNorm, named
 
 _PATCH = 16
 _WINDOW = 14
@@ -28,7 +28,8 @@ _WINDOW = 14
 class SamVit(nn.Module):
     """An image `(B, 3, side, side)` to its embedding `(B, 256, side / 16, side / 16)`.
 
-    Attention within windows of 14 cells a side, except in the blocks in `everywhere`.
+    Attention within windows of 14 cells a side, except in the blocks in `everywhere`. With the axes
+    `dhw` it takes cubes of one channel.
     """
 
     def __init__(
@@ -39,21 +40,20 @@ class SamVit(nn.Module):
         heads: int = 12,
         everywhere: tuple[int, ...] = (2, 5, 8, 11),
         adapters: bool = False,
+        axes: str = "hw",
+        out: int = 256,
     ) -> None:
         super().__init__()
-        cells = side // _PATCH
-        self.patch_embed = _Patches(width)
-        self.pos_embed = nn.Parameter(torch.zeros(1, cells, cells, width))
-        self.blocks = nn.ModuleList(
-            [
-                _Block(
-                    width, heads, cells if i in everywhere else _WINDOW, i in everywhere, adapters
-                )
-                for i in range(depth)
-            ]
-        )
-        self.neck = vit_neck(width, 256)
-        self._early = everywhere[0]
+        cells, flat = side // _PATCH, len(axes) == 2
+        convolution = nn.Conv2d if flat else nn.Conv3d
+        self.patch_embed = named(proj=convolution(3 if flat else 1, width, _PATCH, _PATCH))
+        self.pos_embed = nn.Parameter(torch.zeros(1, *[cells] * len(axes), width))
+        reaches = [cells if i in everywhere else _WINDOW for i in range(depth)]
+        self.blocks = nn.ModuleList([VitBlock(width, heads, reach, axes) for reach in reaches])
+        for block in self.blocks if adapters else ():
+            block.Adapter = _Adapter(width)
+        self.neck = _neck(width, out, convolution)
+        self._everywhere, self._windows = everywhere, (_WINDOW,) * len(axes)
 
     @classmethod
     def sized(cls, sizes: Mapping[str, tuple[int, ...]]) -> Self:
@@ -69,72 +69,76 @@ class SamVit(nn.Module):
 
     def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """The embedding, and SAM-HQ's early features: the first global block's `(B, C, h, w)`."""
-        x = self.patch_embed(pixels) + self.pos_embed
-        early = x
+        early = x = self.patch_embed(pixels).movedim(1, -1) + self.pos_embed
         for number, block in enumerate(self.blocks):
-            x = block(x)
-            early = x if number == self._early else early
-        return self.neck(x.permute(0, 3, 1, 2)), early.permute(0, 3, 1, 2)
+            x = block(x, None if number in self._everywhere else self._windows)
+            early = x if number == self._everywhere[0] else early
+        return self.neck(x.movedim(-1, 1)), early.movedim(-1, 1)
 
 
-class _Patches(nn.Module):
-    def __init__(self, width: int) -> None:
+class VitBlock(nn.Module):
+    """Attention, then a perceptron with a parallel adapter; maps are `(B, H, W, C)`.
+
+    Cells know their distance up to `reach`, or, with 0, nothing of it. `layers` are the names of
+    the perceptron's two layers.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        reach: int = 0,
+        axes: str = "hw",
+        layers: tuple[str, str] = ("lin1", "lin2"),
+    ) -> None:
         super().__init__()
-        self.proj = nn.Conv2d(3, width, _PATCH, _PATCH)
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        out: Tensor = self.proj(pixels).permute(0, 2, 3, 1)
-        return out
-
-
-class _Block(nn.Module):
-    """Attention, then a perceptron with a parallel adapter; maps are `(B, H, W, C)`."""
-
-    def __init__(self, width: int, heads: int, reach: int, whole: bool, adapter: bool) -> None:
-        super().__init__()
-        self.whole, self.reach = whole, reach
         self.norm1 = nn.LayerNorm(width, eps=1e-6)
-        self.attn = _Attention(width, heads, reach)
+        self.attn = VitAttention(width, heads, reach, axes)
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
-        self.mlp = VitPerceptron(width)
-        if adapter:
-            self.Adapter = _Adapter(width)
+        self.mlp = two_layers(width, *layers)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, windows: Sequence[int] | None) -> Tensor:
+        """Attention is within windows of these sides, or everywhere."""
         normal = self.norm1(x)
-        x = x + (self.attn(normal) if self.whole else in_windows(normal, self.reach, self.attn))
+        x = x + (in_windows(normal, windows, self.attn) if windows else self.attn(normal))
         normal = self.norm2(x)
-        out: Tensor = x + self.mlp(normal)
+        out = x + self.mlp(normal)
         return out + self.Adapter(normal) if hasattr(self, "Adapter") else out
 
 
-class _Attention(nn.Module):
-    """Attention with learned codes of the distance in rows and in columns."""
+class VitAttention(nn.Module):
+    """Attention in maps `(B, ..., C)`, with learned codes of the distance along each axis."""
 
-    def __init__(self, width: int, heads: int, reach: int) -> None:
+    def __init__(self, width: int, heads: int, reach: int, axes: str) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.axes = heads, axes if reach else ""
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
-        self.rel_pos_h = nn.Parameter(torch.zeros(2 * reach - 1, width // heads))
-        self.rel_pos_w = nn.Parameter(torch.zeros(2 * reach - 1, width // heads))
+        for axis in self.axes:
+            codes = nn.Parameter(torch.zeros(2 * reach - 1, width // heads))
+            self.register_parameter(f"rel_pos_{axis}", codes)
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, height, width, channels = x.shape
-        mixed = self.qkv(x).reshape(batch, height * width, 3, self.heads, -1)
+        batch, *sizes, _ = x.shape
+        mixed = self.qkv(x).reshape(batch, math.prod(sizes), 3, self.heads, -1)
         query, key, value = mixed.permute(2, 0, 3, 1, 4)
-        bias = self._distances(query, height, width)
+        bias = self._distances(query, sizes) if self.axes else None
         seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        out: Tensor = self.proj(seen.transpose(1, 2).reshape(batch, height, width, channels))
-        return out
+        return self.proj(seen.transpose(1, 2).reshape(x.shape))
 
-    def _distances(self, query: Tensor, height: int, width: int) -> Tensor:
+    def _distances(self, query: Tensor, sizes: Sequence[int]) -> Tensor:
         """Bias for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
-        places = query.reshape(*query.shape[:2], height, width, -1)
-        rows = torch.einsum("bnhwc,hkc->bnhwk", places, distance_codes(self.rel_pos_h, height))
-        columns = torch.einsum("bnhwc,wkc->bnhwk", places, distance_codes(self.rel_pos_w, width))
-        whole = rows[..., :, None] + columns[..., None, :]
-        return whole.reshape(*query.shape[:3], height * width)
+        places = query.reshape(*query.shape[:2], *sizes, -1)
+        whole: Tensor | None = None
+        for number, (axis, side) in enumerate(zip(self.axes, sizes, strict=True)):
+            numbers = torch.arange(side, device=query.device)
+            apart = numbers[:, None] - numbers[None] + side - 1
+            codes = self.get_parameter(f"rel_pos_{axis}")[apart]  # (side, side, C), query first
+            far = torch.einsum(f"bn{self.axes}c,{axis}kc->bn{self.axes}k", places, codes)
+            far = far[(..., *(slice(None) if k == number else None for k in range(len(sizes))))]
+            whole = far if whole is None else whole + far
+        assert whole is not None
+        return whole.reshape(*query.shape[:3], query.shape[2])
 
 
 class _Adapter(nn.Module):
@@ -159,56 +163,45 @@ class _Adapter(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         weighed = self.channel(x.mean((1, 2)))[:, None, None] * x
         around = self.spatial(weighed.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        out: Tensor = self.norm(x + around)
-        return out
+        return self.norm(x + around)
 
 
-class VitPerceptron(nn.Module):
-    """Two layers with GELU between, four times as wide inside."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.lin1 = nn.Linear(width, 4 * width)
-        self.lin2 = nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.lin2(F.gelu(self.lin1(x)))
-        return out
+def two_layers(width: int, first: str, second: str, **before: nn.Module) -> nn.Sequential:
+    """Two layers with GELU between, four times as wide inside, after what comes `before`."""
+    layers = {first: nn.Linear(width, 4 * width), "act": nn.GELU()}
+    return named(**before, **layers, **{second: nn.Linear(4 * width, width)})
 
 
-def vit_neck(
-    width: int,
-    out: int,
-    convolution: type[nn.Conv2d | nn.Conv3d] = nn.Conv2d,
-    norm: Callable[[int], nn.Module] = ChannelNorm,
-) -> nn.Sequential:
+def _neck(width: int, out: int, convolution: type[nn.Conv2d | nn.Conv3d]) -> nn.Sequential:
     """The layers that make an embedding of the last block's map, in either dimension."""
     return nn.Sequential(
         convolution(width, out, 1, bias=False),
-        norm(out),
+        ChannelNorm(out),
         convolution(out, out, 3, padding=1, bias=False),
-        norm(out),
+        ChannelNorm(out),
     )
 
 
-def in_windows(x: Tensor, side: int, attend: Callable[[Tensor], Tensor]) -> Tensor:
-    """A map `(B, H, W, C)` attended window by window `(n, side, side, C)`.
+def in_windows(x: Tensor, sides: Sequence[int], attend: Callable[[Tensor], Tensor]) -> Tensor:
+    """A map `(B, ..., C)` attended window by window `(n, *sides, C)`, which may halve its sides.
 
-    Windows reach past the image; what they find there are zeros, and they count.
+    Windows reach past the map; what they find there are zeros, and they count.
     """
-    batch, height, width, channels = x.shape
-    padded = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))
-    rows, columns = padded.shape[1] // side, padded.shape[2] // side
-    cut = padded.reshape(batch, rows, side, columns, side, channels).transpose(2, 3)
-    mixed = attend(cut.reshape(-1, side, side, channels))
-    back = mixed.reshape(batch, rows, columns, side, side, channels).transpose(2, 3)
-    return back.reshape(padded.shape)[:, :height, :width]
-
-
-def distance_codes(codes: Tensor, side: int) -> Tensor:
-    """The code of each distance, `(side, side, C)`, query first."""
-    places = torch.arange(side, device=codes.device)
-    return codes[places[:, None] - places[None] + side - 1]
+    batch, *sizes, channels = x.shape
+    pads = [p for n, side in zip(sizes[::-1], sides[::-1], strict=True) for p in (0, -n % side)]
+    padded = F.pad(x, (0, 0, *pads))
+    counts = [n // side for n, side in zip(padded.shape[1:-1], sides, strict=True)]
+    pairs = [n for pair in zip(counts, sides, strict=True) for n in pair]
+    axes = range(1, len(pairs) + 1)
+    cut = padded.reshape(batch, *pairs, channels).permute(0, *axes[::2], *axes[1::2], -1)
+    mixed = attend(cut.reshape(-1, *sides, channels))
+    inner = mixed.shape[1:-1]
+    half = len(sides)
+    back = mixed.reshape(batch, *counts, *inner, -1)
+    back = back.permute(0, *(k + 1 + half * odd for k in range(half) for odd in (0, 1)), -1)
+    whole = back.reshape(batch, *(n * m for n, m in zip(counts, inner, strict=True)), -1)
+    kept = (n * m // side for n, m, side in zip(sizes, inner, sides, strict=True))
+    return whole[(slice(None), *(slice(n) for n in kept))]
 
 
 _WIDTHS = (64, 128, 160, 320)
@@ -226,51 +219,29 @@ class TinyVit(nn.Module):
 
     def __init__(self, *, fine: bool = False) -> None:
         super().__init__()
-        self.patch_embed = _PatchEmbedding(_WIDTHS[0], fine)
+        width, (side, stride) = _WIDTHS[0], (1, 1) if fine else (3, 2)
+        first = _normed(3, width // 2, side, stride)
+        second = _normed(width // 2, width, side, stride)
+        self.patch_embed = named(seq=nn.Sequential(first, nn.GELU(), second))
         self.layers = nn.ModuleList([_Stage(i) for i in range(4)])
-        self.neck = vit_neck(_WIDTHS[-1], 256)
+        self.neck = _neck(_WIDTHS[-1], 256, nn.Conv2d)
 
     def forward(self, pixels: Tensor) -> Tensor:
         return self.features(pixels)[0]
 
     def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """The embedding, and SAM-HQ's early features: the second stage's `(B, 160, h, w)`."""
-        x = self.patch_embed(pixels)
-        early = x
+        early = x = self.patch_embed(pixels)
         for number, stage in enumerate(self.layers):
             x = stage(x)
             early = x if number == 1 else early
         return self.neck(x.permute(0, 3, 1, 2)), early.permute(0, 3, 1, 2)
 
 
-class _ConvNorm(nn.Module):
+def _normed(width: int, out: int, side: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:
     """Convolution without bias, then batch norm."""
-
-    def __init__(self, width: int, out: int, side: int = 1, stride: int = 1, groups: int = 1):
-        super().__init__()
-        self.c = nn.Conv2d(width, out, side, stride, side // 2, groups=groups, bias=False)
-        self.bn = nn.BatchNorm2d(out)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.bn(self.c(x))
-        return out
-
-
-class _PatchEmbedding(nn.Module):
-    """Two strided convolutions: a quarter of the resolution, or all of it where it is fine."""
-
-    def __init__(self, width: int, fine: bool) -> None:
-        super().__init__()
-        side, stride = (1, 1) if fine else (3, 2)
-        self.seq = nn.Sequential(
-            _ConvNorm(3, width // 2, side, stride),
-            nn.GELU(),
-            _ConvNorm(width // 2, width, side, stride),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.seq(x)
-        return out
+    convolution = nn.Conv2d(width, out, side, stride, side // 2, groups=groups, bias=False)
+    return named(c=convolution, bn=nn.BatchNorm2d(out))
 
 
 class _Stage(nn.Module):
@@ -286,7 +257,15 @@ class _Stage(nn.Module):
             ]
         )
         if index < 3:
-            self.downsample = _Downsample(width, _WIDTHS[index + 1])
+            # Half the resolution, but for the last stage, which keeps it.
+            out, stride = _WIDTHS[index + 1], 1 if index == 2 else 2
+            self.downsample = named(
+                conv1=_normed(width, out),
+                act1=nn.GELU(),
+                conv2=_normed(out, out, 3, stride, groups=out),
+                act2=nn.GELU(),
+                conv3=_normed(out, out),
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         for block in self.blocks:
@@ -294,8 +273,7 @@ class _Stage(nn.Module):
         if not hasattr(self, "downsample"):
             return x
         first = isinstance(self.blocks[0], _ConvBlock)
-        out: Tensor = self.downsample(x if first else x.permute(0, 3, 1, 2))
-        return out.permute(0, 2, 3, 1)
+        return self.downsample(x if first else x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
 
 
 class _ConvBlock(nn.Module):
@@ -304,28 +282,13 @@ class _ConvBlock(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         inner = 4 * width
-        self.conv1 = _ConvNorm(width, inner)
-        self.conv2 = _ConvNorm(inner, inner, 3, groups=inner)
-        self.conv3 = _ConvNorm(inner, width)
+        self.conv1 = _normed(width, inner)
+        self.conv2 = _normed(inner, inner, 3, groups=inner)
+        self.conv3 = _normed(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
         inner = F.gelu(self.conv2(F.gelu(self.conv1(x))))
         return F.gelu(x + self.conv3(inner))
-
-
-class _Downsample(nn.Module):
-    """Half the resolution, but for the last stage, which keeps it."""
-
-    def __init__(self, width: int, out: int) -> None:
-        super().__init__()
-        stride = 1 if out == _WIDTHS[-1] else 2
-        self.conv1 = _ConvNorm(width, out)
-        self.conv2 = _ConvNorm(out, out, 3, stride, groups=out)
-        self.conv3 = _ConvNorm(out, out)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.conv3(F.gelu(self.conv2(F.gelu(self.conv1(x)))))
-        return out
 
 
 class _WindowBlock(nn.Module):
@@ -336,17 +299,16 @@ class _WindowBlock(nn.Module):
 
     def __init__(self, width: int, window: int) -> None:
         super().__init__()
-        self.window = window
+        self.windows = (window, window)
         self.attn = _WindowAttention(width, window)
-        self.mlp = _Perceptron(width)
-        self.local_conv = _ConvNorm(width, width, 3, groups=width)
+        self.mlp = two_layers(width, "fc1", "fc2", norm=nn.LayerNorm(width))
+        self.local_conv = _normed(width, width, 3, groups=width)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + in_windows(x, self.window, lambda cut: self.attn(cut.flatten(1, 2)))
+        x = x + in_windows(x, self.windows, self.attn)
         # The convolution replaces the map; it is not added to it.
         x = self.local_conv(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        out: Tensor = x + self.mlp(x)
-        return out
+        return x + self.mlp(x)
 
 
 class _WindowAttention(nn.Module):
@@ -366,22 +328,9 @@ class _WindowAttention(nn.Module):
         self.register_buffer("distance", torch.from_numpy(distance), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        windows, cells, width = x.shape
-        mixed = self.qkv(self.norm(x)).reshape(windows, cells, self.heads, 3 * _HEAD_WIDTH)
-        query, key, value = mixed.transpose(1, 2).split(_HEAD_WIDTH, dim=-1)
+        mixed = self.qkv(self.norm(x.flatten(1, 2)))
+        mixed = mixed.unflatten(2, (self.heads, 3 * _HEAD_WIDTH)).transpose(1, 2)
+        query, key, value = mixed.split(_HEAD_WIDTH, dim=-1)
         bias = self.attention_biases[:, self.distance]
         seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        out: Tensor = self.proj(seen.transpose(1, 2).reshape(windows, cells, width))
-        return out
-
-
-class _Perceptron(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.fc1 = nn.Linear(width, 4 * width)
-        self.fc2 = nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.fc2(F.gelu(self.fc1(self.norm(x))))
-        return out
+        return self.proj(seen.transpose(1, 2).reshape(x.shape))

@@ -17,7 +17,7 @@ from segmeter.core.scenes import Pixels
 from segmeter.models import weights
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.checkpoints import Checkpoint, account, fill, read_checkpoint
-from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, named
 from segmeter.models.sam._loading import pick_device, pick_dtype
 from segmeter.models.sam._resizing import (
     DEVIATION,
@@ -154,13 +154,13 @@ class ScribbleUNet(nn.Module):
 
     def __init__(self, width: int = 192, levels: int = 4) -> None:
         super().__init__()
-        self.downs = nn.ModuleList([_Layer(5 if i == 0 else width, width) for i in range(levels)])
+        self.downs = nn.ModuleList([_layer(5 if i == 0 else width, width) for i in range(levels)])
         # Odd places only: the checkpoint counts the enlargements between them.
         self.ups = nn.ModuleList(
-            [nn.Identity() if i % 2 == 0 else _Layer(2 * width, width) for i in range(2 * levels)]
+            [nn.Identity() if i % 2 == 0 else _layer(2 * width, width) for i in range(2 * levels)]
         )
-        self.bottleneck = _Layer(width, width)
-        self.final_conv = _Layer(width, 1, side=1, active=False)
+        self.bottleneck = _layer(width, width)
+        self.final_conv = _layer(width, 1, side=1, active=False)
 
     def forward(self, x: Tensor) -> Tensor:
         across: list[Tensor] = []
@@ -171,18 +171,10 @@ class ScribbleUNet(nn.Module):
         for layer, skipped in zip(self.ups[1::2], reversed(across), strict=True):
             larger = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True)
             x = layer(torch.cat([skipped, larger], dim=1))
-        out: Tensor = self.final_conv(x)
-        return out
+        return self.final_conv(x)
 
 
-class _Layer(nn.Module):
+def _layer(width: int, out: int, side: int = 3, active: bool = True) -> nn.Sequential:
     """A convolution, and a PReLU with one slope for all channels."""
-
-    def __init__(self, width: int, out: int, side: int = 3, active: bool = True) -> None:
-        super().__init__()
-        parts: list[nn.Module] = [nn.Conv2d(width, out, side, padding=side // 2)]
-        self.conv = nn.Sequential(*parts, *([nn.PReLU()] if active else []))
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.conv(x)
-        return out
+    convolution = nn.Conv2d(width, out, side, padding=side // 2)
+    return named(conv=nn.Sequential(convolution, *([nn.PReLU()] if active else [])))

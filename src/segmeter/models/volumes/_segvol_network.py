@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from segmeter.models.sam._decoder import mask_downscaling
+from segmeter.models.sam._vit import two_layers
 from segmeter.models.volumes._sam3d_networks import Size, VolumeMaskDecoder, VolumePromptEncoder
 
 SPARE = ("text_encoder.", "pixel_mean", "pixel_std")
@@ -36,21 +37,27 @@ class SegVolNetwork(nn.Module):
         first, second, third = (n // p for n, p in zip(size, patch, strict=True))
         self.cells = (first, second, third)
         self.image_encoder = _Encoder(self.cells, patch, width, depth, heads)
-        self.prompt_encoder = _PromptEncoder(size, self.cells, width)
-        self.mask_decoder = _MaskDecoder(self.cells, width)
+        # The layers for masks and words are in the checkpoint but never used.
+        self.prompt_encoder = VolumePromptEncoder(self.cells, width, 4, 3, 2, mask_downscaling)
+        doubled = [2 * n for n in self.cells]
+        self.mask_decoder = VolumeMaskDecoder(
+            self.cells, width, lambda channels: nn.LayerNorm([channels, *doubled])
+        )
+        self.mask_decoder.txt_align_upscaled_embedding = nn.Linear(768, 96)
 
     def encode(self, block: Tensor) -> Tensor:
         """Cells `(1, cells, width)` of a block `(1, 1, *size)`."""
-        cells: Tensor = self.image_encoder(block)
-        return cells
+        return self.image_encoder(block)
 
     def decode(self, cells: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """Logits `size` for points `(n, 3)`; labels 0 and 1 are points, 2 and 3 corners."""
-        sparse = self.prompt_encoder.points(points[None], labels[None])
-        dense = self.prompt_encoder.no_mask()
-        low = self.mask_decoder(cells + dense, self.prompt_encoder.position(), sparse)
-        large: Tensor = F.interpolate(low[:, None], self.size, mode="trilinear")
-        return large[0, 0]
+        prompts, (first, second, third) = self.prompt_encoder, self.size
+        swapped = points.new_tensor([second, first, third])
+        sparse = prompts.known((points[None] + 0.5) / swapped, labels[None])
+        if not bool((labels >= 2).any()):  # points without a box are followed by a padding one
+            sparse = prompts.padded(sparse)
+        low = self.mask_decoder.single(cells + prompts.no_mask(), prompts.position(), sparse)
+        return F.interpolate(low[:, None], self.size, mode="trilinear")[0, 0]
 
 
 class _Encoder(nn.Module):
@@ -66,8 +73,7 @@ class _Encoder(nn.Module):
         x = self.patch_embedding(block)
         for layer in self.blocks:
             x = layer(x)
-        out: Tensor = self.norm(x)
-        return out
+        return self.norm(x)
 
 
 class _Patches(nn.Module):
@@ -82,22 +88,21 @@ class _Patches(nn.Module):
     def forward(self, block: Tensor) -> Tensor:
         (a, b, c), (p, q, r) = self.cells, self.patch
         cut = block.reshape(len(block), a, p, b, q, c, r).permute(0, 1, 3, 5, 2, 4, 6)
-        out: Tensor = self.patch_embeddings[1](cut.reshape(len(block), a * b * c, p * q * r))
-        return out + self.position_embeddings
+        tokens = self.patch_embeddings[1](cut.reshape(len(block), a * b * c, p * q * r))
+        return tokens + self.position_embeddings
 
 
 class _Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.mlp = _TwoLayers(width)
+        self.mlp = two_layers(width, "linear1", "linear2")
         self.norm1 = nn.LayerNorm(width)
         self.attn = _Attention(width, heads)
         self.norm2 = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attn(self.norm1(x))
-        out: Tensor = x + self.mlp(self.norm2(x))
-        return out
+        return x + self.mlp(self.norm2(x))
 
 
 class _Attention(nn.Module):
@@ -111,42 +116,4 @@ class _Attention(nn.Module):
         mixed = self.qkv(x).unflatten(2, (3, self.heads, -1))
         query, key, value = mixed.permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(query, key, value)
-        out: Tensor = self.out_proj(seen.transpose(1, 2).flatten(2))
-        return out
-
-
-class _TwoLayers(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.linear1 = nn.Linear(width, 4 * width)
-        self.linear2 = nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.linear2(F.gelu(self.linear1(x)))
-        return out
-
-
-class _PromptEncoder(VolumePromptEncoder):
-    """Points and boxes as tokens; the layers for masks are there but never used."""
-
-    def __init__(self, size: Size, cells: Size, width: int) -> None:
-        super().__init__(cells, width, kinds=4, waves=2, downscaling=mask_downscaling)
-        self.size = size
-
-    def points(self, points: Tensor, labels: Tensor) -> Tensor:
-        """Tokens of points `(B, n, 3)`; points without a box are followed by a padding one."""
-        first, second, third = self.size
-        known = self.known((points + 0.5) / points.new_tensor([second, first, third]), labels)
-        return known if bool((labels >= 2).any()) else self.padded(known)
-
-    def no_mask(self) -> Tensor:
-        return self.no_mask_embed.weight[None]
-
-
-class _MaskDecoder(VolumeMaskDecoder):
-    """The same with a norm over all channels and places, and a layer for words."""
-
-    def __init__(self, cells: Size, width: int) -> None:
-        doubled = [2 * n for n in cells]
-        super().__init__(cells, width, lambda channels: nn.LayerNorm([channels, *doubled]))
-        self.txt_align_upscaled_embedding = nn.Linear(768, 96)
+        return self.out_proj(seen.transpose(1, 2).flatten(2))
