@@ -31,7 +31,7 @@ from segmeter.core.models import Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.measures.objects import band_reach, iou
-from segmeter.models.sam._click_scores import MANY, DeviceJudge, clicks_at_once
+from segmeter.models.sam._click_decoding import MANY, DeviceJudge, clicks_at_once
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._prompt_batches import Policy

@@ -9,9 +9,8 @@ from typing import NoReturn
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.models import weights
-from segmeter.models.fetching import Arrival, Offer, offers
+from segmeter.models.fetching import Arrival, Offer, ignore, offers
 from segmeter.models.fetching import fetch as bring
-from segmeter.models.fetching.arrival import ignore
 from segmeter.models.fetching.transfer import Progress
 
 

@@ -97,10 +97,27 @@ def _is_network(made: type) -> bool:
 class OneByOne:
     """An encoded scene whose requests are predicted one by one."""
 
-    one: Callable[[Request], MaskPrediction]
+    one: Callable[[Request], MaskPrediction | LazyPrediction]
 
-    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction | LazyPrediction]:
         return [self.one(request) for request in requests]
+
+
+@dataclass(frozen=True, slots=True)
+class LazyPrediction:
+    """A prediction with one mask, which is made when it is read."""
+
+    make: Callable[[], Mask]
+    state: Any = None
+    score: float = 1.0
+    shown: int = 0
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        return np.array([self.score], dtype=np.float32)
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        return self.make()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +209,13 @@ class PredictorModel:
 
     def _one(self, scene: Scene, request: Request) -> MaskPrediction:
         self.show(scene)
-        given = _as_sam(request.prompts, self.name)
+        points, labels, box = as_sam(request.prompts, self.name)
+        given: dict[str, Any] = {}
+        if points:
+            given["point_coords"] = np.array(points, dtype=np.float32)
+            given["point_labels"] = np.array(labels, dtype=np.int32)
+        if box:
+            given["box"] = np.array(box, dtype=np.float32)
         if request.state is not None:
             given["mask_input"] = request.state
         found = self.predictor.predict(**given)
@@ -274,15 +297,13 @@ def only_clicks(prompts: Sequence[Prompt], name: str) -> list[Click]:
     return clicks
 
 
-def _as_sam(prompts: Sequence[Prompt], name: str) -> dict[str, Any]:
-    """Clicks and a box in SAM's words: `(x, y)` points, 1 for positive, box `x0, y0, x1, y1`."""
-    given: dict[str, Any] = {}
+def as_sam(prompts: Sequence[Prompt], name: str) -> tuple[list[Any], list[int], list[float]]:
+    """Clicks and the last box in SAM's words: `(x, y)` points, 1 for positive, `x0, y0, x1, y1`."""
     boxes = [p for p in prompts if isinstance(p, Box)]
-    clicks = only_clicks([p for p in prompts if not isinstance(p, Box)], name)
-    if clicks:
-        given["point_coords"] = np.array([c.point[::-1] for c in clicks], dtype=np.float32)
-        given["point_labels"] = np.array([c.positive for c in clicks], dtype=np.int32)
-    if boxes:
-        (y0, x0), (y1, x1) = boxes[-1].low, boxes[-1].high
-        given["box"] = np.array([x0, y0, x1, y1], dtype=np.float32)
-    return given
+    clicks = [p for p in prompts if isinstance(p, Click)]
+    if len(boxes) + len(clicks) != len(prompts):
+        odd = next(p for p in prompts if not isinstance(p, Click | Box))
+        raise BadInput(f"{name} takes clicks and boxes, not a {type(odd).__name__.lower()}")
+    corners = (boxes[-1].low, boxes[-1].high) if boxes else ()
+    box = [float(c) for corner in corners for c in corner[::-1]]
+    return [list(c.point[::-1]) for c in clicks], [int(c.positive) for c in clicks], box

@@ -225,18 +225,15 @@ def _count(sizes: Mapping[str, Any], stem: str) -> int:
 def fill(parts: Any, checkpoint: Checkpoint) -> None:
     """Fill our network from a checkpoint; refuse what is missing, unknown or of another shape."""
     own = parts.state_dict()
-    chosen = account(checkpoint, {name: tuple(t.shape) for name, t in own.items()})
     state = {}
-    for name, (source, row) in chosen.items():
+    for name, (source, row) in account(checkpoint, own).items():
         tensor = checkpoint.tensors[source]
         state[name] = (tensor if row is None else tensor[row : row + 1]).to(own[name].dtype)
     parts.load_state_dict(state, strict=False)
 
 
-def account(
-    checkpoint: Checkpoint, own: Mapping[str, tuple[int, ...]]
-) -> dict[str, tuple[str, int | None]]:
-    """Location of each network parameter in the file; every tensor must be used."""
+def account(checkpoint: Checkpoint, own: Mapping[str, Any]) -> dict[str, tuple[str, int | None]]:
+    """Location of each of a network's `own` tensors in the file; every tensor must be used."""
     path, given, prefix = checkpoint.path, checkpoint.tensors, checkpoint.prefix
     sources = {
         name: source_name(name, checkpoint.layout, checkpoint.second)
@@ -257,11 +254,11 @@ def account(
             f"'{prefix}{unknown[0]}'{_and_more(unknown)}"
         )
     for name, (source, row) in sources.items():
-        found = tuple(given[source].shape)
-        if (found if row is None else (1, *found[1:])) != own[name]:
+        found, needed = tuple(given[source].shape), tuple(own[name].shape)
+        if (found if row is None else (1, *found[1:])) != needed:
             raise BadWeights(
                 f"'{path}' looks like '{checkpoint.model}' but '{prefix}{source}' is "
-                f"{_by(found)} where {_by(own[name])} is needed"
+                f"{_by(found)} where {_by(needed)} is needed"
             )
     return sources
 

@@ -7,7 +7,7 @@ image, and enlarge their answer smoothly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from segmeter.core.masks import Bits, Mask
 from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
+from segmeter.models.adapters import LazyPrediction, OneByOne
 
 Map = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
@@ -55,10 +56,28 @@ class GrabCut:
         self.side = side
         self.rounds = rounds
 
-    def encode(self, scene: Scene) -> GrabCutEncodedScene:
-        return GrabCutEncodedScene(
-            _small(scene, self.side, self.card.name), scene.shape, self.rounds
-        )
+    def encode(self, scene: Scene) -> OneByOne:
+        pixels = _small(scene, self.side, self.card.name)
+        return OneByOne(lambda ask: _prediction(self._cut(pixels, scene.shape, ask), scene.shape))
+
+    def _cut(self, pixels: Pixels, shape: tuple[int, ...], request: Request) -> Map:
+        import cv2
+
+        labels: Any = _start(pixels, shape, request)
+        object_like = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
+        if not object_like.any() or object_like.all():
+            return object_like.astype(np.float32)
+        # The colours' clusters start from OpenCV's own generator.
+        cv2.setRNGSeed(0)
+        back, front = np.zeros((2, 1, 65))
+        whole = (0, 0, 0, 0)  # not looked at in this mode
+        for mode in (cv2.GC_INIT_WITH_MASK, *[cv2.GC_EVAL] * (self.rounds - 1)):
+            cv2.grabCut(pixels, labels, whole, back, front, 1, mode)
+            found = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
+            if not found.any():  # colours too alike: the last mask that is not empty stands
+                break
+            object_like = found
+        return object_like.astype(np.float32)
 
 
 @catalogue.models.add("random-walker", "random walker from clicks and strokes (scikit-image)")
@@ -88,118 +107,19 @@ class RandomWalker:
         self.side = side
         self.beta = beta
 
-    def encode(self, scene: Scene) -> RandomWalkerEncodedScene:
-        return RandomWalkerEncodedScene(
-            _small(scene, self.side, self.card.name), scene.shape, self.beta
-        )
+    def encode(self, scene: Scene) -> OneByOne:
+        pixels, shape = _small(scene, self.side, self.card.name), scene.shape
+        return OneByOne(lambda ask: _prediction(self._walk(pixels, shape, ask.prompts), shape))
 
-
-@dataclass(frozen=True, slots=True)
-class SmallPrediction:
-    """A probability map of a smaller copy, enlarged when asked for."""
-
-    chance: Map
-    shape: tuple[int, ...]
-    shown: int = 0
-
-    @property
-    def scores(self) -> npt.NDArray[np.float32]:
-        """Mean probability inside the mask."""
-        inside = self.chance[self.chance > 0.5]
-        return np.array([inside.mean() if inside.size else 0.0], dtype=np.float32)
-
-    @property
-    def state(self) -> Bits:
-        return self.chance > 0.5
-
-    def mask(self, candidate: int | None = None) -> Mask:
-        import cv2
-
-        height, width = self.shape
-        whole = cv2.resize(self.chance, (width, height), interpolation=cv2.INTER_LINEAR)
-        return Mask.of(whole > 0.5)
-
-
-@dataclass(frozen=True, slots=True)
-class GrabCutEncodedScene:
-    pixels: Pixels  # the smaller copy
-    shape: tuple[int, ...]
-    rounds: int
-
-    def predict(self, requests: Sequence[Request]) -> list[SmallPrediction]:
-        return [SmallPrediction(self._cut(request), self.shape) for request in requests]
-
-    def _cut(self, request: Request) -> Map:
-        import cv2
-
-        labels: Any = self._start(request)
-        object_like = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
-        if not object_like.any() or object_like.all():
-            return object_like.astype(np.float32)
-        # The colours' clusters start from OpenCV's own generator.
-        cv2.setRNGSeed(0)
-        back, front = np.zeros((2, 1, 65))
-        whole = (0, 0, 0, 0)  # not looked at in this mode
-        for mode in (cv2.GC_INIT_WITH_MASK, *[cv2.GC_EVAL] * (self.rounds - 1)):
-            cv2.grabCut(self.pixels, labels, whole, back, front, 1, mode)
-            found = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
-            if not found.any():  # colours too alike: the last mask that is not empty stands
-                break
-            object_like = found
-        return object_like.astype(np.float32)
-
-    def _start(self, request: Request) -> Labels:
-        """OpenCV's labels: sure where prompts are, probable elsewhere."""
-        import cv2
-
-        ratio = _ratio(self.pixels, self.shape)
-        seeds = paint(request.prompts, self.pixels.shape[:2], ratio, radius=3)
-        labels = np.where(self._likely(request, seeds, ratio), cv2.GC_PR_FGD, cv2.GC_PR_BGD)
-        box = _last_box(request.prompts)
-        if box is not None:
-            labels[~_inside(box, labels.shape, ratio)] = cv2.GC_BGD
-        labels[seeds == OBJECT] = cv2.GC_FGD
-        labels[seeds == GROUND] = cv2.GC_BGD
-        return labels.astype(np.uint8)
-
-    def _likely(self, request: Request, seeds: Labels, ratio: tuple[float, ...]) -> Bits:
-        """Region the object may cover: the last mask, a hint, the box, or discs around seeds."""
-        import cv2
-
-        if request.state is not None:
-            return np.asarray(request.state, dtype=bool)
-        hints = [p.mask for p in request.prompts if isinstance(p, MaskHint)]
-        height, width = seeds.shape
-        if hints:
-            dense = hints[-1].dense().astype(np.uint8)
-            return np.asarray(cv2.resize(dense, (width, height)) > 0)
-        box = _last_box(request.prompts)
-        if box is not None:
-            return _inside(box, seeds.shape, ratio)
-        if not (seeds == OBJECT).any():
-            return np.zeros(seeds.shape, dtype=bool)
-        far = cv2.distanceTransform((seeds != OBJECT).astype(np.uint8), cv2.DIST_L2, 5)
-        return np.asarray(far < min(height, width) / 4)
-
-
-@dataclass(frozen=True, slots=True)
-class RandomWalkerEncodedScene:
-    pixels: Pixels
-    shape: tuple[int, ...]
-    beta: float
-
-    def predict(self, requests: Sequence[Request]) -> list[SmallPrediction]:
-        return [SmallPrediction(self._walk(request.prompts), self.shape) for request in requests]
-
-    def _walk(self, prompts: tuple[Prompt, ...]) -> Map:
+    def _walk(self, pixels: Pixels, whole: tuple[int, ...], prompts: tuple[Prompt, ...]) -> Map:
         from skimage.segmentation import random_walker
 
-        seeds = self._seeds(prompts)
+        seeds = _seeds(pixels, whole, prompts)
         found = np.unique(seeds)
         if OBJECT not in found or GROUND not in found or UNKNOWN not in found:
             return np.where(seeds == OBJECT, np.float32(1), np.float32(0))
         chances: Any = random_walker(
-            self.pixels / 255.0,
+            pixels / 255.0,
             seeds.astype(np.int32),
             beta=self.beta,
             mode="bf",  # solved outright: exact, and iterating took 80 times as long
@@ -209,17 +129,71 @@ class RandomWalkerEncodedScene:
         first: Map = np.asarray(chances[0], dtype=np.float32)
         return first
 
-    def _seeds(self, prompts: tuple[Prompt, ...]) -> Labels:
-        shape, ratio = self.pixels.shape[:2], _ratio(self.pixels, self.shape)
-        around = np.zeros(shape, dtype=np.uint8)
-        box = _last_box(prompts)
-        if box is not None:
-            around[~_inside(box, shape, ratio)] = GROUND
-            around[_middle(box, shape, ratio)] = OBJECT
-        else:
-            around[[0, -1]] = around[:, [0, -1]] = GROUND
-        painted = paint(prompts, shape, ratio, radius=max(shape) / 32)
-        return np.where(painted == UNKNOWN, around, painted)
+
+def _prediction(chance: Map, shape: tuple[int, ...]) -> LazyPrediction:
+    """A probability map of the smaller copy, enlarged when asked for.
+
+    Its score is the mean probability inside the mask.
+    """
+    inside = chance > 0.5
+    score = float(chance[inside].mean()) if inside.any() else 0.0
+    return LazyPrediction(partial(_enlarged, chance, shape), inside, score)
+
+
+def _enlarged(chance: Map, shape: tuple[int, ...]) -> Mask:
+    import cv2
+
+    height, width = shape
+    whole = cv2.resize(chance, (width, height), interpolation=cv2.INTER_LINEAR)
+    return Mask.of(whole > 0.5)
+
+
+def _start(pixels: Pixels, shape: tuple[int, ...], request: Request) -> Labels:
+    """OpenCV's labels: sure where prompts are, probable elsewhere."""
+    import cv2
+
+    ratio = _ratio(pixels, shape)
+    seeds = paint(request.prompts, pixels.shape[:2], ratio, radius=3)
+    labels = np.where(_likely(request, seeds, ratio), cv2.GC_PR_FGD, cv2.GC_PR_BGD)
+    box = _last_box(request.prompts)
+    if box is not None:
+        labels[~_inside(box, labels.shape, ratio)] = cv2.GC_BGD
+    labels[seeds == OBJECT] = cv2.GC_FGD
+    labels[seeds == GROUND] = cv2.GC_BGD
+    return labels.astype(np.uint8)
+
+
+def _likely(request: Request, seeds: Labels, ratio: tuple[float, ...]) -> Bits:
+    """Region the object may cover: the last mask, a hint, the box, or discs around seeds."""
+    import cv2
+
+    if request.state is not None:
+        return np.asarray(request.state, dtype=bool)
+    hints = [p.mask for p in request.prompts if isinstance(p, MaskHint)]
+    height, width = seeds.shape
+    if hints:
+        dense = hints[-1].dense().astype(np.uint8)
+        return np.asarray(cv2.resize(dense, (width, height)) > 0)
+    box = _last_box(request.prompts)
+    if box is not None:
+        return _inside(box, seeds.shape, ratio)
+    if not (seeds == OBJECT).any():
+        return np.zeros(seeds.shape, dtype=bool)
+    far = cv2.distanceTransform((seeds != OBJECT).astype(np.uint8), cv2.DIST_L2, 5)
+    return np.asarray(far < min(height, width) / 4)
+
+
+def _seeds(pixels: Pixels, whole: tuple[int, ...], prompts: tuple[Prompt, ...]) -> Labels:
+    shape, ratio = pixels.shape[:2], _ratio(pixels, whole)
+    around = np.zeros(shape, dtype=np.uint8)
+    box = _last_box(prompts)
+    if box is not None:
+        around[~_inside(box, shape, ratio)] = GROUND
+        around[_middle(box, shape, ratio)] = OBJECT
+    else:
+        around[[0, -1]] = around[:, [0, -1]] = GROUND
+    painted = paint(prompts, shape, ratio, radius=max(shape) / 32)
+    return np.where(painted == UNKNOWN, around, painted)
 
 
 def paint(

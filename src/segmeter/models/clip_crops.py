@@ -24,7 +24,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models.fetching.sources import Hub, offer
 from segmeter.models.text_networks import own_folder
-from segmeter.models.text_prompts import ConceptScene, open_network, rescaled
+from segmeter.models.text_prompts import ConceptScene, TextNetwork, rescaled
 from segmeter.models.weights import fingerprint
 
 Floats = npt.NDArray[np.float32]
@@ -78,11 +78,12 @@ def patches_inside(inside: npt.NDArray[np.bool_], patch: int) -> npt.NDArray[np.
     return np.asarray(cells.any(axis=(1, 3)).ravel())
 
 
-class ClipRanking:
+class ClipRanking(TextNetwork):
     """Ranks masks by a phrase with a CLIP in the layout of Hugging Face, given as a folder."""
 
     def __init__(self, folder: str | Path, factor: float = 1.5, device: str = "cpu") -> None:
-        self.folder, self.factor, self.device = Path(folder), factor, device
+        super().__init__(folder, "CLIPModel", "CLIP", device)
+        self.factor = factor
 
     def embed(self, pixels: Pixels, masks: Sequence[Mask]) -> Floats:
         """One vector of length 1 per mask, `(n, d)`."""
@@ -92,7 +93,7 @@ class ClipRanking:
     def _embed(self, pixels: Pixels, masks: Sequence[Mask]) -> Floats:
         import torch
 
-        network, _ = self._parts
+        network = self.network
         config = network.config.vision_config
         crops = [masked_crop(pixels, mask, config.image_size, self.factor) for mask in masks]
         mean, deviation = (np.array(v, np.float32) for v in (_MEAN, _DEVIATION))
@@ -110,17 +111,12 @@ class ClipRanking:
         """The phrase as a vector of length 1."""
         import torch
 
-        network, tokens = self._parts
+        network = self.network
         with torch.inference_mode():
-            given = tokens([phrase], padding=True, truncation=True, return_tensors="pt")
-            pooled = network.text_model(**given.to(network.device)).pooler_output
+            pooled = network.text_model(**self.tokens([phrase], padding=True)).pooler_output
             vector = torch.nn.functional.normalize(network.text_projection(pooled), dim=1)
         made: Floats = vector[0].cpu().numpy()
         return made
-
-    @cached_property
-    def _parts(self) -> tuple[Any, Any]:
-        return open_network(self.folder, "CLIPModel", "CLIP", self.device)[:2]
 
 
 @catalogue.models.add("clip-masks", summary="proposals ranked by CLIP for a phrase (transformers)")

@@ -196,22 +196,18 @@ Rule = Callable[[_Trial], Iterator[str]]
 def _parts(model: Model) -> Iterator[str]:
     """Checks that come before all others."""
     card = getattr(model, "card", None)
-    if isinstance(card, ModelCard):
-        yield from _card(card)
-    else:
+    if not isinstance(card, ModelCard):
         yield "the model has no card; give it a segmeter.ModelCard"
+    else:
+        if not card.name:
+            yield "the card has no name"
+        odd = sorted(card.abilities - PROMPT_ABILITIES - OTHER_ABILITIES)
+        if odd:
+            yield f"the card names an unknown ability: '{odd[0]}'"
+        if not card.abilities & PROMPT_ABILITIES:
+            yield "the card names no prompt that the model takes"
     if not callable(getattr(model, "encode", None)):
         yield "the model has no encode(scene)"
-
-
-def _card(card: ModelCard) -> Iterator[str]:
-    if not card.name:
-        yield "the card has no name"
-    odd = sorted(card.abilities - PROMPT_ABILITIES - OTHER_ABILITIES)
-    if odd:
-        yield f"the card names an unknown ability: '{odd[0]}'"
-    if not card.abilities & PROMPT_ABILITIES:
-        yield "the card names no prompt that the model takes"
 
 
 def _looking_is_pure(trial: _Trial) -> Iterator[str]:

@@ -23,9 +23,8 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
-from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import OneByOne, mask_from, only_clicks
+from segmeter.models.adapters import OneByOne, as_sam, mask_from, only_clicks
 
 _TAKES = frozenset({"click", "box"})
 _PROCESSORS = {
@@ -100,7 +99,7 @@ class UltralyticsSam:
         return self.sam.predictor
 
     def _one(self, scene: Scene, request: Request) -> MaskPrediction:
-        points, labels, box = _prompts(request, self.name)
+        points, labels, box = as_sam(request.prompts, self.name)
         given: dict[str, Any] = {"bboxes": [box]} if box else {}
         if points:
             given |= {"points": [points], "labels": [labels]}
@@ -155,7 +154,7 @@ class _TransformersEncodedScene:
     def _one(self, request: Request) -> MaskPrediction:
         import torch
 
-        points, labels, box = _prompts(request, self.model.name)
+        points, labels, box = as_sam(request.prompts, self.model.name)
         own = self.model.model
         given: dict[str, Any] = {"multimask_output": True}
         if isinstance(self.embeddings, tuple | list) and "hq" in type(own).__name__.lower():
@@ -279,17 +278,3 @@ def _points(entered: Any, image: Any, places: Sequence[tuple[list[int], bool]]) 
 def _takes_points(network: Any) -> bool:
     forward = getattr(network, "forward", None)
     return forward is not None and "point_coords" in inspect.signature(forward).parameters
-
-
-def _prompts(
-    request: Request, name: str
-) -> tuple[list[list[float]], list[int], list[float] | None]:
-    """Points `(x, y)` with labels, and the last box as `(x0, y0, x1, y1)`."""
-    strange = [p for p in request.prompts if not isinstance(p, Click | Box)]
-    if strange:
-        raise BadInput(f"{name} takes clicks and boxes, not a {type(strange[0]).__name__.lower()}")
-    clicks = [p for p in request.prompts if isinstance(p, Click)]
-    boxes = [p for p in request.prompts if isinstance(p, Box)]
-    corners = (boxes[-1].low, boxes[-1].high) if boxes else ()
-    box = [float(c) for corner in corners for c in corner[::-1]] or None
-    return [list(c.point[::-1]) for c in clicks], [int(c.positive) for c in clicks], box

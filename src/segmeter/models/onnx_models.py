@@ -19,7 +19,7 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, capable
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import MaskPrediction, ModelCard, Request
+from segmeter.core.models import MaskPrediction, ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
@@ -29,7 +29,6 @@ from segmeter.models.weights import DAMAGED
 if TYPE_CHECKING:
     from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
 
-Choice = Literal["published", "corrected"]
 Values = npt.NDArray[np.float32]
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 _DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
@@ -75,8 +74,8 @@ def _onnx(
     encoder: str,
     decoder: str,
     device: str = "auto",
-    masks: Choice = "published",
-    points: Choice = "published",
+    masks: ProtocolName = "published",
+    points: ProtocolName = "published",
 ) -> OnnxSam:
     for file in (encoder, decoder):
         if not Path(file).is_file():
@@ -100,8 +99,8 @@ class OnnxSam:
         decoder: Path,
         name: str = "onnx",
         device: str = "auto",
-        masks: Choice = "published",
-        points: Choice = "published",
+        masks: ProtocolName = "published",
+        points: ProtocolName = "published",
     ) -> None:
         self.encoder, self.decoder, self.name = encoder, decoder, name
         self._device, self.masks, self.points = device, masks, points

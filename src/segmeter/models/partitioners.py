@@ -13,9 +13,9 @@ measure worth having prefers any segmenter that looks to this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +25,33 @@ from segmeter.core.capabilities import Sweeps, SweptByRegions, capable
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
+from segmeter.models import _merging
 
 Labels = npt.NDArray[np.int32]
 
 
-def _card(name: str, summary: str, citation: str) -> ModelCard:
-    return ModelCard(name, summary, frozenset({"automatic"}), citation=citation, family="classical")
+Method = TypeVar("Method", bound=type)
 
 
-@catalogue.methods.add("felzenszwalb", summary="graph-based segmentation, coarser with scale")
+def _method(name: str, summary: str, citation: str = "") -> Callable[[Method], Method]:
+    """Give a class its card and register it."""
+    card = ModelCard(name, summary, frozenset({"automatic"}), citation=citation, family="classical")
+
+    def register(method: Method) -> Method:
+        method.card = card  # type: ignore[attr-defined]
+        catalogue.methods.add(name, summary)(method)
+        return method
+
+    return register
+
+
+@_method("felzenszwalb", "graph-based segmentation, coarser with scale", "felzenszwalb2004")
 @capable(Sweeps)
 class Felzenszwalb:
     """Efficient graph-based segmentation; `scale` is its k, `smallest` in pixels."""
 
     scales = (50, 100, 200, 300, 400, 500, 600, 800, 1000, 1500, 2000, 4000, 8000)
-    card = _card("felzenszwalb", "graph-based segmentation, coarser with scale", "felzenszwalb2004")
+    card: ModelCard
 
     def __init__(self, scale: float = 500, sigma: float = 0.8, smallest: int = 50) -> None:
         self.scale, self.sigma, self.smallest = scale, sigma, smallest
@@ -58,9 +70,7 @@ class Felzenszwalb:
         return np.asarray(found, dtype=np.int32)
 
 
-@catalogue.methods.add(
-    "mean-shift", summary="mean shift in position and colour, small regions merged"
-)
+@_method("mean-shift", "mean shift in position and colour, small regions merged", "comaniciu2002")
 @capable(Sweeps)
 class MeanShift:
     """Mean shift filtering, then neighbours of like colour joined.
@@ -70,9 +80,7 @@ class MeanShift:
 
     # The time grows with the square of the reach; beyond twelve pixels only colour matters.
     settings = ((4, 6), (5, 8), (6, 10), (7, 12), (8, 16), (8, 20), (10, 25), (10, 32), (12, 40))
-    card = _card(
-        "mean-shift", "mean shift in position and colour, small regions merged", "comaniciu2002"
-    )
+    card: ModelCard
 
     def __init__(self, reach: int = 10, colour: int = 12, smallest: int = 200) -> None:
         self.reach, self.colour, self.smallest = reach, colour, smallest
@@ -97,37 +105,33 @@ class MeanShift:
         return _without_small(found, smooth.astype(np.float64), self.smallest)
 
 
-@catalogue.methods.add("slic-hierarchy", summary="SLIC superpixels merged by colour, a hierarchy")
+@_method("slic-hierarchy", "SLIC superpixels merged by colour, a hierarchy", "achanta2012")
 class SlicHierarchy:
     """SLIC superpixels, joined where the spread of colours grows least."""
 
-    card = _card("slic-hierarchy", "SLIC superpixels merged by colour, a hierarchy", "achanta2012")
+    card: ModelCard
 
     def __init__(self, superpixels: int = 400, compactness: float = 10) -> None:
         self.superpixels, self.compactness = superpixels, compactness
 
     def segment(self, scene: Scene) -> Segmentation:
-        from segmeter.models import _merging
-
         labels = _superpixels(scene, self.superpixels, self.compactness)
         criterion = _merging.ColourSpread(labels, _lab(scene))
         apart = _merging.joined_at(labels, criterion)
         return Segmentation(levels=_merging.contour_map(labels, apart))
 
 
-@catalogue.methods.add("watershed", summary="watershed of the colour gradient, a hierarchy")
+@_method("watershed", "watershed of the colour gradient, a hierarchy", "vincent1991")
 class Watershed:
     """Catchment basins of the colour gradient, joined over their weakest shared ridge."""
 
-    card = _card("watershed", "watershed of the colour gradient, a hierarchy", "vincent1991")
+    card: ModelCard
 
     def __init__(self, sigma: float = 2.0, apart: int = 7) -> None:
         self.sigma, self.apart = sigma, apart
 
     def segment(self, scene: Scene) -> Segmentation:
         from skimage.segmentation import watershed
-
-        from segmeter.models import _merging
 
         ridge = _gradient(_lab(scene), self.sigma)
         # The library gives this function no types.
@@ -137,21 +141,19 @@ class Watershed:
         return Segmentation(levels=_merging.contour_map(labels, apart))
 
 
-@catalogue.methods.add("random-hierarchy", summary="superpixels merged at random, a baseline")
+@_method("random-hierarchy", "superpixels merged at random, a baseline")
 class RandomHierarchy:
     """200 SLIC superpixels of compactness 10, random neighbours joined until one is left.
 
     The original baseline's settings are not public; these are ours.
     """
 
-    card = _card("random-hierarchy", "superpixels merged at random, a baseline", "")
+    card: ModelCard
 
     def __init__(self, superpixels: int = 200, seed: int = 0) -> None:
         self.superpixels, self.seed = superpixels, seed
 
     def segment(self, scene: Scene) -> Segmentation:
-        from segmeter.models import _merging
-
         labels = _superpixels(scene, self.superpixels, 10)
         rng = generator("random-hierarchy", self.seed, scene.name)
         return Segmentation(levels=_merging.contour_map(labels, _merging.random_joins(labels, rng)))
@@ -159,8 +161,6 @@ class RandomHierarchy:
 
 def _superpixels(scene: Scene, count: int, compactness: float) -> npt.NDArray[np.int64]:
     from skimage.segmentation import slic
-
-    from segmeter.models import _merging
 
     found = slic(scene.pixels, n_segments=count, compactness=compactness, start_label=0)
     return _merging.consecutive(found)
@@ -208,8 +208,6 @@ def _without_small(
 
     Smallest first, in rounds, until none is left or one region is.
     """
-    from segmeter.models import _merging
-
     labels = _merging.consecutive(labels)
     while True:
         areas = np.bincount(labels.ravel())
@@ -252,7 +250,7 @@ Whole = npt.NDArray[np.int64]
 _CUTS = 32
 
 
-@catalogue.methods.add("quadtree", summary="a regular grid of boxes, a baseline")
+@_method("quadtree", "a regular grid of boxes, a baseline", "ponttuset2013")
 @capable(SweptByRegions)
 class Quadtree:
     """A hierarchy of boxes.
@@ -264,17 +262,11 @@ class Quadtree:
         did; otherwise the tree is built for the image's own size.
     """
 
+    card: ModelCard
+    region_counts = QUADTREE_REGIONS
+
     def __init__(self, turned: bool = False) -> None:
         self.turned = turned
-        self.card = ModelCard(
-            name="quadtree",
-            summary="a regular grid of boxes, a baseline",
-            abilities=frozenset({"automatic"}),
-            citation="ponttuset2013",
-            family="classical",
-        )
-
-    region_counts = QUADTREE_REGIONS
 
     def segment(self, scene: Scene) -> Segmentation:
         height, width = scene.shape

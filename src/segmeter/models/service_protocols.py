@@ -26,7 +26,7 @@ from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.adapters import OneByOne
 from segmeter.models.services import Form, ServiceModel, png, score_of, short, strange
-from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, PackageSession, drawn
+from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, drawn
 from segmeter.models.weights import DAMAGED, home
 
 try:
@@ -331,7 +331,7 @@ class NnInteractiveClient(_Holder):
     """A session on nnInteractive's own server, by its package `nninteractive-client`."""
 
     @property
-    def session(self) -> PackageSession:
+    def session(self) -> Any:
         if self._model.session is None:
             try:
                 package: Any = importlib.import_module("nnInteractive.inference.remote")
@@ -343,8 +343,7 @@ class NnInteractiveClient(_Holder):
             self._model.session = package.nnInteractiveRemoteInferenceSession(
                 self._model.address, read_timeout=self._model.line.timeout
             )
-        session: PackageSession = self._model.session
-        return session
+        return self._model.session
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -375,7 +374,7 @@ class NnInteractiveServer(_Holder):
         self._target: Any = np.zeros((0, 0, 0), np.uint8)
 
     @property
-    def session(self) -> PackageSession:
+    def session(self) -> NnInteractiveServer:
         return self
 
     @contextmanager

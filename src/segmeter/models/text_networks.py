@@ -24,7 +24,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Pixels, Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import Hub, offer
-from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes, open_network
+from segmeter.models.text_prompts import BoxesToMasks, ConceptScene, FoundBoxes, TextNetwork
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,44 +64,33 @@ def own_folder(name: str, weights: str | None, hub: str) -> tuple[Path, str | No
     return path, weights if weights is not None and path != Path(weights) else None
 
 
-class _Network:
-    """A network with its tokeniser and image processor, opened when first needed."""
+class _Network(TextNetwork):
+    """A network in which images pass the vision part once; `shared` is a folder of many models."""
 
     def __init__(self, name: str, weights: str | None, device: str | None) -> None:
-        self.name, self.kind, self.device = name, _KINDS[name], device or "auto"
-        self.path, self.shared = own_folder(name, weights, self.kind.hub)
+        self.about = _KINDS[name]
+        path, self.shared = own_folder(name, weights, self.about.hub)
+        vision = bool(self.about.vision)
+        super().__init__(path, self.about.network, name, device or "auto", vision)
 
     @cached_property
     def card(self) -> ModelCard:
         return ModelCard(
-            name=self.name,
-            summary=f"{self.kind.network} of transformers",
+            name=self.what,
+            summary=f"{self.kind} of transformers",
             abilities=frozenset({"text"}),
-            licence=self.kind.licence,
-            citation=self.kind.citation,
-            family=self.name,
-            fingerprint=weight_files.fingerprint(self.path),
+            licence=self.about.licence,
+            citation=self.about.citation,
+            family=self.what,
+            fingerprint=weight_files.fingerprint(self.folder),
         )
 
     @cached_property
-    def parts(self) -> tuple[Any, Any, Any]:
-        vision = self.kind.vision
-        made = open_network(self.path, self.kind.network, self.name, self.device, bool(vision))
-        if vision:
-            _once_per_image(made[0].get_submodule(vision))
-        return made
-
-    @cached_property
     def network(self) -> Any:
-        return self.parts[0]
-
-    def tokens(self, phrase: str, **options: Any) -> dict[str, Any]:
-        given = self.parts[1](phrase, return_tensors="pt", truncation=True, **options)
-        return dict(given.to(self.network.device))
-
-    def image(self, pixels: Pixels) -> dict[str, Any]:
-        made = self.parts[2](images=np.ascontiguousarray(pixels), return_tensors="pt")
-        return dict(made.to(self.network.device))
+        made = super().network
+        if self.about.vision:
+            _once_per_image(made.get_submodule(self.about.vision))
+        return made
 
 
 def _once_per_image(module: Any) -> None:

@@ -99,32 +99,52 @@ def concept_of(
     return (phrases[-1] if phrases else None), (boxes[-1] if boxes else None)
 
 
-def open_network(
-    folder: Path, kind: str, what: str, device: str = "cpu", image: bool = False
-) -> tuple[Any, Any, Any]:
-    """Network, tokeniser and (with `image`) image processor of a Hugging Face folder.
+class TextNetwork:
+    """A network of a Hugging Face folder with its tokeniser, opened when first needed.
 
-    `kind` is the class in transformers; `what` names it in errors.
+    `kind` is the class in transformers, `what` names it in errors; `image` adds a processor.
     """
-    try:
-        import transformers
 
-        from segmeter.models.sam._loading import pick_device
+    def __init__(
+        self, folder: str | Path, kind: str, what: str, device: str = "cpu", image: bool = False
+    ) -> None:
+        self.folder, self.kind, self.what = Path(folder), kind, what
+        self.device, self._image = device, image
 
-        library: Any = transformers  # parts of it have no types
-        network = pretrained(folder, kind, what)
-        tokens = library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        images = None
-        if image:  # the backend of Pillow: torchvision is not needed
-            images = library.AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, backend="pil"
-            )
-    except ImportError as error:
-        raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
-    except DAMAGED as error:
-        reason = str(error).strip().split("\n")[0][:120]
-        raise BadWeights(f"'{folder}' holds no {what}: {reason}") from error
-    return network.to(pick_device(device)), tokens, images
+    @cached_property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """Network, tokeniser and image processor."""
+        try:
+            import transformers
+
+            from segmeter.models.sam._loading import pick_device
+
+            library: Any = transformers  # parts of it have no types
+            network = pretrained(self.folder, self.kind, self.what)
+            tokens = library.AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
+            images = None
+            if self._image:  # the backend of Pillow: torchvision is not needed
+                images = library.AutoImageProcessor.from_pretrained(
+                    self.folder, local_files_only=True, backend="pil"
+                )
+        except ImportError as error:
+            raise NotFound("text needs transformers: pip install 'segmeter[text]'") from error
+        except DAMAGED as error:
+            reason = str(error).strip().split("\n")[0][:120]
+            raise BadWeights(f"'{self.folder}' holds no {self.what}: {reason}") from error
+        return network.to(pick_device(self.device)), tokens, images
+
+    @property
+    def network(self) -> Any:
+        return self.parts[0]
+
+    def tokens(self, phrases: str | list[str], **options: Any) -> dict[str, Any]:
+        given = self.parts[1](phrases, return_tensors="pt", truncation=True, **options)
+        return dict(given.to(self.network.device))
+
+    def image(self, pixels: Pixels) -> dict[str, Any]:
+        made = self.parts[2](images=np.ascontiguousarray(pixels), return_tensors="pt")
+        return dict(made.to(self.network.device))
 
 
 def rescaled(score: float, half: float) -> float:
@@ -137,7 +157,7 @@ def rescaled(score: float, half: float) -> float:
     return low if score < half else high
 
 
-class SentenceEncoder:
+class SentenceEncoder(TextNetwork):
     """all-MiniLM-L6-v2: phrases as vectors of length 1 whose cosine compares meanings.
 
     `folder` holds `config.json`, `model.safetensors` and the tokeniser; by default that of the
@@ -145,35 +165,28 @@ class SentenceEncoder:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self.folder = _minilm_folder() if folder is None else Path(folder)
-
-    @cached_property
-    def _parts(self) -> tuple[Any, Any]:
-        # The tokeniser's own file asks for 128 tokens and padding: a call overrides both.
-        return open_network(self.folder, "AutoModel", "sentence encoder")[:2]
+        super().__init__(folder or _minilm_folder(), "AutoModel", "sentence encoder")
 
     def token_ids(self, text: str) -> list[int]:
         """Tokens with [CLS] and [SEP], at most 256."""
-        ids: list[int] = self._tokens([text])["input_ids"][0].tolist()
+        ids: list[int] = self._padded([text])["input_ids"][0].tolist()
         return ids
 
     def vectors(self, texts: Sequence[str]) -> Floats:
         """One vector per text, `(n, 384)`: the normalised mean of all token states."""
         import torch
 
-        given = self._tokens(list(texts))
+        given = self._padded(list(texts))
         with torch.inference_mode():
-            states = self._parts[0](**given).last_hidden_state
+            states = self.network(**given).last_hidden_state
             kept = given["attention_mask"][..., None].to(states.dtype)
             mean = (states * kept).sum(1) / kept.sum(1)
             made: Floats = torch.nn.functional.normalize(mean, dim=1).numpy()
         return made
 
-    def _tokens(self, texts: list[str]) -> Any:
-        tokens = self._parts[1]
-        return tokens(
-            texts, padding="longest", truncation=True, max_length=_MOST_TOKENS, return_tensors="pt"
-        )
+    def _padded(self, texts: list[str]) -> dict[str, Any]:
+        # The tokeniser's own file asks for 128 tokens and padding: a call overrides both.
+        return self.tokens(texts, padding="longest", max_length=_MOST_TOKENS)
 
 
 class BoxesToMasks:

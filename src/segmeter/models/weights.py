@@ -17,17 +17,22 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from segmeter.core import seeds
+from segmeter.core.capabilities import OnDevice, WithWeights, capable
 from segmeter.core.errors import BadWeights, NotFound, NoWeights
+from segmeter.core.models import ModelCard
 from segmeter.runtime.remote_files import cache_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Sizes = dict[str, tuple[int, ...]]
+Network = TypeVar("Network")
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
 _FILES_ONLY = (".ckpt", ".bin", ".torch")  # in a folder these may be anything
@@ -180,10 +185,10 @@ def read(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     """
     content: dict[str, Any] = {}
     for file in files(path):
-        if file.suffix == ".safetensors":
-            content.update(_read_safetensors(file))
-        else:
-            content.update(_read_checkpoint(file, lazily))
+        held = opened(file, lazily)
+        if not isinstance(held, dict):
+            raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
+        content.update(held)
     return content
 
 
@@ -281,30 +286,15 @@ def _spare(key: str, spare: tuple[str, ...]) -> bool:
     return key.startswith(spare) or key.endswith(spare) if spare else False
 
 
-def _read_safetensors(file: Path) -> dict[str, Any]:
+def opened(file: Path, lazily: bool, inert: Sequence[Any] = ()) -> Any:
+    """The content of a file; of a pickle only tensors, plain values and what is `inert`."""
+    import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        return dict(load_file(file))
-    except (SafetensorError, OSError) as error:
-        raise _damaged(file, error) from error
-
-
-def _read_checkpoint(file: Path, lazily: bool) -> dict[str, Any]:
-    content = opened(file, lazily)
-    if not isinstance(content, dict):
-        raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
-    return content
-
-
-def opened(file: Path, lazily: bool, inert: Sequence[Any] = ()) -> Any:
-    """The content of a file; of a pickle only tensors, plain values and what is `inert`."""
-    if file.suffix == ".safetensors":
-        return _read_safetensors(file)
-    import torch
-
-    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
         mapped = lazily and zipfile.is_zipfile(file)  # files before torch 1.6 cannot be mapped
         with torch.serialization.safe_globals([*_plain_numbers(), *inert]):
             return torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
@@ -315,7 +305,7 @@ def opened(file: Path, lazily: bool, inert: Sequence[Any] = ()) -> Any:
             f"'{file}' is not opened: {what}, and such a file could run code; "
             "save the tensors alone (torch.save(model.state_dict(), FILE)) or as safetensors"
         ) from error
-    except DAMAGED as error:
+    except (SafetensorError, *DAMAGED) as error:
         raise _damaged(file, error) from error
 
 
@@ -357,3 +347,54 @@ def _from_hub_cache(hub: str) -> Path | None:
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
         return None
     return path if files(path) else None
+
+
+@capable(OnDevice, WithWeights)
+class CheckpointModel:
+    """A model whose file is found and checked when it is made, and read when first used.
+
+    A subclass has its loaded network as the cached property `network`.
+    """
+
+    def __init__(
+        self,
+        about: ModelCard,
+        weights: str | Path | None = None,
+        device: str = "auto",
+        hub: str = "",
+    ) -> None:
+        """`about` is its card, but for what is known of the file that is found."""
+        self.name, self._about, self._device = about.name, about, device
+        self.weights_path = find(about.name, weights, hub)
+        if self.weights_path != ABSENT and importlib.util.find_spec("torch") is not None:
+            self.check()
+
+    def check(self) -> None:
+        """Refuse weights that are damaged or another network's, by headers where there are any."""
+        sizes(self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        summary = self._about.summary + named(self.weights_path)
+        return replace(self._about, summary=summary, fingerprint=fingerprint(self.weights_path))
+
+    @property
+    def device(self) -> str:
+        """Name of the device; the requested one until the network is loaded."""
+        from segmeter.models.sam._loading import device_name
+
+        network = self.__dict__.get("network")
+        if network is None:
+            return self._device
+        return device_name(getattr(network, "device", None) or next(network.parameters()).device)
+
+    def filled(
+        self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()
+    ) -> Network:
+        """A network with the file's tensors, strictly but for `spare`, on its device."""
+        from segmeter.models.sam._loading import pick_device
+
+        made: Any = network
+        load_into(made, tensors, f"the weights in '{self.weights_path}'", spare)
+        ready: Network = made.eval().requires_grad_(False).to(pick_device(self._device))
+        return ready

@@ -20,7 +20,7 @@ from segmeter.measures.objects import (  # noqa: E402
     boundary_iou,
     iou,
 )
-from segmeter.models.sam._click_scores import DeviceJudge, count, erode  # noqa: E402
+from segmeter.models.sam._click_decoding import DeviceJudge, count, erode  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._prompt_batches import Policy  # noqa: E402

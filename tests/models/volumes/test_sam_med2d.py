@@ -78,6 +78,7 @@ def encoded(network):
     out = network.encoder(image_tensor(500))
     for hook in hooks:
         hook.remove()
+    seen["image_encoder.patch_embed"] = seen["image_encoder.patch_embed"].movedim(1, -1)
     return out, seen
 
 

@@ -134,9 +134,9 @@ def test_a_session_keeps_its_cube_and_encodes_it_once(network):
     assert first.mask().shape == (30, 40, 50)
     clicks = (Click((14, 20, 25)), Click((3, 5, 5), positive=False))
     second = encoded.predict([Request(clicks, first.state)])[0]
-    assert second.cube == first.cube
+    assert second.state.cube == first.state.cube
     assert encoded.encoded == 1
-    assert not np.array_equal(first.logits, second.logits)
+    assert not np.array_equal(first.state.logits, second.state.logits)
     assert not encoded.predict([Request(())])[0].mask()
 
 
@@ -149,11 +149,11 @@ def test_published_passes_one_point_only_and_cuts_logits_at_a_half(network):
         encoded = SamMed3dEncodedScene(network, made, protocol)
         found = encoded.predict([Request((one, two))])[0]
         points, _ = encoded._passed(
-            found.cube, [encoded.place(c.point) for c in (one, two)], [1, 1]
+            found.state.cube, [encoded.place(c.point) for c in (one, two)], [1, 1]
         )
         assert len(points) == (1 if protocol == "published" else 2)
         logits[protocol] = found
-        low = encoded.rendered(found.cube, np.full((32, 32, 32), 0.3, np.float32))
+        low = encoded.rendered(found.state.cube, np.full((32, 32, 32), 0.3, np.float32))
         assert bool(low) == (protocol == "corrected")
 
 
@@ -182,7 +182,7 @@ def test_earlier_prompts_that_are_forgotten_leave_the_new_point_and_the_mask(
     assert told[1][1:] == ([0], True)
     third = encoded.predict([Request((one,), second.state)])[0]
     assert told[2] == (told[0][0], [1], True)
-    assert len({a.logits.tobytes() for a in (first, second, third)}) == 3
+    assert len({a.state.logits.tobytes() for a in (first, second, third)}) == 3
 
 
 def test_earlier_prompts_that_are_kept_lose_the_mask_in_published_only(network, monkeypatch):

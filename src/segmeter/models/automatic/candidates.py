@@ -174,16 +174,9 @@ def candidates_of(encoded: EncodedScene, points: Points, above: float) -> Candid
         for place, prediction in enumerate(encoded.predict(requests))
         for candidate, score in enumerate(prediction.scores)
     ]
-    return _above(found, above)
-
-
-def _above(found: Sequence[tuple[float, int, Mask]], above: float) -> Masks:
     scores = np.array([score for score, _, _ in found], dtype=np.float32)
-    every = Masks(
-        scores,
-        np.array([place for _, place, _ in found], dtype=np.intp),
-        tuple(mask for _, _, mask in found),
-    )
+    places = np.array([place for _, place, _ in found], dtype=np.intp)
+    every = Masks(scores, places, tuple(mask for _, _, mask in found))
     return every.take(np.flatnonzero(scores > np.float32(above))) if above > 0 else every
 
 
@@ -283,7 +276,12 @@ def _answered(
     encoded: EncodedScene, clicks: npt.NDArray[np.float64], options: Options
 ) -> Candidates:
     if options.output == "single":
-        return _answered_singly(encoded, clicks, options)
+        if options.refine or not isinstance(encoded, PredictsGridsSingly):
+            raise BadInput(
+                "this model has no single mask for a lone click that could be asked for (or "
+                "refined); leave output at three"
+            )
+        return encoded.single_candidates(clicks, options.score)
     if not options.refine:
         return candidates_of(encoded, clicks, options.score)
     if not isinstance(encoded, PredictsGrids) or not isinstance(encoded, RefinesCandidates):
@@ -292,17 +290,6 @@ def _answered(
     if options.score <= 0:
         return refined
     return refined.take(np.flatnonzero(refined.scores > np.float32(options.score)))
-
-
-def _answered_singly(
-    encoded: EncodedScene, clicks: npt.NDArray[np.float64], options: Options
-) -> Candidates:
-    if options.refine or not isinstance(encoded, PredictsGridsSingly):
-        raise BadInput(
-            "this model has no single mask for a lone click that could be asked for (or refined); "
-            "leave output at three"
-        )
-    return encoded.single_candidates(clicks, options.score)
 
 
 def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from segmeter.core.errors import BadInput
 from segmeter.models.clicknets.containers import SimpleClick
 from segmeter.models.clicknets.zoom import normalised
-from segmeter.models.sam._decoder import named
+from segmeter.models.sam._decoder import channels_first, channels_last, named
 from segmeter.models.sam._vit import VitBlock
 
 _WINDOW_PX = 224
@@ -33,11 +33,11 @@ class _Backbone(nn.Module):
     def forward(self, image: Tensor, clicks: Tensor) -> Tensor:
         grid = (image.shape[-2] // self.patch, image.shape[-1] // self.patch)
         windows = self._windows(grid)
-        x = (self.patch_embed(image) + clicks + self.positions(grid)).movedim(1, -1)
+        x = channels_last(self.patch_embed(image) + clicks + self.positions(grid))
         every = 6 if self.depth == 12 else self.depth // 4
         for number, block in enumerate(self.blocks, start=1):
             x = block(x, windows if number % every else None)
-        return x.movedim(-1, 1)
+        return channels_first(x)
 
     def positions(self, grid: tuple[int, int]) -> Tensor:
         """The position embedding of a grid, bicubic when it is not the trained one."""

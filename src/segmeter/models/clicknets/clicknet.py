@@ -15,30 +15,25 @@ with Simple Vision Transformers", ICCV 2023. The image is always zoomed to 448 x
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import WithWeights, capable
 from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
-from segmeter.models import weights as places
 from segmeter.models.clicknets import containers
 from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Shape, SimpleClick
-from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
-from segmeter.models.clicknets.zoom import Zoom
+from segmeter.models.weights import CheckpointModel, files
+
+if TYPE_CHECKING:
+    from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
 
 
-@capable(WithWeights)
-class ClickNet:
-    """A click network; its weights are read when it encodes its first scene.
-
-    Weights of another network are refused when the model is made, by names and shapes.
+class ClickNet(CheckpointModel):
+    """A click network.
 
     Parameters
     ----------
@@ -56,20 +51,12 @@ class ClickNet:
         weights: str | Path | None = None,
         device: str = "auto",
     ) -> None:
-        self._card, self.shape, self._settings = card, shape, settings
-        self.weights_path = places.find(card.name, weights)
-        self._device = device
-        here = self.weights_path != places.ABSENT
-        if here and importlib.util.find_spec("torch") is not None:
-            containers.check(places.files(self.weights_path)[0], shape, card.name)
+        self.shape, self._settings = shape, settings
+        super().__init__(card, weights, device)
 
-    @cached_property
-    def card(self) -> ModelCard:
-        return replace(
-            self._card,
-            summary=self._card.summary + places.named(self.weights_path),
-            fingerprint=places.fingerprint(self.weights_path),
-        )
+    def check(self) -> None:
+        """Refuse weights of another network by names and shapes alone."""
+        containers.check(files(self.weights_path)[0], self.shape, self.name)
 
     @cached_property
     def network(self) -> Any:
@@ -77,18 +64,19 @@ class ClickNet:
 
         from segmeter.models.sam._loading import pick_device
 
-        file = places.files(self.weights_path)[0]
-        network = containers.load(file, self.shape, self._card.name)
+        network = containers.load(files(self.weights_path)[0], self.shape, self.name)
         device = pick_device(self._device)
         # A quarter faster on a processor (answers and attack of EISeg's HRNet-18).
         order = torch.channels_last if device.type == "cpu" else torch.preserve_format
         return network.to(device, memory_format=order)
 
     def encode(self, scene: Scene) -> ClickNetEncodedScene:
+        from segmeter.models.clicknets.encoded import ClickNetEncodedScene
+
         if scene.header.kind != "image":
             raise BadInput(
-                f"{scene.name}: '{self._card.name}' takes images, and this is a volume; "
-                f"try 'slicewise?model={self._card.name}'"
+                f"{scene.name}: '{self.name}' takes images, and this is a volume; "
+                f"try 'slicewise?model={self.name}'"
             )
         return ClickNetEncodedScene(self.network, scene, self._settings(scene.dataset))
 
@@ -108,6 +96,9 @@ def evaluation_settings(
     """
 
     def settings(dataset: str) -> Settings:
+        from segmeter.models.clicknets.encoded import Settings
+        from segmeter.models.clicknets.zoom import Zoom
+
         davis, first = dataset.lower() == "davis", -1 if dataset.lower() == "tetris" else 1
         target: int | tuple[int, int] | None
         if isinstance(shape, SimpleClick):

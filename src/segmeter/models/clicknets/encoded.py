@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Request
 from segmeter.core.prompts import Click, MaskHint, Prompt
 from segmeter.core.scenes import Scene
+from segmeter.models.adapters import LazyPrediction
 from segmeter.models.clicknets.zoom import (
     Spot,
     Zoom,
@@ -28,9 +32,6 @@ from segmeter.models.clicknets.zoom import (
     points_tensor,
     soft_discs,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _PIXELS_AT_ONCE = 4_000_000  # of network input; about 6 GB of activations for HRNet-18
 
@@ -51,22 +52,8 @@ class State:
     probabilities: Tensor
     box: ZoomBox | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class ClickNetPrediction:
-    """Probabilities of one mask; these networks give no score of their own."""
-
-    state: State
-    threshold: float
-    shown: int = 0
-
-    @property
-    def scores(self) -> npt.NDArray[np.float32]:
-        return np.ones(1, dtype=np.float32)
-
-    def mask(self, candidate: int | None = None) -> Mask:
-        found = self.state.probabilities > self.threshold
-        return Mask.of(found.cpu().numpy())
+    def mask(self, threshold: float) -> Mask:
+        return Mask.of((self.probabilities > threshold).cpu().numpy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +70,20 @@ class ClickNetEncodedScene:
     """Predictions for clicks on one image."""
 
     def __init__(self, network: Any, scene: Scene, settings: Settings) -> None:
-        import torch
-
         self.network, self.settings, self.name = network, settings, scene.name
         self.device = next(network.parameters()).device
         pixels = torch.from_numpy(np.array(scene.pixels)).to(self.device)
         self.image = pixels.permute(2, 0, 1).float() / 255
 
-    def predict(self, requests: Sequence[Request]) -> list[ClickNetPrediction]:
-        import torch
-
+    def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
+        """Probabilities of one mask each; these networks give no score of their own."""
         with torch.no_grad():
             sessions = [self.session(request) for request in requests]
             maps = self._probabilities(sessions)
             sessions, maps = self._encode_again(sessions, maps)
             maps = [m if s.spots else s.previous for s, m in zip(sessions, maps, strict=True)]
-        return [
-            ClickNetPrediction(State(found, session.box), self.settings.threshold)
-            for session, found in zip(sessions, maps, strict=True)
-        ]
+        states = [State(found, s.box) for s, found in zip(sessions, maps, strict=True)]
+        return [LazyPrediction(partial(s.mask, self.settings.threshold), s) for s in states]
 
     def session(self, request: Request) -> Session:
         """The network's input for a request."""
@@ -116,8 +98,6 @@ class ClickNetEncodedScene:
 
     def logits(self, sessions: Sequence[Session], discs: Tensor) -> Tensor:
         """Logits `(B, h, w)` of sessions with inputs of one size, mirrored and averaged."""
-        import torch
-
         seen = [session.frame.cut(self.image) for session in sessions]
         images, maps = torch.stack(seen), discs
         if self.network.with_previous:
@@ -208,8 +188,6 @@ class MovableDiscs:
         self.step_sizes = self.sizes
 
     def start(self) -> Tensor:
-        import torch
-
         last = [session.frame.into(session.spots[-1][:2]) for session in self._sessions]
         return torch.tensor(last, device=self._encoded.device)
 
@@ -233,8 +211,6 @@ class MovableDiscs:
         return (self.into_frame(index, mask.dense().astype(np.float32)) > 0.5).float()
 
     def into_frame(self, index: int, plane: npt.NDArray[np.float32]) -> Tensor:
-        import torch
-
         whole = torch.from_numpy(plane).to(self._encoded.device)
         return self._sessions[index].frame.cut(whole[None])[0]
 
@@ -244,8 +220,6 @@ class MovableDiscs:
 
     def _discs(self, part: Sequence[int], points: Tensor) -> Tensor:
         """The discs of sessions of one input size, the last click of each where it is now."""
-        import torch
-
         group = [self._sessions[i] for i in part]
         spots = [[(*s.frame.into(p[:2]), p[2]) for p in s.spots] for s in group]
         table = points_tensor(spots).to(self._encoded.device)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 ZoomBox = tuple[int, int, int, int]
 Spot = tuple[float, float, bool]
@@ -195,8 +195,6 @@ def _around(found: Tensor) -> ZoomBox | None:
 
 def _resized(planes: Tensor, size: tuple[int, int]) -> Tensor:
     """Bilinear, corners on corners, `(C, H, W)`."""
-    from torch.nn import functional as F
-
     return F.interpolate(planes[None], size=size, mode="bilinear", align_corners=True)[0]
 
 
@@ -217,8 +215,6 @@ def points_tensor(sessions: Sequence[Sequence[Spot]]) -> Tensor:
 
     Positive clicks come first, then negative ones; rows without a click hold -1.
     """
-    import torch
-
     most = max(
         (sum(spot[2] is sign for spot in spots) for spots in sessions for sign in (True, False)),
         default=0,
@@ -234,8 +230,6 @@ def points_tensor(sessions: Sequence[Sequence[Spot]]) -> Tensor:
 
 def hard_discs(points: Tensor, size: tuple[int, int], radius: float = RADIUS) -> Tensor:
     """1 where a click lies within the radius, `(B, 2, H, W)`."""
-    import torch
-
     nearest = _squared(points[:, :, 0], size)
     for n in range(1, points.shape[2]):
         nearest = torch.minimum(nearest, _squared(points[:, :, n], size))
@@ -263,8 +257,6 @@ def soft_disc(points: Tensor, size: tuple[int, int], radius: float = RADIUS) -> 
 
 def _squared(points: Tensor, size: tuple[int, int]) -> Tensor:
     """Squared distance of every pixel to a click: `(..., 2)` to `(..., H, W)`."""
-    import torch
-
     rows = torch.arange(size[0], dtype=points.dtype, device=points.device)
     columns = torch.arange(size[1], dtype=points.dtype, device=points.device)
     down = (rows - points[..., 0, None]).square()

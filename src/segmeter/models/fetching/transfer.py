@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import http.client
 import lzma
 import os
@@ -25,7 +26,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html.parser import HTMLParser
 from io import FileIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -299,10 +299,8 @@ def source_archive(package: str, version: str) -> str:
             text, base = answer.read(_LIMIT).decode("utf-8", "replace"), answer.url
     except urllib.error.HTTPError as error:
         raise NotFound(f"'{shown(page)}' returns {error.code} {error.reason}") from error
-    links = _Links()
-    links.feed(text)
-    for link in links.found:
-        address: str = urljoin(base, link).partition("#")[0]
+    for link in re.findall(r"""<a\s[^>]*?href=["']([^"']+)["']""", text, re.IGNORECASE):
+        address: str = urljoin(base, html.unescape(link)).partition("#")[0]
         name = file_name(address).removesuffix(".tar.gz")
         if address.endswith(".tar.gz") and _normal(name) == f"{_normal(package)}-{version}":
             return address
@@ -310,36 +308,15 @@ def source_archive(package: str, version: str) -> str:
 
 
 def index_url() -> str:
-    """The index pip would use: from the environment, its configuration, or built in."""
-    own = os.environ.get("PIP_INDEX_URL") or _pip("config", "get", "global.index-url").strip()
-    if own:
-        return own
-    help_text = " ".join(_pip("download", "--help").split())
-    built_in = re.search(r"--index-url <url> .*?\(default (https?://\S+?)\)", help_text)
-    if built_in is None:
-        raise NotFound("pip names no package index here; set PIP_INDEX_URL")
-    return built_in[1]
-
-
-def _pip(*arguments: str) -> str:
-    """Output of pip; empty if it fails or is not installed."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
+    """The index pip would use: from the environment, its configuration, or pip's own."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "get"]
+    own = os.environ.get("PIP_INDEX_URL")
+    if not own:  # fails where nothing is configured or pip is not installed
+        asked = [*command, "global.index-url"]
+        own = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return own or "https://pypi.org/simple"
 
 
 def _normal(name: str) -> str:
     """A package's name as indexes compare it, `-` for every run of `-_`."""
     return re.sub(r"[-_]+", "-", name).lower()
-
-
-class _Links(HTMLParser):
-    """The addresses of all links on a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.found += [value for key, value in attrs if key == "href" and value]

@@ -27,7 +27,8 @@ from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._prompt_batches import chosen_of, fed_back, shown_masks
 
 if TYPE_CHECKING:
-    from segmeter.models.sam._encoded import Network, SamEncodedScene
+    from segmeter.models.sam._encoded import SamEncodedScene
+    from segmeter.models.sam._loading import SamNetwork
 
 MOST_GRAPHS = 96
 """Kept at once, those used last; twenty rounds of one user need forty."""
@@ -135,7 +136,7 @@ class _Decoder:
 class DecoderGraphs:
     """All graphs of one network on one device."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: SamNetwork) -> None:
         self._network = weakref.ref(network)
         self._graphs: OrderedDict[Key, _Decoder] = OrderedDict()
         self._pool = torch.cuda.graph_pool_handle()
@@ -231,7 +232,7 @@ class DecoderGraphs:
 _BY_NETWORK: weakref.WeakKeyDictionary[Any, DecoderGraphs] = weakref.WeakKeyDictionary()
 
 
-def graphs_of(network: Network) -> DecoderGraphs | None:
+def graphs_of(network: SamNetwork) -> DecoderGraphs | None:
     """The network's graphs; None where it does not compute on a CUDA device."""
     if network.device.type != "cuda" or not _Switch.on:
         return None

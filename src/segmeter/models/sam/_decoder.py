@@ -405,7 +405,17 @@ class ChannelNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """For maps `(B, C, H, W)` and cubes `(B, C, D, H, W)`."""
-        return self.last(x.movedim(1, -1)).movedim(-1, 1)
+        return channels_first(self.last(channels_last(x)))
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """A map `(B, C, ...)` as `(B, ..., C)`; without axis -1, which exported graphs do not have."""
+    return x.movedim(1, x.ndim - 1)
+
+
+def channels_first(x: Tensor) -> Tensor:
+    """The inverse."""
+    return x.movedim(x.ndim - 1, 1)
 
 
 def mask_downscaling(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +23,21 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, Point, Prompt, signs
+from segmeter.core.scenes import Pixels
 from segmeter.models.automatic.candidates import (
     PredictsGrids,
     PredictsGridsSingly,
     RefinesCandidates,
 )
+from segmeter.models.sam._click_decoding import (
+    MovablePoints,
+    SingleClicks,
+    compiles,
+    single_click_scores,
+)
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
-from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._decoder import NOT_A_POINT, Embedding
+from segmeter.models.sam._point_grid import candidates, refined, single_candidates
 from segmeter.models.sam._prompt_batches import (
     Policy,
     chosen_of,
@@ -41,37 +48,16 @@ from segmeter.models.sam._prompt_batches import (
     of_equal_size,
     shown_masks,
 )
-from segmeter.models.sam._resizing import Frame, arriving, constant, fetched
+from segmeter.models.sam._resizing import RENDERED_PIXELS, Frame, arriving, constant, fetched
 from segmeter.models.volumes.slices import OfAnEncodedScene, TakesPolicy
 
 if TYPE_CHECKING:
-    from segmeter.core.capabilities import JudgePair
-    from segmeter.core.scenes import Target
-    from segmeter.models.automatic.candidates import Candidates
-    from segmeter.models.sam._click_decoding import MovablePoints, SingleClicks
+    from segmeter.models.sam._loading import SamNetwork
 
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
 
-RENDERED_PIXELS = 1 << 24
-"""Most pixels that are rendered at once: 64 MB of float32."""
-
 Labels = npt.NDArray[np.int64]
-
-
-class Network(Protocol):
-    """The parts of a loaded SAM."""
-
-    prompts: PromptEncoder
-    decoder: MaskDecoder
-    device: torch.device
-    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point with boxes
-
-    def encode(self, pixels: Tensor) -> Embedding:
-        """The image's embedding, from `(1, 3, side, side)`."""
-        ...
-
-    def frame(self, shape: tuple[int, int]) -> Frame: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,36 +69,16 @@ class SamPrediction:
     logits: Tensor  # (4, low, low) float32 on the network's device
     scores: npt.NDArray[np.float32]
     shown: int
-    mask_fed_back: Tensor | None = None  # (1, low, low), the state where it was made with it
+    state: Tensor  # (1, low, low), what of the mask shown goes back in as a prompt
 
     @property
     def offered(self) -> Sequence[int]:
         """The three masks where one of them is shown, else the single one."""
         return (1, 2, 3) if self.shown else (0,)
 
-    @property
-    def state(self) -> Tensor:
-        """Low-resolution logits of the mask shown, `(1, low, low)`."""
-        if self.mask_fed_back is not None:
-            return self.mask_fed_back
-        encoded, shown = self.encoded, self.logits[self.shown : self.shown + 1]
-        return fed_back(encoded.policy, encoded.network.second, shown)
-
     def mask(self, candidate: int | None = None) -> Mask:
         index = self.shown if candidate is None else candidate
         return self.encoded.masks_of(self.logits[index : index + 1])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Output of one decoder pass for a group of requests."""
-
-    group: list[int]
-    logits: Tensor  # (B, 4, low, low)
-    scores: Tensor  # (B, 4)
-    shown: Tensor  # (B,)
-    chosen: Tensor  # (B, low, low), the logits of the masks shown
-    mask_fed_back: Tensor  # (B, low, low), what of them goes back in as a prompt
 
 
 @capable(
@@ -132,7 +98,7 @@ class SamEncodedScene:
 
     def __init__(
         self,
-        network: Network,
+        network: SamNetwork,
         frame: Frame,
         embedding: Embedding,
         policy: Policy,
@@ -160,18 +126,17 @@ class SamEncodedScene:
     @torch.no_grad()
     def predict(self, requests: Sequence[Request]) -> Sequence[SamPrediction]:
         """One prediction per request; requests with equally many tokens share a decoder pass."""
-        return self._predictions(len(requests), list(self._decoded(requests)))
-
-    def _decoded(self, requests: Sequence[Request]) -> Iterator[_Batch]:
-        """Logits, scores and choices, pass by pass."""
         sets = [self.tokens(request.prompts) for request in requests]
+        made: dict[int, SamPrediction] = {}
         for group in self.groups([len(labels) for _, labels in sets]):
             points = np.array([sets[i][0] for i in group], np.float32).reshape(len(group), -1, 2)
             labels = np.array([sets[i][1] for i in group], np.int64).reshape(len(group), -1)
             masks = [self.mask_prompt(requests[i]) for i in group]
             first = [self.is_ambiguous(requests[i]) for i in group]
             found = self._replayed(points, labels, masks, first)
-            yield _Batch(group, *(found or self.decoded(points, labels, masks, first)))
+            found = found or self.decoded(points, labels, masks, first)
+            made |= zip(group, self._predictions(*found), strict=True)
+        return [made[i] for i in range(len(requests))]
 
     def _replayed(
         self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
@@ -193,14 +158,13 @@ class SamEncodedScene:
         chosen = chosen_of(logits, shown)
         return logits, scores, shown, chosen, fed_back(self.policy, second, chosen)
 
-    def _predictions(self, count: int, batches: Sequence[_Batch]) -> list[SamPrediction]:
-        found: dict[int, SamPrediction] = {}
-        for batch in batches:
-            scores = batch.scores.cpu().numpy()
-            for at, (i, shown) in enumerate(zip(batch.group, batch.shown.tolist(), strict=True)):
-                mask_fed_back = batch.mask_fed_back[at : at + 1]
-                found[i] = SamPrediction(self, batch.logits[at], scores[at], shown, mask_fed_back)
-        return [found[i] for i in range(count)]
+    def _predictions(
+        self, logits: Tensor, scores: Tensor, shown: Tensor, chosen: Tensor, back: Tensor
+    ) -> Iterator[SamPrediction]:
+        """The predictions of a decoder pass."""
+        own = scores.cpu().numpy()
+        for at, index in enumerate(shown.tolist()):
+            yield SamPrediction(self, logits[at], own[at], index, back[at : at + 1])
 
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
@@ -221,14 +185,14 @@ class SamEncodedScene:
     def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:
         """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when no request has a mask."""
         prompts = self.network.prompts
-        places, known = [i for i, m in enumerate(masks) if m is not None], _known(masks)
+        known = {place: mask for place, mask in enumerate(masks) if mask is not None}
         if not known:
             return prompts.no_mask()
-        given = prompts.masks(torch.stack(known))
+        given = prompts.masks(torch.stack(list(known.values())))
         if len(known) == len(masks):
             return given
         dense = prompts.no_mask().repeat(len(masks), self.embedding.cells.shape[1], 1)
-        dense[places] = given
+        dense[list(known)] = given
         return dense
 
     def decode(self, sparse: Tensor, dense: Tensor) -> tuple[Tensor, Tensor]:
@@ -276,24 +240,12 @@ class SamEncodedScene:
         self, dtype: torch.dtype = torch.float32, compiled: bool = False
     ) -> SingleClicks | None:
         """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
-        if self.embedding.quality is not None:
-            return None
-        from segmeter.models.sam._click_decoding import SingleClicks
+        return None if self.embedding.quality is not None else SingleClicks(self, dtype, compiled)
 
-        return SingleClicks(self, dtype, compiled)
-
-    def single_click_scores(
-        self,
-        points: npt.NDArray[np.int64],
-        target: Target,
-        judge_pair: JudgePair,
-        band_px: int,
-        **speed: Any,
-    ) -> npt.NDArray[np.float64] | None:
-        """IoU and Boundary IoU after a lone positive click at each point."""
-        from segmeter.models.sam._click_scores import single_click_scores
-
-        return single_click_scores(self, points, target, judge_pair, band_px, **speed)
+    single_click_scores = single_click_scores
+    candidates = candidates
+    single_candidates = single_candidates
+    refined = refined
 
     @cached_property
     def grid_clicks(self) -> SingleClicks | None:
@@ -301,28 +253,8 @@ class SamEncodedScene:
         dtype = self.network.prompts.no_mask_embed.weight.dtype
         return self.single_clicks(dtype, compiled=compiles(self.network.device))
 
-    def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
-        """The three masks of each lone click `(y, x)` whose score is above, as logits."""
-        from segmeter.models.sam._point_grid import candidates_of
-
-        return candidates_of(self, points, above)
-
-    def single_candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
-        """The single mask of each lone click whose score is above; no fall-back to another."""
-        from segmeter.models.sam._point_grid import candidates_of
-
-        return candidates_of(self, points, above, tokens=(0,))
-
-    def refined(self, points: npt.NDArray[np.float64], candidates: Candidates) -> Candidates:
-        """Each candidate again, from its click and its own logits."""
-        from segmeter.models.sam._point_grid import refined
-
-        return refined(self, points, candidates)
-
     def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
         """The same requests with a movable last click, for gradient attacks."""
-        from segmeter.models.sam._click_decoding import MovablePoints
-
         return MovablePoints(self, requests)
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
@@ -348,10 +280,12 @@ class SamEncodedScene:
         return of_equal_size(sizes, 1 if self.network.device.type == "cpu" else 64)
 
 
-def compiles(device: torch.device) -> bool:
-    """Whether torch can compile for a device: CUDA with Triton, which comes with torch."""
-    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
-
-
-def _known(masks: Sequence[Tensor | None]) -> list[Tensor]:
-    return [mask for mask in masks if mask is not None]
+def encoded_images(
+    network: SamNetwork, frame: Frame, images: Sequence[Pixels], policy: Policy
+) -> list[SamEncodedScene]:
+    """Images of one size after one pass of the encoder."""
+    with torch.no_grad():
+        pixels = torch.cat([frame.enter(image, network.device) for image in images])
+        whole = network.encode(pixels)
+        position = network.prompts.position()
+    return [SamEncodedScene(network, frame, own, policy, position) for own in whole.separated()]

@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -34,40 +34,6 @@ _CLASSES = {"sam3": "Sam3TrackerModel", "edgetam": "EdgeTamModel"}
 _SAM3 = (0.5, 0.5, 0.5)
 
 
-class HubNetwork:
-    """The image part of SAM 3's tracker or EdgeTAM, whose encoder `transformers` builds."""
-
-    second = True
-
-    def __init__(self, hub_model: Any, family: Family, device: str, dtype: str) -> None:
-        self.family = family
-        self.device, self.dtype = pick_device(device), pick_dtype(dtype)
-        self.side, grid = _sizes(hub_model.config.prompt_encoder_config)
-        self.prompts = PromptEncoder(self.side, grid)
-        self.decoder = MaskDecoder(fine=True)
-        parts = torch.nn.ModuleDict({"prompt_encoder": self.prompts, "mask_decoder": self.decoder})
-        parts.load_state_dict(decoder_tensors(hub_model.state_dict(), parts))
-        for part in (hub_model, parts):
-            part.eval().requires_grad_(False).to(self.device, self.dtype)
-        self._hub_model = hub_model
-
-    @classmethod
-    def load(cls, path: Path, family: Family, device: str, dtype: str) -> HubNetwork:
-        """From a folder; the tensors are read as float32 and turned to `dtype` afterwards."""
-        if family == "edgetam" and importlib.util.find_spec("timm") is None:
-            raise NotFound("EdgeTAM's image encoder needs the package 'timm'; install it")
-        made = weights.pretrained(path, _CLASSES[family], family, dtype=torch.float32)
-        return cls(made, family, device, dtype)
-
-    def frame(self, shape: tuple[int, int]) -> Frame:
-        if self.family == "sam3":
-            return Squeezed(shape, self.side, _SAM3, _SAM3)
-        return Squeezed(shape, self.side)
-
-    def encode(self, pixels: Tensor) -> Embedding:
-        return _pyramid(*self._hub_model.get_image_embeddings(pixels.to(self.dtype)))
-
-
 class SamNetwork:
     """A SAM in its authors' design: an encoder, a prompt encoder and a mask decoder.
 
@@ -83,11 +49,12 @@ class SamNetwork:
         dtype: str = "float32",
         *,
         second: bool = False,
+        grid: int = 0,
     ) -> None:
-        """With random weights; `load` fills them. `quality` is SAM-HQ's encoder width, or 0."""
+        """With random weights; `filled` reads them. `quality` is SAM-HQ's encoder width, or 0."""
         self.device, self.dtype, self.side = pick_device(device), pick_dtype(dtype), side
         self.encoder, self.second, self._quality = encoder, second, bool(quality)
-        self.prompts = PromptEncoder(side, side // 16)
+        self.prompts = PromptEncoder(side, grid or side // 16)
         width, token = (0, bool(quality)) if second else (quality, False)
         self.decoder = MaskDecoder(fine=second, quality=width, quality_token=token)
         named = {"prompt_encoder": self.prompts, "mask_decoder": self.decoder}
@@ -118,9 +85,12 @@ class SamNetwork:
         """From a checkpoint, in float32 first and converted to `dtype` then."""
         with weights.unfilled():
             network = cls.sized(checkpoint, device, dtype)
-        fill(network.parts, checkpoint)
-        network.parts.to(network.device, network.dtype)
-        return network
+        return network.filled(checkpoint)
+
+    def filled(self, checkpoint: Checkpoint) -> Self:
+        fill(self.parts, checkpoint)
+        self.parts.to(self.device, self.dtype)
+        return self
 
     def frame(self, shape: tuple[int, int]) -> Frame:
         return Squeezed(shape, self.side) if self.second else Padded(shape, self.side)
@@ -139,6 +109,32 @@ class SamNetwork:
             return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
         coarse, early = self.encoder.features(pixels.to(self.dtype))
         return Embedding(_flat(coarse), quality=self.decoder.fuse(coarse, early))
+
+
+class HubNetwork(SamNetwork):
+    """The image part of SAM 3's tracker or EdgeTAM, whose encoder `transformers` builds."""
+
+    def __init__(self, hub_model: Any, family: Family, device: str, dtype: str) -> None:
+        side, grid = _sizes(hub_model.config.prompt_encoder_config)
+        super().__init__(hub_model, side, device=device, dtype=dtype, second=True, grid=grid)
+        own = torch.nn.ModuleDict({"prompt_encoder": self.prompts, "mask_decoder": self.decoder})
+        own.load_state_dict(decoder_tensors(hub_model.state_dict(), own))
+        self.parts.to(self.device, self.dtype)
+        self.family = family
+
+    @classmethod
+    def open(cls, path: Path, family: Family, device: str, dtype: str) -> HubNetwork:
+        """From a folder; the tensors are read as float32 and turned to `dtype` afterwards."""
+        if family == "edgetam" and importlib.util.find_spec("timm") is None:
+            raise NotFound("EdgeTAM's image encoder needs the package 'timm'; install it")
+        made = weights.pretrained(path, _CLASSES[family], family, dtype=torch.float32)
+        return cls(made, family, device, dtype)
+
+    def frame(self, shape: tuple[int, int]) -> Frame:
+        return Squeezed(shape, self.side, *((_SAM3, _SAM3) if self.family == "sam3" else ()))
+
+    def encode(self, pixels: Tensor) -> Embedding:
+        return _pyramid(*self.encoder.get_image_embeddings(pixels.to(self.dtype)))
 
 
 class FinerMaps(torch.nn.Module):

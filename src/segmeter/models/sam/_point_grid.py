@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,11 @@ from segmeter.core.masks import Mask
 from segmeter.models._enlarging import Measured
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
-from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene
 from segmeter.models.sam._prompt_batches import MOST_FEEDBACK, STABLE, stability
-from segmeter.models.sam._resizing import fetched
+from segmeter.models.sam._resizing import RENDERED_PIXELS, fetched
+
+if TYPE_CHECKING:
+    from segmeter.models.sam._encoded import SamEncodedScene
 
 TOGETHER = {"cpu": 2, "cuda": 512}
 """Clicks that share a pass of the decoder, at most (perf/automatic.py)."""
@@ -86,11 +89,20 @@ def together(device: torch.device) -> int:
     return int(min(most, max(16, state // CLICK_BYTES)))
 
 
+def candidates(encoded: SamEncodedScene, points: Points, above: float) -> Candidates:
+    """The three masks of each lone click `(y, x)` whose score is above a number, as logits."""
+    return _candidates(encoded, points, above, (1, 2, 3))
+
+
+def single_candidates(encoded: SamEncodedScene, points: Points, above: float) -> Candidates:
+    """The single mask of each lone click whose score is above; no fall-back to another."""
+    return _candidates(encoded, points, above, (0,))
+
+
 @torch.no_grad()
-def candidates_of(
-    encoded: SamEncodedScene, points: Points, above: float, tokens: Sequence[int] = (1, 2, 3)
+def _candidates(
+    encoded: SamEncodedScene, points: Points, above: float, tokens: Sequence[int]
 ) -> Candidates:
-    """The three masks of each lone click whose score is above a number; or of other tokens."""
     device = encoded.network.device
     places = torch.tensor(points, dtype=torch.float32, device=device)
     step = together(device)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Request
+from segmeter.core.models import ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Text
 from segmeter.models.sam._decoder import NOT_A_POINT
 
@@ -87,7 +87,6 @@ def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
             yield members[start : start + together]
 
 
-Choice = Literal["published", "corrected"]
 Masks = Literal["published", "corrected", "zeroshot"]
 
 STABILITY_OFFSET, STABLE = 0.05, 0.98
@@ -114,7 +113,7 @@ class Policy:
     """
 
     masks: Masks | Literal["single", "best"] = "published"
-    points: Choice = "published"
+    points: ProtocolName = "published"
     threshold: float = 0.0
     sigmoid: bool = False
     half_open: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,9 @@ def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = host.copy_(bits).numpy()
     return found
 
+
+RENDERED_PIXELS = 1 << 24
+"""Most pixels that are rendered at once: 64 MB of float32."""
 
 MEAN = (123.675, 116.28, 103.53)
 DEVIATION = (58.395, 57.12, 57.375)
@@ -92,40 +95,12 @@ def padded(x: Tensor, side: int) -> Tensor:
     return F.pad(x, (0, side - wide, 0, side - high))
 
 
-class Frame(Protocol):
-    """Position of an image's pixels in the network's square input."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    @property
-    def side(self) -> int: ...
-
-    @property
-    def scale(self) -> tuple[float, float]:
-        """Pixels of the square for each pixel of the image, `(y, x)`."""
-        ...
-
-    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
-        """The network's input `(1, 3, side, side)`, float32."""
-        ...
-
-    def shrink(self, masks: Tensor, side: int) -> Tensor:
-        """Masks `(B, 1, H, W)` in the network's low resolution `(B, 1, side, side)`."""
-        ...
-
-    def leave(self, logits: Tensor) -> Tensor:
-        """Low-resolution logits `(B, 1, h, w)` at the image's size `(B, 1, H, W)`."""
-        ...
-
-    def enlargement(self, low: tuple[int, int]) -> Enlargement:
-        """How `leave` enlarges maps of a size, for those who look only along contours."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Squeezed:
-    """SAM 2's way: the image fills the square, whatever its aspect."""
+    """Position of an image's pixels in the network's square input.
+
+    SAM 2's way: the image fills the square, whatever its aspect.
+    """
 
     shape: tuple[int, int]
     side: int = 1024
@@ -134,20 +109,25 @@ class Squeezed:
 
     @property
     def scale(self) -> tuple[float, float]:
+        """Pixels of the square for each pixel of the image, `(y, x)`."""
         height, width = self.shape
         return self.side / height, self.side / width
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        """The network's input `(1, 3, side, side)`, float32."""
         resized = antialiased(channels(pixels, device) / 255, (self.side, self.side))
         return normalised(resized, self.mean, self.deviation)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
+        """Masks `(B, 1, H, W)` in the network's low resolution `(B, 1, side, side)`."""
         return antialiased(masks, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
+        """Low-resolution logits `(B, 1, h, w)` at the image's size `(B, 1, H, W)`."""
         return bilinear(logits, self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        """How `leave` enlarges maps of a size, for those who look only along contours."""
         return Enlargement(low, self.shape)
 
 
@@ -195,6 +175,9 @@ class Padded:
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, self.inside)
+
+
+Frame: TypeAlias = Squeezed | Padded
 
 
 def _by_pillow(pixels: Pixels, size: tuple[int, int], device: torch.device) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models.sam._decoder import ChannelNorm, named
+from segmeter.models.sam._decoder import ChannelNorm, channels_first, channels_last, named
 
 _PATCH = 16
 _WINDOW = 14
@@ -69,11 +69,11 @@ class SamVit(nn.Module):
 
     def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """The embedding, and SAM-HQ's early features: the first global block's `(B, C, h, w)`."""
-        early = x = self.patch_embed(pixels).movedim(1, -1) + self.pos_embed
+        early = x = channels_last(self.patch_embed(pixels)) + self.pos_embed
         for number, block in enumerate(self.blocks):
             x = block(x, None if number in self._everywhere else self._windows)
             early = x if number == self._everywhere[0] else early
-        return self.neck(x.movedim(-1, 1)), early.movedim(-1, 1)
+        return self.neck(channels_first(x)), channels_first(early)
 
 
 class VitBlock(nn.Module):
@@ -82,6 +82,8 @@ class VitBlock(nn.Module):
     Cells know their distance up to `reach`, or, with 0, nothing of it. `layers` are the names of
     the perceptron's two layers.
     """
+
+    Adapter: nn.Module  # SAM-Med2D's
 
     def __init__(
         self,
@@ -93,8 +95,8 @@ class VitBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width, eps=1e-6)
-        self.attn = VitAttention(width, heads, reach, axes)
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.attn = VitAttention(width, heads, reach, axes)
         self.mlp = two_layers(width, *layers)
 
     def forward(self, x: Tensor, windows: Sequence[int] | None) -> Tensor:
@@ -192,13 +194,14 @@ def in_windows(x: Tensor, sides: Sequence[int], attend: Callable[[Tensor], Tenso
     padded = F.pad(x, (0, 0, *pads))
     counts = [n // side for n, side in zip(padded.shape[1:-1], sides, strict=True)]
     pairs = [n for pair in zip(counts, sides, strict=True) for n in pair]
-    axes = range(1, len(pairs) + 1)
-    cut = padded.reshape(batch, *pairs, channels).permute(0, *axes[::2], *axes[1::2], -1)
+    dims, axes = len(sides), range(1, 2 * len(sides) + 1)
+    cut = padded.reshape(batch, *pairs, channels)
+    cut = cut.permute(0, *axes[::2], *axes[1::2], 2 * dims + 1)
     mixed = attend(cut.reshape(-1, *sides, channels))
     inner = mixed.shape[1:-1]
-    half = len(sides)
     back = mixed.reshape(batch, *counts, *inner, -1)
-    back = back.permute(0, *(k + 1 + half * odd for k in range(half) for odd in (0, 1)), -1)
+    order = [axis for pair in zip(axes[:dims], axes[dims:], strict=True) for axis in pair]
+    back = back.permute(0, *order, 2 * dims + 1)
     whole = back.reshape(batch, *(n * m for n, m in zip(counts, inner, strict=True)), -1)
     kept = (n * m // side for n, m, side in zip(sizes, inner, sides, strict=True))
     return whole[(slice(None), *(slice(n) for n in kept))]
@@ -235,7 +238,7 @@ class TinyVit(nn.Module):
         for number, stage in enumerate(self.layers):
             x = stage(x)
             early = x if number == 1 else early
-        return self.neck(x.permute(0, 3, 1, 2)), early.permute(0, 3, 1, 2)
+        return self.neck(channels_first(x)), channels_first(early)
 
 
 def _normed(width: int, out: int, side: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import OnDevice, WithWeights, capable
+from segmeter.core.capabilities import capable
 from segmeter.core.errors import BadInput, BadWeights, NotFound
-from segmeter.core.models import ModelCard
+from segmeter.core.models import ModelCard, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import Hub, offer
@@ -23,10 +23,10 @@ from segmeter.models.volumes.slices import EncodesTogether, ReadsSlices
 
 if TYPE_CHECKING:
     from segmeter.models.checkpoints import Checkpoint
-    from segmeter.models.sam._encoded import Network, SamEncodedScene
+    from segmeter.models.sam._encoded import SamEncodedScene
+    from segmeter.models.sam._loading import SamNetwork
     from segmeter.models.sam._prompt_batches import Policy
 
-Choice = Literal["published", "corrected"]
 Masks = Literal["published", "corrected", "zeroshot"]
 Resize = Literal["float", "pillow"]
 Family = Literal["sam", "sam-hq", "mobile-sam", "sam2", "sam3", "edgetam"]
@@ -45,11 +45,9 @@ class Kind:
     summary: str
 
 
-@capable(OnDevice, WithWeights, EncodesTogether, ReadsSlices)
-class Sam:
+@capable(EncodesTogether, ReadsSlices)
+class Sam(weight_files.CheckpointModel):
     """A SAM kind with weights in the hub's layout.
-
-    Files are found and checked when it is made; the network is loaded at the first look.
 
     Parameters
     ----------
@@ -73,11 +71,10 @@ class Sam:
         device: str = "auto",
         dtype: str = "float32",
         masks: Masks = "published",
-        points: Choice = "published",
+        points: ProtocolName = "published",
         resize: Resize | None = None,
     ) -> None:
-        self.kind = kind
-        self._device, self.dtype = device, dtype
+        self.kind, self.dtype = kind, dtype
         self.masks, self.points = masks, points
         self.resize = resize or ("pillow" if masks == "zeroshot" else "float")
         if self.resize not in get_args(Resize):
@@ -87,39 +84,19 @@ class Sam:
                 raise BadInput(
                     f"'{kind.name}': {option}={value} is neither published nor corrected"
                 )
-        self.weights_path = weight_files.find(kind.name, weights, kind.hub)
-        if self.weights_path != weight_files.ABSENT:
-            self._check()
+        licence, citation = _CREDITS[kind.family]
+        about = ModelCard(kind.name, kind.summary, ABILITIES, licence, citation, kind.family)
+        super().__init__(about, weights, device, kind.hub)
 
     @cached_property
-    def card(self) -> ModelCard:
-        licence, citation = _CREDITS[self.kind.family]
-        return ModelCard(
-            name=self.kind.name,
-            summary=self.kind.summary + weight_files.named(self.weights_path),
-            abilities=ABILITIES,
-            licence=licence,
-            citation=citation,
-            family=self.kind.family,
-            fingerprint=weight_files.fingerprint(self.weights_path),
-        )
-
-    @cached_property
-    def network(self) -> Network:
+    def network(self) -> SamNetwork:
         """Loaded at first use."""
         from segmeter.models.sam._loading import HubNetwork, SamNetwork
 
         family, device, dtype = self.kind.family, self._device, self.dtype
         if family in _HUB_ONLY:
-            return HubNetwork.load(self.weights_path, family, device, dtype)
+            return HubNetwork.open(self.weights_path, family, device, dtype)
         return SamNetwork.load(self._checkpoint(), device, dtype)
-
-    @property
-    def device(self) -> str:
-        """Name of the device; the requested one until the model is loaded."""
-        from segmeter.models.sam._loading import device_name
-
-        return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
     def encode(self, scene: Scene) -> SamEncodedScene:
         """Embed the image."""
@@ -127,9 +104,7 @@ class Sam:
 
     def encode_together(self, images: Sequence[Scene]) -> list[SamEncodedScene]:
         """Embed images of one size in one pass of the encoder."""
-        import torch
-
-        from segmeter.models.sam._encoded import SamEncodedScene
+        from segmeter.models.sam._encoded import encoded_images
         from segmeter.models.sam._prompt_batches import Policy
         from segmeter.models.sam._resizing import Padded
 
@@ -140,17 +115,10 @@ class Sam:
         frame = self.network.frame((height, width))
         if self.resize == "pillow" and isinstance(frame, Padded):
             frame = replace(frame, pillow=True)
-        with torch.no_grad():
-            pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in images])
-            whole = self.network.encode(pixels)
-            position = self.network.prompts.position()
         policy = Policy(self.masks, self.points)
-        return [
-            SamEncodedScene(self.network, frame, part, policy, position)
-            for part in whole.separated()
-        ]
+        return encoded_images(self.network, frame, [image.pixels for image in images], policy)
 
-    def slice_policy(self, protocol: Choice) -> Policy:
+    def slice_policy(self, protocol: ProtocolName) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""
         from segmeter.models.sam._prompt_batches import Policy
 
@@ -159,41 +127,37 @@ class Sam:
         first = self.kind.family in ("sam", "sam-hq", "mobile-sam")
         return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse other weights by names and shapes alone."""
+        if self.kind.family in _HUB_ONLY or self._configured:
+            _check_config(self.weights_path, self.kind)
         if self.kind.family in _HUB_ONLY:
             _check_transformers(self.kind)
-            _check_config(self.weights_path, self.kind)
             _check_names(self.weights_path, weight_files.sizes(self.weights_path))
             return
-        if self._configured:
-            _check_config(self.weights_path, self.kind)
-        if importlib.util.find_spec("torch") is not None:
-            self._checkpoint(check=True)
+        from segmeter.models.checkpoints import account
+        from segmeter.models.sam._loading import SamNetwork
+
+        found = self._checkpoint(headers_only=True)
+        with weight_files.unfilled():
+            account(found, SamNetwork.sized(found, "cpu", "float32").parts.state_dict())
 
     @property
     def _configured(self) -> bool:
         """Whether the weights are a folder of Hugging Face."""
         return self.kind.family in _CONFIGS and (self.weights_path / "config.json").is_file()
 
-    def _checkpoint(self, *, check: bool = False) -> Checkpoint:
-        """The weights, recognised; with `check` also compared with the network's parameters."""
-        from segmeter.models.checkpoints import account, read_checkpoint
+    def _checkpoint(self, *, headers_only: bool = False) -> Checkpoint:
+        """The weights, recognised."""
+        from segmeter.models.checkpoints import read_checkpoint
 
         named = self.kind.name if self._configured and self.kind.family == "sam2" else ""
-        found = read_checkpoint(self.weights_path, named, headers_only=check)
+        found = read_checkpoint(self.weights_path, named, headers_only=headers_only)
         if found.model != self.kind.name and not _same_for_images(found, self.kind.name):
             raise BadWeights(
                 f"'{self.weights_path}' holds weights of '{found.model}', not of "
                 f"'{self.kind.name}'; use --model {found.model}?weights={self.weights_path}"
             )
-        if check:
-            from segmeter.models.sam._loading import SamNetwork
-
-            with weight_files.unfilled():
-                parts = SamNetwork.sized(found, "cpu", "float32").parts
-                own = {name: tuple(t.shape) for name, t in parts.state_dict().items()}
-            account(found, own)
         return found
 
 

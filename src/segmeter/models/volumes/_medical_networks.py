@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.core.errors import BadWeights
 from segmeter.core.scenes import Pixels
-from segmeter.models import weights
 from segmeter.models._enlarging import Enlargement
-from segmeter.models.checkpoints import Checkpoint, account, fill, read_checkpoint
-from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, named
-from segmeter.models.sam._loading import pick_device, pick_dtype
+from segmeter.models.sam._decoder import Embedding, named
+from segmeter.models.sam._loading import SamNetwork
 from segmeter.models.sam._resizing import (
     DEVIATION,
     MEAN,
@@ -103,50 +99,18 @@ _BUILT: Mapping[
 """Encoder, sides of the square and of the grid, and frame of each kind."""
 
 
-class MedicalNetwork:
+class MedicalNetwork(SamNetwork):
     """An image encoder before the first SAM's prompt encoder and mask decoder."""
 
-    second = False
-
     def __init__(self, kind: str, device: str = "cpu", dtype: str = "float32") -> None:
-        """With random weights; `load` fills them."""
-        encoder, side, grid, self.frame = _BUILT[kind]
-        self.device, self.dtype = pick_device(device), pick_dtype(dtype)
-        self.encoder = encoder()
-        self.prompts = PromptEncoder(side, grid)
-        self.decoder = MaskDecoder()
-        parts = (self.encoder, self.prompts, self.decoder)
-        names = ("image_encoder", "prompt_encoder", "mask_decoder")
-        self.parts = nn.ModuleDict(dict(zip(names, parts, strict=True)))
-        self.parts.eval().requires_grad_(False)
+        encoder, side, grid, self._frame = _BUILT[kind]
+        super().__init__(encoder(), side, device=device, dtype=dtype, grid=grid)
 
-    @classmethod
-    def check(cls, kind: str, path: Path) -> None:
-        """Refuse weights of another network by names and shapes alone."""
-        found = _checkpoint(kind, path, headers_only=True)
-        with weights.unfilled():
-            own = {k: tuple(v.shape) for k, v in cls(kind).parts.state_dict().items()}
-        account(found, own)
-
-    @classmethod
-    def load(cls, kind: str, path: Path, device: str, dtype: str) -> MedicalNetwork:
-        """From the published or a fine-tuned checkpoint; strictly."""
-        network = cls(kind, device, dtype)
-        fill(network.parts, _checkpoint(kind, path))
-        network.parts.to(network.device, network.dtype)
-        return network
+    def frame(self, shape: tuple[int, int]) -> Frame:
+        return self._frame(shape)
 
     def encode(self, pixels: Tensor) -> Embedding:
-        grid = self.encoder(pixels.to(self.dtype))
-        return Embedding(grid.flatten(2).transpose(1, 2).contiguous())
-
-
-def _checkpoint(kind: str, path: Path, *, headers_only: bool = False) -> Checkpoint:
-    """The weights, which must be of this kind; MedSAM's cannot be told from SAM ViT-B's."""
-    found = read_checkpoint(path, headers_only=headers_only)
-    if found.model != ("sam-vit-b" if kind == "medsam" else kind):
-        raise BadWeights(f"'{path}' holds weights of '{found.model}', not of '{kind}'")
-    return found
+        return self._embedding(pixels)
 
 
 class ScribbleUNet(nn.Module):

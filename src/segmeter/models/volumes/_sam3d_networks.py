@@ -1,26 +1,27 @@
-"""SAM-Med3D's network: SAM with every convolution and position in three dimensions.
+"""Networks of SAM-Med3D and SegVol: SAM's prompts and decoder in three dimensions.
 
-Written from the paper (Wang et al., arXiv 2310.15161); parameter names are those of the
-published checkpoints `sam_med3d.pth` and `sam_med3d_turbo.pth`.
+Written from the papers (Wang et al., arXiv 2310.15161; Du et al., NeurIPS 2024, arXiv 2311.13385);
+parameter names are those of the published checkpoints.
 
 The cells stay a list of tokens `(requests, cells, channels)`. Positions follow the original
-network, which it was trained with: those of the cells have their first two axes swapped
-against those of the points, and the sine stands twice.
-
-SegVol shares the prompts and the mask decoder, with the positions that it was trained with too.
+networks, which were trained with them: those of the cells have their first two axes swapped
+against those of the points; in SAM-Med3D the sine stands twice, in SegVol the first two coordinates
+of a point are divided by each other's size.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from segmeter.models.sam._decoder import MaskDecoder, PromptTokens, mask_downscaling
-from segmeter.models.sam._vit import SamVit
+from segmeter.models.sam._vit import SamVit, two_layers
 
 Size = tuple[int, int, int]
 _PATCH = 16
@@ -90,3 +91,104 @@ class SamMed3dNetwork(nn.Module):
         sparse = prompts.padded(prompts.known((points[None] + 0.5) / self.side, labels[None]))
         dense = prompts.mask_downscaling(mask[None, None]).flatten(2).transpose(1, 2)
         return self.mask_decoder.single(cells + dense, prompts.position(), sparse)
+
+
+SPARE = ("text_encoder.", "pixel_mean", "pixel_std")
+
+
+class SegVolNetwork(nn.Module):
+    """A ViT on blocks of one size before SAM's decoder; its text encoder is left out."""
+
+    def __init__(
+        self,
+        size: Size = (32, 256, 256),
+        patch: Size = (4, 16, 16),
+        width: int = 768,
+        depth: int = 12,
+        heads: int = 12,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        first, second, third = (n // p for n, p in zip(size, patch, strict=True))
+        self.cells = (first, second, third)
+        self.image_encoder = _Encoder(self.cells, patch, width, depth, heads)
+        # The layers for masks and words are in the checkpoint but never used.
+        self.prompt_encoder = VolumePromptEncoder(self.cells, width, 4, 3, 2, mask_downscaling)
+        doubled = [2 * n for n in self.cells]
+        self.mask_decoder = VolumeMaskDecoder(
+            self.cells, width, lambda channels: nn.LayerNorm([channels, *doubled])
+        )
+        self.mask_decoder.txt_align_upscaled_embedding = nn.Linear(768, 96)
+
+    def encode(self, block: Tensor) -> Tensor:
+        """Cells `(1, cells, width)` of a block `(1, 1, *size)`."""
+        return self.image_encoder(block)
+
+    def decode(self, cells: Tensor, points: Tensor, labels: Tensor) -> Tensor:
+        """Logits `size` for points `(n, 3)`; labels 0 and 1 are points, 2 and 3 corners."""
+        prompts, (first, second, third) = self.prompt_encoder, self.size
+        swapped = points.new_tensor([second, first, third])
+        sparse = prompts.known((points[None] + 0.5) / swapped, labels[None])
+        if not bool((labels >= 2).any()):  # points without a box are followed by a padding one
+            sparse = prompts.padded(sparse)
+        low = self.mask_decoder.single(cells + prompts.no_mask(), prompts.position(), sparse)
+        return F.interpolate(low[:, None], self.size, mode="trilinear")[0, 0]
+
+
+class _Encoder(nn.Module):
+    """A plain ViT; every cell sees every other."""
+
+    def __init__(self, cells: Size, patch: Size, width: int, depth: int, heads: int) -> None:
+        super().__init__()
+        self.patch_embedding = _Patches(cells, patch, width)
+        self.blocks = nn.ModuleList([_Block(width, heads) for _ in range(depth)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, block: Tensor) -> Tensor:
+        x = self.patch_embedding(block)
+        for layer in self.blocks:
+            x = layer(x)
+        return self.norm(x)
+
+
+class _Patches(nn.Module):
+    """Blocks of voxels as tokens; the checkpoint counts the cutting as a layer."""
+
+    def __init__(self, cells: Size, patch: Size, width: int) -> None:
+        super().__init__()
+        self.cells, self.patch = cells, patch
+        self.patch_embeddings = nn.ModuleList([nn.Identity(), nn.Linear(math.prod(patch), width)])
+        self.position_embeddings = nn.Parameter(torch.zeros(1, math.prod(cells), width))
+
+    def forward(self, block: Tensor) -> Tensor:
+        (a, b, c), (p, q, r) = self.cells, self.patch
+        cut = block.reshape(len(block), a, p, b, q, c, r).permute(0, 1, 3, 5, 2, 4, 6)
+        tokens = self.patch_embeddings[1](cut.reshape(len(block), a * b * c, p * q * r))
+        return tokens + self.position_embeddings
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.mlp = two_layers(width, "linear1", "linear2")
+        self.norm1 = nn.LayerNorm(width)
+        self.attn = _Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class _Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.out_proj = nn.Linear(width, width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed = self.qkv(x).unflatten(2, (3, self.heads, -1))
+        query, key, value = mixed.permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(query, key, value)
+        return self.out_proj(seen.transpose(1, 2).flatten(2))

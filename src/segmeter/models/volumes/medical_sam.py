@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import OnDevice, WithWeights, capable
-from segmeter.core.errors import BadInput
+from segmeter.core.capabilities import capable
+from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.models import ModelCard, ProtocolName
 from segmeter.core.scenes import Image, Pixels, Scene
-from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import ByHand, PackageArchive, offer
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices
+from segmeter.models.weights import CheckpointModel, unfilled
 
 if TYPE_CHECKING:
+    from segmeter.models.checkpoints import Checkpoint
     from segmeter.models.sam._encoded import SamEncodedScene
     from segmeter.models.sam._prompt_batches import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
@@ -47,11 +46,9 @@ CARDS = (
 )  # fmt: skip
 
 
-@capable(OnDevice, WithWeights, EncodesValues, ReadsSlices)
-class MedicalSam:
+@capable(EncodesValues, ReadsSlices)
+class MedicalSam(CheckpointModel):
     """A medical SAM kind for images and for slices of volumes.
-
-    Files are found and checked when it is made; the network is loaded at the first look.
 
     Parameters
     ----------
@@ -68,40 +65,42 @@ class MedicalSam:
         device: str = "auto",
         dtype: str = "float32",
     ) -> None:
-        self._about, self._device, self.dtype = about, device, dtype
-        self.weights_path = weight_files.find(about.name, weights)
-        here = self.weights_path != weight_files.ABSENT
-        if here and importlib.util.find_spec("torch") is not None:
-            from segmeter.models.volumes._medical_networks import MedicalNetwork
+        self.dtype = dtype
+        super().__init__(about, weights, device)
 
-            MedicalNetwork.check(about.name, self.weights_path)
+    def check(self) -> None:
+        """Refuse weights of another network by names and shapes alone."""
+        from segmeter.models.checkpoints import account
+        from segmeter.models.volumes._medical_networks import MedicalNetwork
 
-    @cached_property
-    def card(self) -> ModelCard:
-        summary = self._about.summary + weight_files.named(self.weights_path)
-        mark = weight_files.fingerprint(self.weights_path)
-        return replace(self._about, summary=summary, fingerprint=mark)
+        found = self._checkpoint(headers_only=True)
+        with unfilled():
+            account(found, MedicalNetwork(self.name).parts.state_dict())
 
     @cached_property
     def network(self) -> MedicalNetwork:
         """Read from its files when first needed."""
         from segmeter.models.volumes._medical_networks import MedicalNetwork
 
-        return MedicalNetwork.load(self._about.name, self.weights_path, self._device, self.dtype)
+        return MedicalNetwork(self.name, self._device, self.dtype).filled(self._checkpoint())
 
-    @property
-    def device(self) -> str:
-        """Name of the device; the requested one until the model is loaded."""
-        from segmeter.models.sam._loading import device_name
+    def _checkpoint(self, *, headers_only: bool = False) -> Checkpoint:
+        """The weights, which must be of this kind; MedSAM's cannot be told from SAM ViT-B's."""
+        from segmeter.models.checkpoints import read_checkpoint
 
-        return device_name(self.network.device) if "network" in self.__dict__ else self._device
+        found = read_checkpoint(self.weights_path, headers_only=headers_only)
+        if found.model != ("sam-vit-b" if self.name == "medsam" else self.name):
+            raise BadWeights(
+                f"'{self.weights_path}' holds weights of '{found.model}', not of '{self.name}'"
+            )
+        return found
 
     def encode(self, scene: Scene) -> SamEncodedScene:
         """Embed an image."""
         if not isinstance(scene, Image):
             raise BadInput(
-                f"{scene.name} is a volume; '{self._about.name}' sees its slices as"
-                f" 'slicewise?model={self._about.name}'"
+                f"{scene.name} is a volume; '{self.name}' sees its slices as"
+                f" 'slicewise?model={self.name}'"
             )
         return self._encoded_scenes([scene.pixels])[0]
 
@@ -127,30 +126,15 @@ class MedicalSam:
         )
 
     def _encoded_scenes(self, images: Sequence[Pixels]) -> list[SamEncodedScene]:
-        import torch
+        from segmeter.models.sam._encoded import encoded_images
 
-        from segmeter.models.sam._encoded import SamEncodedScene
-
-        network, policy = self.network, self.slice_policy("corrected")
         height, width = images[0].shape[:2]
-        frame = network.frame((height, width))
-        with torch.no_grad():
-            pixels = torch.cat([frame.enter(p, network.device) for p in images])
-            whole = network.encode(pixels)
-            position = network.prompts.position()
-        return [
-            SamEncodedScene(network, frame, part, policy, position) for part in whole.separated()
-        ]
-
-
-def _maker(card: ModelCard) -> Callable[..., Any]:
-    make = partial(MedicalSam, card)
-    make.__module__ = __name__  # where the catalogue says that it comes from
-    return make
+        frame = self.network.frame((height, width))
+        return encoded_images(self.network, frame, images, self.slice_policy("corrected"))
 
 
 for _card in CARDS:
-    catalogue.models.add(_card.name, _card.summary)(_maker(_card))
+    catalogue.models.add(_card.name, _card.summary)(partial(MedicalSam, _card))
 
 offer("medsam", ByHand(_MEDSAM, "medsam_vit_b.pth"))
 offer("sam-med2d", ByHand("https://github.com/OpenGVLab/SAM-Med2D", "sam-med2d_b.pth"))

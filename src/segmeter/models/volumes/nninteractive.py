@@ -13,10 +13,10 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,30 +34,6 @@ _SUMMARY = "nnInteractive through its package (needs nnInteractive)"
 _DENSE_VOXELS = 1 << 27  # the package's own bound for prompts that are not compressed
 _SETTINGS = ("inference_info.json", "inference_session_class.json")
 _NETWORKS = ("dynamic_network_architectures.", "torch.nn.")
-
-
-class PackageSession(Protocol):
-    """The used part of the package's session; coordinates are indices of the array given."""
-
-    interactions_storage: str
-    supported_interactions: Mapping[str, bool]
-    preferred_scribble_thickness: Sequence[float]
-
-    def set_image(self, image: npt.NDArray[Any]) -> None: ...
-
-    def set_target_buffer(self, target_buffer: Any) -> None: ...
-
-    def reset_interactions(self) -> None: ...
-
-    def add_point_interaction(self, coordinates: Any, include_interaction: bool) -> Any: ...
-
-    def add_bbox_interaction(self, bbox_coords: Any, include_interaction: bool) -> Any: ...
-
-    def add_lasso_interaction(self, lasso_image: Any, include_interaction: bool) -> Any: ...
-
-    def add_scribble_interaction(self, scribble_image: Any, include_interaction: bool) -> Any: ...
-
-    def add_initial_seg_interaction(self, initial_seg: Any) -> Any: ...
 
 
 @catalogue.models.add(_NAME, _SUMMARY)
@@ -88,8 +64,8 @@ class NnInteractive:
         )
 
     @cached_property
-    def session(self) -> PackageSession:
-        """The package's session, with its network loaded."""
+    def session(self) -> Any:
+        """The package's session, with its network loaded; coordinates are the array's indices."""
         from segmeter.models.sam._loading import pick_device
 
         device = pick_device(self._device)
@@ -97,8 +73,7 @@ class NnInteractive:
             package: Any = importlib.import_module("nnInteractive.inference.inference_session")
             made = package.nnInteractiveInferenceSession(device=device, torch_n_threads=1)
             made.initialize_from_trained_model_folder(str(self.folder))
-        session: PackageSession = made
-        return session
+        return made
 
     def encode(self, scene: Scene) -> NnInteractiveEncodedScene:
         if not isinstance(scene, Volume):
@@ -111,23 +86,15 @@ class NnInteractive:
         return not mine
 
 
-class SharedSession(Protocol):
-    """The encoded scene that currently holds the shared session."""
-
-    @property
-    def session(self) -> PackageSession: ...
-
-    def show(self, encoded: NnInteractiveEncodedScene) -> bool: ...
-
-
 class NnInteractiveEncodedScene:
     """One volume in the package's session, which is shown it again after another was.
 
     A box over several slices is given whole to a checkpoint that takes such boxes, and as the
-    box of its middle slice to one that does not, as the first official checkpoint.
+    box of its middle slice to one that does not, as the first official checkpoint. `model` has the
+    `session` that encoded scenes share, and `show`.
     """
 
-    def __init__(self, model: SharedSession, volume: Volume) -> None:
+    def __init__(self, model: Any, volume: Volume) -> None:
         self.model, self.volume = model, volume
         self._shown: npt.NDArray[np.uint8] = np.zeros(volume.shape, np.uint8)
         self._sent: tuple[Prompt, ...] = ()

@@ -9,18 +9,17 @@ percentiles of what is not background.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import KnowsItsScan, OnDevice, WithWeights, capable
-from segmeter.core.models import ModelCard, ProtocolName
+from segmeter.core.capabilities import KnowsItsScan
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Volume
-from segmeter.models import weights as weight_files
 
 Values = npt.NDArray[np.float32]
 Voxels = npt.NDArray[Any]
@@ -163,39 +162,6 @@ def percentiles(values: Voxels) -> tuple[float, float]:
 def looks_like_ct(voxels: Voxels) -> bool:
     """Whether values are those of CT: air far below zero."""
     return bool(voxels.dtype.kind != "u" and voxels.min() <= _AIR)
-
-
-Network = TypeVar("Network")
-
-
-@capable(OnDevice, WithWeights)
-class CheckpointModel:
-    """A model whose file is found and checked when it is made, and read at the first look."""
-
-    def __init__(self, about: ModelCard, weights: str | None = None, device: str = "auto") -> None:
-        """`about` is its card, but for the fingerprint of the file that is found."""
-        self.name, self._about, self._device = about.name, about, device
-        self.weights_path = weight_files.find(about.name, weights)
-        weight_files.sizes(self.weights_path)  # refuses damaged safetensors at once
-
-    @cached_property
-    def card(self) -> ModelCard:
-        return replace(self._about, fingerprint=weight_files.fingerprint(self.weights_path))
-
-    @property
-    def device(self) -> str:
-        return self._device
-
-    def filled(
-        self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()
-    ) -> Network:
-        """A network with the file's tensors, strictly but for `spare`, on its device."""
-        from segmeter.models.sam._loading import pick_device
-
-        made: Any = network
-        weight_files.load_into(made, tensors, f"the weights in '{self.weights_path}'", spare)
-        ready: Network = made.eval().requires_grad_(False).to(pick_device(self._device))
-        return ready
 
 
 Several: TypeAlias = tuple[Prompt, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models import weights as weight_files
+from segmeter.models.adapters import LazyPrediction
 from segmeter.models.fetching.sources import ByHand, offer
 from segmeter.models.volumes.preparation import (
-    CheckpointModel,
     Cube,
     Heard,
     cube_around,
@@ -30,6 +29,7 @@ from segmeter.models.volumes.preparation import (
     resampled,
     resampled_size,
 )
+from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +55,7 @@ class SamMed3d(CheckpointModel):
         """Read from its file when first needed, strictly."""
         from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
 
-        tensors = weight_files.named_tensors(self.weights_path, "model_state_dict")
+        tensors = named_tensors(self.weights_path, "model_state_dict")
         return self.filled(SamMed3dNetwork(), tensors, _SPARE)
 
     def encode(self, scene: Scene) -> SamMed3dEncodedScene:
@@ -110,7 +110,7 @@ class SamMed3dEncodedScene:
         size = resampled_size(self._turned.shape, self.spacing_mm, _MM)
         return resampled(self._turned, size, self.spacing_mm)
 
-    def predict(self, requests: Sequence[Request]) -> list[SamMed3dPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[LazyPrediction]:
         return [self._one(request) for request in requests]
 
     def survives(self, prompt: Prompt, cube: Cube) -> bool:
@@ -158,7 +158,7 @@ class SamMed3dEncodedScene:
         bits = self._to_axes(target.dense()).astype(np.float32)
         return not bool((resampled(bits, self.resampled.shape, self.spacing_mm) > 0.5).any())
 
-    def _one(self, request: Request) -> SamMed3dPrediction:
+    def _one(self, request: Request) -> LazyPrediction:
         state = request.state if isinstance(request.state, _State) else None
         heard = Heard() if state is None else state.heard
         published = self.protocol == "published"
@@ -166,16 +166,23 @@ class SamMed3dEncodedScene:
         given = [pair for prompt in passed for pair in _points(prompt)]
         history = Heard(request.prompts, passed)
         if not given:
-            return SamMed3dPrediction(self, None, None, history)
+            return LazyPrediction(partial(Mask.empty, self.volume.shape))
         places = [self.place(point) for point, _ in given]
         cube = state.cube if state is not None else cube_around(places, _SIDE)
         before = state.logits if state is not None else None
         points, labels = self._passed(cube, places, [positive for _, positive in given])
         if not points:
-            return SamMed3dPrediction(self, cube, before, history)
+            return self._prediction(_State(cube, before, history))
         if published and heard.repeated_in(request.prompts):
             before = None  # prompts that are merged with earlier ones lose the mask there
-        return SamMed3dPrediction(self, cube, self._decoded(cube, points, labels, before), history)
+        logits = self._decoded(cube, points, labels, before)
+        return self._prediction(_State(cube, logits, history))
+
+    def _prediction(self, state: _State) -> LazyPrediction:
+        """One mask; an empty one where no click was in the cube yet."""
+        if state.logits is None:
+            return LazyPrediction(partial(Mask.empty, self.volume.shape), state)
+        return LazyPrediction(partial(self.rendered, state.cube, state.logits), state)
 
     def _passed(
         self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool]
@@ -257,30 +264,6 @@ class _State:
     heard: Heard
 
 
-@dataclass(frozen=True, slots=True)
-class SamMed3dPrediction:
-    """One mask; none without a click."""
-
-    encoded: SamMed3dEncodedScene
-    cube: Cube | None
-    logits: Values | None
-    heard: Heard
-    shown: int = 0
-
-    @property
-    def scores(self) -> Values:
-        return np.ones(1, np.float32)
-
-    @property
-    def state(self) -> Any:
-        return None if self.cube is None else _State(self.cube, self.logits, self.heard)
-
-    def mask(self, candidate: int | None = None) -> Mask:
-        if self.cube is None or self.logits is None:
-            return Mask.empty(self.encoded.volume.shape)
-        return self.encoded.rendered(self.cube, self.logits)
-
-
 def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:
     match prompt:
         case Click(point, positive):
@@ -307,13 +290,7 @@ _CARDS = {
 }  # fmt: skip
 
 
-def _maker(name: str) -> Callable[..., Any]:
-    make = partial(SamMed3d, name)
-    make.__module__ = __name__  # where the catalogue says that it comes from
-    return make
-
-
 for _name, _card in _CARDS.items():
-    catalogue.models.add(_name, _card.summary)(_maker(_name))
+    catalogue.models.add(_name, _card.summary)(partial(SamMed3d, _name))
     _file = f"{_name.replace('-', '_')}.pth"
     offer(_name, ByHand("https://github.com/uni-medical/SAM-Med3D", _file))

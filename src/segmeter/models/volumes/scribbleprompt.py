@@ -21,10 +21,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Image, Scene
-from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import ByHand, offer
-from segmeter.models.volumes.preparation import CheckpointModel
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPolicy
+from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
     from segmeter.models.volumes._medical_networks import ScribbleUNet
@@ -52,7 +51,7 @@ class ScribblePrompt(CheckpointModel):
         """Read from its file when first needed, strictly."""
         from segmeter.models.volumes._medical_networks import ScribbleUNet
 
-        return self.filled(ScribbleUNet(), weight_files.named_tensors(self.weights_path))
+        return self.filled(ScribbleUNet(), named_tensors(self.weights_path))
 
     def encode(self, scene: Scene) -> ScribbleEncodedScene:
         """An image's grey values, stretched from its darkest to its brightest."""

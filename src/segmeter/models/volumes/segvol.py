@@ -18,14 +18,13 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import ByHand, offer
-from segmeter.models.volumes.preparation import CheckpointModel
+from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from segmeter.models.volumes._segvol_network import SegVolNetwork
+    from segmeter.models.volumes._sam3d_networks import SegVolNetwork
 
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
@@ -51,9 +50,9 @@ class SegVol(CheckpointModel):
     @cached_property
     def network(self) -> SegVolNetwork:
         """Read from its file when first needed, strictly but for the text encoder."""
-        from segmeter.models.volumes._segvol_network import SPARE, SegVolNetwork
+        from segmeter.models.volumes._sam3d_networks import SPARE, SegVolNetwork
 
-        tensors = weight_files.named_tensors(self.weights_path, "model")
+        tensors = named_tensors(self.weights_path, "model")
         bare = {k.removeprefix("module.").removeprefix("model."): v for k, v in tensors.items()}
         return self.filled(SegVolNetwork(), bare, SPARE)
 

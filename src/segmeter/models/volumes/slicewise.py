@@ -131,25 +131,15 @@ class _Prepared:
         self._volume, self._model = volume, model
         self._slices: dict[ProtocolName, PreparedSlices] = {}
         self._keys: dict[tuple[ProtocolName, int], str] = {}
-        self._fresh: dict[tuple[ProtocolName, int], Seen] = {}
 
-    def key(self, protocol: ProtocolName, z: int) -> str:
-        """The slice's content as a key; preparing it again costs more than keeping that."""
+    def key(self, protocol: ProtocolName, z: int, fresh: dict[int, Seen]) -> str:
+        """The slice's content as a key, kept; a slice prepared for it goes into `fresh`."""
         place = (protocol, z)
         if place not in self._keys:
-            self._fresh[place] = self._seen(protocol, z)
+            fresh[z] = self.seen(protocol, z)
             own = (self._volume.name, *place) if self._model.reads_targets else ()
-            self._keys[place] = content_key(self._fresh[place], *own)
+            self._keys[place] = content_key(fresh[z], *own)
         return self._keys[place]
-
-    def slice(self, protocol: ProtocolName, z: int) -> Seen:
-        """A slice as the model takes it; not prepared twice in a row."""
-        fresh = self._fresh.pop((protocol, z), None)
-        return self._seen(protocol, z) if fresh is None else fresh
-
-    def settle(self) -> None:
-        """Let go of slices that were keyed and need no look."""
-        self._fresh.clear()
 
     def slices(self, protocol: ProtocolName) -> PreparedSlices:
         """All slices as 0 to 255, along the scene's axes."""
@@ -158,7 +148,8 @@ class _Prepared:
             self._slices[protocol] = prepared(self._volume, family, protocol)
         return self._slices[protocol]
 
-    def _seen(self, protocol: ProtocolName, z: int) -> Seen:
+    def seen(self, protocol: ProtocolName, z: int) -> Seen:
+        """A slice as the model takes it."""
         values = self.slices(protocol).slice(z)
         return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
 
@@ -222,7 +213,8 @@ class SliceEncodedScene:
     def predict_slices(self, requests: Sequence[SliceRequest]) -> list[Prediction]:
         """One prediction of a slice per request, in order; requests of a slice go in one call."""
         answers: dict[int, Prediction] = {}
-        for part in _parts(sorted({request.z for request in requests}), self.model.together):
+        together, wanted = self.model.together, sorted({request.z for request in requests})
+        for part in _growing(wanted, together, together):
             for z, encoded in zip(part, self._looked_at(part), strict=True):
                 mine = [i for i, request in enumerate(requests) if request.z == z]
                 asked = [Request(self._shown(requests[i].prompts), requests[i].state) for i in mine]
@@ -255,15 +247,19 @@ class SliceEncodedScene:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
         encoded_scenes: list[EncodedScene] = []
         for some in _growing(slices, self.model.first, self.model.together):
-            keys = [self._prepared.key(self.protocol, z) for z in some]
-            encoded_scenes += self.model.store.encoded_scenes(keys, partial(self._looks, some))
-            self._prepared.settle()
+            fresh: dict[int, Seen] = {}
+            keys = [self._prepared.key(self.protocol, z, fresh) for z in some]
+            look = partial(self._looks, some, fresh)
+            encoded_scenes += self.model.store.encoded_scenes(keys, look)
         return [self.model.in_protocol(encoded, self.protocol) for encoded in encoded_scenes]
 
-    def _looks(self, slices: Sequence[int], places: Sequence[int]) -> Sequence[EncodedScene]:
-        seen = [self._prepared.slice(self.protocol, slices[i]) for i in places]
+    def _looks(
+        self, slices: Sequence[int], fresh: Mapping[int, Seen], places: Sequence[int]
+    ) -> Sequence[EncodedScene]:
+        wanted = [slices[i] for i in places]
+        seen = [fresh[z] if z in fresh else self._prepared.seen(self.protocol, z) for z in wanted]
         if self.model.reads_targets:
-            planes = [(slices[i], pixels) for i, pixels in zip(places, seen, strict=True)]
+            planes = zip(wanted, seen, strict=True)
             return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
         return self.model.encode_slices(self.volume, seen)
 
@@ -396,11 +392,6 @@ def _state(request: Request) -> SliceState:
 
 def _only_masks(prompts: Sequence[Prompt]) -> bool:
     return all(isinstance(prompt, MaskHint) for prompt in prompts)
-
-
-def _parts(slices: Sequence[int], together: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(slices), together):
-        yield slices[start : start + together]
 
 
 def _growing(slices: Sequence[int], first: int, most: int) -> Iterator[Sequence[int]]:
