@@ -6,7 +6,6 @@ The networks here are the real decoder with random weights on a 4 x 4 grid.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +24,7 @@ from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Text  # noqa: 
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._loading import pick_device, pick_dtype  # noqa: E402
-from segmeter.models.sam._prompt_batches import Policy, stability  # noqa: E402
+from segmeter.models.sam._prompt_batches import Policy, fed_back, stability  # noqa: E402
 from segmeter.models.sam._resizing import Padded, Squeezed  # noqa: E402
 
 SHAPE = (30, 40)
@@ -144,7 +143,8 @@ def test_the_second_sam_clamps_what_is_fed_back_and_the_first_does_not(second: b
     )
     prediction = encoded.predict([Request(ONE)])[0]
     assert (float(prediction.state.abs().max()) <= 32) == second
-    assert torch.equal(prediction.state, replace(prediction, mask_fed_back=None).state)
+    shown = prediction.logits[prediction.shown : prediction.shown + 1]
+    assert torch.equal(prediction.state, fed_back(encoded.policy, second, shown))
 
 
 def test_memory_changes_the_answer_of_its_own_ask_only() -> None:
