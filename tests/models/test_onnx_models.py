@@ -64,7 +64,7 @@ def test_a_pair_is_found_by_folder_by_one_of_its_files_and_by_options(pair: Path
     assert len(digests) == 1
     with pytest.raises(NotFound, match=r"no file 'absent\.onnx'"):
         catalogue.models.make("onnx?encoder=absent.onnx&decoder=absent.onnx")
-    with pytest.raises(BadInput, match="neither published nor corrected"):
+    with pytest.raises(BadInput, match="it is published or corrected"):
         catalogue.models.make(f"{pair}?masks=odd")
 
 

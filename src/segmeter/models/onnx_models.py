@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, capable
-from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.errors import BadInput, BadWeights, NotFound, check_choice
 from segmeter.core.masks import Mask
-from segmeter.core.models import MaskPrediction, ModelCard, ProtocolName, Request
+from segmeter.core.models import PROTOCOLS, MaskPrediction, ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
@@ -104,9 +104,8 @@ class OnnxSam:
     ) -> None:
         self.encoder, self.decoder, self.name = encoder, decoder, name
         self._device, self.masks, self.points = device, masks, points
-        for option, value in (("masks", masks), ("points", points)):
-            if value not in ("published", "corrected"):
-                raise BadInput(f"'{name}': {option}={value} is neither published nor corrected")
+        check_choice("masks", masks, PROTOCOLS)
+        check_choice("points", points, PROTOCOLS)
 
     @cached_property
     def card(self) -> ModelCard:
@@ -180,8 +179,7 @@ class OnnxClicks:
         self.path, self.side, self.threshold = path, side, threshold
         self.names = {"image": image, "points": points, "labels": labels, "previous": previous}
         self.output, self.pixels, self._device = output, pixels, device
-        if pixels not in ("imagenet", "0..1", "0..255"):
-            raise BadInput(f"'{path.name}': pixels={pixels} is none of imagenet, 0..1 and 0..255")
+        check_choice("pixels", pixels, ("imagenet", "0..1", "0..255"))
 
     @cached_property
     def card(self) -> ModelCard:

@@ -24,7 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
-from segmeter.models.adapters import OneByOne
+from segmeter.models.adapters import OneByOne, as_sam
 from segmeter.models.services import Form, ServiceModel, png, score_of, short, strange
 from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, drawn
 from segmeter.models.weights import DAMAGED, home
@@ -153,20 +153,13 @@ def decoded_brush(packed: bytes, most: int) -> Bytes:
 
 def _ask_cvat(model: ServiceModel, scene: Scene, image: str, request: Request) -> MaskPrediction:
     """CVAT's interactors: points in pixels, a mask of rows or a polygon."""
-    clicks = [p for p in request.prompts if isinstance(p, Click)]
-    boxes = [p for p in request.prompts if isinstance(p, Box)]
-    if len(clicks) + len(boxes) != len(request.prompts):
-        raise BadInput("CVAT's interactors take clicks and boxes only")
-    points = {True: [], False: []}  # type: dict[bool, list[list[float]]]
-    for click in clicks:
-        points[click.positive].append([click.point[1], click.point[0]])
-    asked: dict[str, Any] = {
-        "image": image,
-        "pos_points": points[True],
-        "neg_points": points[False],
-    }
-    if boxes:
-        asked["obj_bbox"] = [list(boxes[-1].low[::-1]), list(boxes[-1].high[::-1])]
+    points, labels, box = as_sam(request.prompts, "a CVAT interactor")
+    signed = list(zip(points, labels, strict=True))
+    asked: dict[str, Any] = {"image": image}
+    asked["pos_points"] = [point for point, label in signed if label]
+    asked["neg_points"] = [point for point, label in signed if not label]
+    if box:
+        asked["obj_bbox"] = [box[:2], box[2:]]
     reply = model.line.call("POST", "", asked)
     if isinstance(reply, dict) and "blob" in reply:
         raise strange(model.address, "it sends embeddings for a decoder in the browser, no masks")

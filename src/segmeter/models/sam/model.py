@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import capable
-from segmeter.core.errors import BadInput, BadWeights, NotFound
-from segmeter.core.models import ModelCard, ProtocolName
+from segmeter.core.errors import BadInput, BadWeights, NotFound, check_choice
+from segmeter.core.models import PROTOCOLS, ModelCard, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.sources import Hub, offer
@@ -77,13 +77,9 @@ class Sam(weight_files.CheckpointModel):
         self.kind, self.dtype = kind, dtype
         self.masks, self.points = masks, points
         self.resize = resize or ("pillow" if masks == "zeroshot" else "float")
-        if self.resize not in get_args(Resize):
-            raise BadInput(f"'{kind.name}': resize={resize} is neither float nor pillow")
-        for option, value in (("masks", masks), ("points", points)):
-            if value not in ("published", "corrected") and (option, value) != ("masks", "zeroshot"):
-                raise BadInput(
-                    f"'{kind.name}': {option}={value} is neither published nor corrected"
-                )
+        check_choice("resize", self.resize, get_args(Resize))
+        check_choice("masks", masks, get_args(Masks))
+        check_choice("points", points, PROTOCOLS)
         licence, citation = _CREDITS[kind.family]
         about = ModelCard(kind.name, kind.summary, ABILITIES, licence, citation, kind.family)
         super().__init__(about, weights, device, kind.hub)

@@ -262,18 +262,21 @@ def resampled(values: Values, size: Sequence[int], spacing_mm: Sequence[float]) 
     Along the one axis of much larger spacing (three times the smallest) the nearest voxel
     counts: nothing lies between slices that far apart.
     """
+    axis = _coarse_axis(spacing_mm)
+    if axis is None:
+        return interpolated(values, size, "trilinear")
+    within = [n if i != axis else values.shape[i] for i, n in enumerate(size)]
+    return interpolated(interpolated(values, within, "trilinear"), size, "nearest-exact")
+
+
+def interpolated(values: Voxels, size: Sequence[int], mode: str) -> Values:
+    """An array at another size by torch's interpolation, between pixel centres, no antialias."""
     import torch
     from torch.nn.functional import interpolate
 
     given: Any = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))[None, None]
-    axis = _coarse_axis(spacing_mm)
-    if axis is None:
-        found = interpolate(given, size, mode="trilinear", align_corners=False)
-    else:
-        within = tuple(n if i != axis else values.shape[i] for i, n in enumerate(size))
-        flat = interpolate(given, within, mode="trilinear", align_corners=False)
-        found = interpolate(flat, size, mode="nearest-exact")
-    return np.asarray(found[0, 0].numpy(), dtype=np.float32)
+    corners = None if mode == "nearest-exact" else False
+    return np.asarray(interpolate(given, tuple(size), mode=mode, align_corners=corners)[0, 0])
 
 
 def _coarse_axis(spacing_mm: Sequence[float]) -> int | None:

@@ -25,6 +25,7 @@ from segmeter.models.volumes.preparation import (
     Cube,
     Heard,
     cube_around,
+    interpolated,
     percentiles,
     resampled,
     resampled_size,
@@ -227,14 +228,10 @@ class SamMed3dEncodedScene:
 
     def rendered(self, cube: Cube, logits: Values) -> Mask:
         """A mask at the scene's size; published cuts at 0.5 where 0 is meant."""
-        import torch
-        from torch.nn.functional import interpolate
-
-        given: Any = torch.from_numpy(logits)[None, None]
-        large = interpolate(given, (_SIDE,) * 3, mode="trilinear", align_corners=False)[0, 0]
+        large = interpolated(logits, (_SIDE,) * 3, "trilinear")
         threshold = 0.5 if self.protocol == "published" else 0.0
         whole = np.zeros(self.resampled.shape, np.float32)
-        cube.paste((large > threshold).float().numpy(), whole)
+        cube.paste((large > threshold).astype(np.float32), whole)
         back = resampled(whole, self._turned.shape, (_MM,) * 3) > 0.5
         return Mask.of(np.ascontiguousarray(self._from_axes(back)))
 

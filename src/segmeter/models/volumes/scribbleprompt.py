@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Image, Scene
 from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.volumes.preparation import interpolated
 from segmeter.models.volumes.slices import EncodesValues, ReadsSlices, TakesPolicy
 from segmeter.models.weights import CheckpointModel, named_tensors
 
@@ -100,7 +101,7 @@ class ScribbleEncodedScene:
     def _channels(self, request: Request) -> Values:
         """Slice, box, positive and negative marks, and the last prediction: `(5, 128, 128)`."""
         drawn = np.zeros((5, _SIDE, _SIDE), np.float32)
-        drawn[0] = _resized(self.values)
+        drawn[0] = interpolated(self.values, (_SIDE, _SIDE), "bilinear")
         for prompt in request.prompts:
             self._draw(drawn, prompt)
         if request.state is not None:
@@ -119,7 +120,10 @@ class ScribbleEncodedScene:
                 (y0, x0), (y1, x1) = (self._place(p, rounded=True) for p in (low, beyond))
                 drawn[1, y0:y1, x0:x1] = 1
             case MaskHint(mask):
-                drawn[4] = 10 * (2 * _resized(mask.dense().astype(np.float32)) - 1)
+                drawn[4] = 10 * (
+                    2 * interpolated(mask.dense().astype(np.float32), (_SIDE, _SIDE), "bilinear")
+                    - 1
+                )
             case _:
                 raise BadInput(f"'{_NAME}' takes no text; prompt it with clicks, boxes or strokes")
 
@@ -156,23 +160,14 @@ class ScribblePrediction:
         return _sigmoid(_sigmoid(self.logits))
 
     def mask(self, candidate: int | None = None) -> Mask:
-        height, width = self.encoded.values.shape
-        return Mask.of(_resized(_sigmoid(self.logits), (height, width)) > 0.5)
+        return Mask.of(
+            interpolated(_sigmoid(self.logits), self.encoded.values.shape, "bilinear") > 0.5
+        )
 
 
 def _stretched(values: Values) -> Values:
     low, high = float(values.min()), float(values.max())
     return np.asarray((values - low) / ((high - low) or 1.0), dtype=np.float32)
-
-
-def _resized(values: Values, size: tuple[int, int] = (_SIDE, _SIDE)) -> Values:
-    """Bilinear between pixel centres, without antialias."""
-    import torch
-    from torch.nn.functional import interpolate
-
-    given = torch.from_numpy(np.ascontiguousarray(values))[None, None]
-    found: Any = interpolate(given, size, mode="bilinear", align_corners=False)
-    return np.asarray(found[0, 0].numpy(), dtype=np.float32)
 
 
 def _sigmoid(values: Values) -> Values:

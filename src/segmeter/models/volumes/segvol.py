@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models.fetching.sources import ByHand, offer
+from segmeter.models.volumes.preparation import interpolated
 from segmeter.models.weights import CheckpointModel, named_tensors
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class SegVolEncodedScene:
         front = [a - o for a, o in zip(low, origin, strict=True)]
         lacking = [n - f - m for n, f, m in zip(values.shape, front, bits.shape, strict=True)]
         whole = np.pad(bits, list(zip(front, lacking, strict=True))).astype(np.float32)
-        return bool(target) and not _nearest(whole, self.network.size).any()
+        return bool(target) and not interpolated(whole, self.network.size, "nearest-exact").any()
 
     def _survives(self, prompt: Prompt) -> bool:
         """Whether any point of a prompt lies inside the crop."""
@@ -117,8 +118,10 @@ class SegVolEncodedScene:
         values, origin = self._cropped
         inside = [self._inside(point) for point in points]
         small = [self._shrunk(point) for point in inside]
-        whole = self._decoded(_WHOLE, _nearest(values, self.network.size), small, labels)
-        rough = _nearest(whole, values.shape) > 0
+        whole = self._decoded(
+            _WHOLE, interpolated(values, self.network.size, "nearest-exact"), small, labels
+        )
+        rough = interpolated(whole, values.shape, "nearest-exact") > 0
         found = Mask.of(rough)
         if not found:
             return Mask.empty(self.volume.shape)
@@ -259,14 +262,6 @@ def _points_and_labels(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]]
         points += [box.low, box.high]
         labels += [2, 3]
     return points, labels
-
-
-def _nearest(values: Values, size: Sequence[int]) -> Values:
-    import torch
-    from torch.nn.functional import interpolate
-
-    given: Any = torch.from_numpy(np.ascontiguousarray(values))[None, None]
-    return np.asarray(interpolate(given, tuple(size), mode="nearest-exact")[0, 0].numpy())
 
 
 def _placed(bits: npt.NDArray[np.bool_], origin: Index, shape: tuple[int, ...]) -> Mask:
