@@ -344,11 +344,11 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
     pytest.importorskip("torch")
     import torch
 
+    from segmeter.models.clicknets._encoded import ClickNetEncodedScene
+    from segmeter.models.clicknets._encoded import Settings as Use
     from segmeter.models.clicknets._ritm import RitmNetwork
+    from segmeter.models.clicknets._zoom import Zoom
     from segmeter.models.clicknets.containers import RITM
-    from segmeter.models.clicknets.encoded import ClickNetEncodedScene
-    from segmeter.models.clicknets.encoded import Settings as Use
-    from segmeter.models.clicknets.zoom import Zoom
 
     torch.manual_seed(1)
     shape = (48, 96)

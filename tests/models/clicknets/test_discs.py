@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from segmeter.models.clicknets.zoom import hard_discs, points_tensor, soft_disc, soft_discs  # noqa: E402
+from segmeter.models.clicknets._zoom import hard_discs, points_tensor, soft_disc, soft_discs  # noqa: E402
 
 
 def test_golden_encoding(golden):

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from segmeter.models.clicknets import containers  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
-from segmeter.models.clicknets.zoom import hard_discs  # noqa: E402
+from segmeter.models.clicknets._zoom import hard_discs  # noqa: E402
 
 VARIANTS = {
     "h18s_itermask": "ritm-h18s",

@@ -13,11 +13,11 @@ from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Image  # noqa: E402
+from segmeter.models.clicknets._encoded import ClickNetEncodedScene, Settings  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
+from segmeter.models.clicknets._zoom import Zoom  # noqa: E402
 from segmeter.models.clicknets.containers import RITM, SIMPLECLICK  # noqa: E402
-from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings  # noqa: E402
-from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
 
 RITM_CASES = ["default", "tetris", "davis", "fixed", "nozoom_noflip", "auto", "big_default"]
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
+from segmeter.models.clicknets._zoom import Zoom  # noqa: E402
 
 
 def pretended(output, size):

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from segmeter.models.clicknets._zoom import normalised
 from segmeter.models.clicknets.containers import Ritm
-from segmeter.models.clicknets.zoom import normalised
 
 
 def enlarge(x: Tensor, size: Sequence[int]) -> Tensor:

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from segmeter.core.errors import BadInput
+from segmeter.models.clicknets._zoom import normalised
 from segmeter.models.clicknets.containers import SimpleClick
-from segmeter.models.clicknets.zoom import normalised
 from segmeter.models.sam._decoder import channels_first, channels_last, named
 from segmeter.models.sam._vit import VitBlock
 

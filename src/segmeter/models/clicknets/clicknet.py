@@ -29,7 +29,7 @@ from segmeter.models.clicknets.containers import RITM, SIMPLECLICK, Shape, Simpl
 from segmeter.models.weights import CheckpointModel, files
 
 if TYPE_CHECKING:
-    from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
+    from segmeter.models.clicknets._encoded import ClickNetEncodedScene, Settings
 
 
 class ClickNet(CheckpointModel):
@@ -71,7 +71,7 @@ class ClickNet(CheckpointModel):
         return network.to(device, memory_format=order)
 
     def encode(self, scene: Scene) -> ClickNetEncodedScene:
-        from segmeter.models.clicknets.encoded import ClickNetEncodedScene
+        from segmeter.models.clicknets._encoded import ClickNetEncodedScene
 
         if scene.header.kind != "image":
             raise BadInput(
@@ -96,8 +96,8 @@ def evaluation_settings(
     """
 
     def settings(dataset: str) -> Settings:
-        from segmeter.models.clicknets.encoded import Settings
-        from segmeter.models.clicknets.zoom import Zoom
+        from segmeter.models.clicknets._encoded import Settings
+        from segmeter.models.clicknets._zoom import Zoom
 
         davis, first = dataset.lower() == "davis", -1 if dataset.lower() == "tetris" else 1
         target: int | tuple[int, int] | None

@@ -23,7 +23,7 @@ from segmeter.core.models import Request
 from segmeter.core.prompts import Click, MaskHint, Prompt
 from segmeter.core.scenes import Scene
 from segmeter.models.adapters import LazyPrediction
-from segmeter.models.clicknets.zoom import (
+from segmeter.models.clicknets._zoom import (
     Spot,
     Zoom,
     ZoomBox,
