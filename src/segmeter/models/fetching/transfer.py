@@ -308,13 +308,22 @@ def source_archive(package: str, version: str) -> str:
 
 
 def index_url() -> str:
-    """The index pip would use: from the environment, its configuration, or pip's own."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "get"]
-    own = os.environ.get("PIP_INDEX_URL")
-    if not own:  # fails where nothing is configured or pip is not installed
-        asked = [*command, "global.index-url"]
-        own = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    return own or "https://pypi.org/simple"
+    """The index pip would use: from the environment, its configuration, or built in."""
+    own = os.environ.get("PIP_INDEX_URL") or _pip("config", "get", "global.index-url").strip()
+    if own:
+        return own
+    help_text = " ".join(_pip("download", "--help").split())
+    built_in = re.search(r"--index-url <url> .*?\(default (https?://\S+?)\)", help_text)
+    if built_in is None:
+        raise NotFound("pip names no package index here; set PIP_INDEX_URL")
+    return built_in[1]
+
+
+def _pip(*arguments: str) -> str:
+    """Output of pip; empty if it fails or is not installed."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _normal(name: str) -> str:

@@ -249,8 +249,8 @@ class SliceEncodedScene:
         for some in _growing(slices, self.model.first, self.model.together):
             fresh: dict[int, Seen] = {}
             keys = [self._prepared.key(self.protocol, z, fresh) for z in some]
-            look = partial(self._looks, some, fresh)
-            encoded_scenes += self.model.store.encoded_scenes(keys, look)
+            encode = partial(self._looks, some, fresh)
+            encoded_scenes += self.model.store.encoded_scenes(keys, encode)
         return [self.model.in_protocol(encoded, self.protocol) for encoded in encoded_scenes]
 
     def _looks(
