@@ -71,10 +71,9 @@ def empty(shapes: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return {prefix + name: zero.expand(tuple(shape)) for name, shape in shapes.items()}
 
 
-def own_names(checkpoint: checkpoints.Checkpoint) -> dict[str, tuple[int, ...]]:
+def own_names(checkpoint: checkpoints.Checkpoint) -> dict[str, Any]:
     with weights.unfilled():
-        parts = SamNetwork.sized(checkpoint, "cpu", "float32").parts
-        return {name: tuple(tensor.shape) for name, tensor in parts.state_dict().items()}
+        return SamNetwork.sized(checkpoint, "cpu", "float32").parts.state_dict()
 
 
 def test_every_layout_is_recognised_in_every_container_under_every_prefix(golden: Path) -> None:

@@ -263,7 +263,10 @@ def test_half_precision_answers_nearly_the_same() -> None:
     [
         (lambda: pick_device("toaster"), "no device 'toaster'"),
         (lambda: pick_dtype("int4"), "no dtype 'int4'"),
-        (lambda: catalogue.models.make("mobile-sam?masks=best"), "published, corrected or zeroshot"),
+        (
+            lambda: catalogue.models.make("mobile-sam?masks=best"),
+            "published, corrected or zeroshot",
+        ),
     ],
 )
 def test_an_option_out_of_range_is_refused(call: Any, sentence: str) -> None:
