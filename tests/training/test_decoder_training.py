@@ -57,7 +57,7 @@ def small_sam(tmp_path: Path) -> Callable[[], Sam]:
     save_file(network.parts.state_dict(), path)
 
     class Small(Sam):
-        def _check(self) -> None:
+        def check(self) -> None:
             """The real check compares the file with MobileSAM's shapes."""
 
     def make() -> Sam:
