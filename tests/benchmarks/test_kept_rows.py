@@ -59,7 +59,22 @@ def test_rows_of_partitions_are_those_of_version_0_1(shared: Path, tmp_path: Pat
     roots = Roots(data=shared / "data")
     assert run_plan(SEISM, tmp_path / "run", roots=roots, workers=0).failed == 0
     columns, kept = kept_rows("seism")
-    assert rows_of(tmp_path / "run", columns) == kept
+    found = rows_of(tmp_path / "run", columns)
+    assert len(found) == len(kept)
+    # Logarithms differ in the last digit from processor to processor.
+    for now, then in zip(found, kept, strict=True):
+        assert [number(text) for text in now] == [
+            value if isinstance(value, str) else pytest.approx(value, rel=1e-12, nan_ok=True)
+            for value in map(number, then)
+        ]
+
+
+def number(text: str) -> float | str:
+    """The number that a cell holds, or its text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def kept_rows(name: str) -> tuple[list[str], list[list[str]]]:

@@ -271,7 +271,7 @@ def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
 def test_masks_of_a_study_have_the_shape_of_their_scene(run: Path) -> None:
     """What rows claim is not asked: nothing of their size is made."""
     pytest.importorskip("pydantic", reason="needs the extra 'study'")
-    from segmeter.study.stimuli import RunMasks
+    from segmeter.study.stimuli import masks_of_run
 
     for part in (run / "jobs").glob("*.parquet"):
         table = pq.read_table(part)
@@ -281,6 +281,6 @@ def test_masks_of_a_study_have_the_shape_of_their_scene(run: Path) -> None:
     opened = Run.open(run)
     (name, *_) = opened.scenes("drawn")
     scene = opened.scene("drawn", name)
-    found = RunMasks(run, "disc", 1).mask(name, scene.targets[0].id, scene.shape)
+    found = masks_of_run(run, "disc", 1)(name, scene.targets[0].id, scene.shape)
     assert found is not None
     assert found.shape == scene.shape

@@ -287,7 +287,7 @@ _ORGAN_COLUMNS: tuple[tuple[str, Column, Callable[[Any], Any]], ...] = (
     ("error_ml", Column("volume error", "ml, mean", 1), np.mean),
     ("empty", Column("empty masks", digits=0), np.sum),
 )
-"""What is shown of an organ's objects after the last round, over all draws."""
+"""Columns over an organ's objects after the last round, all draws included."""
 
 
 def by_organ(groups: Sequence[VolumeSessions], name: str) -> Table:
