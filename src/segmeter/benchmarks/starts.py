@@ -190,9 +190,10 @@ def start_sections(
 def _row(
     before: Group, group: Group, start: Floats, source: str, shown: Sequence[Statistic], met: float
 ) -> list[Cell]:
-    drawn = resampling(group)
+    drawn, fewest = resampling(group), max((card.fewest for card in shown), default=0)
+    given = drawn.interval(100 * start).if_enough(drawn.clusters, fewest)
     cells: list[Cell] = [
-        group.model, group.dataset, source, Value.of(drawn.interval(100 * start)),
+        group.model, group.dataset, source, Value.of(given),
         Value(100 * float((start >= met).mean())), Value(float((start == 0).sum())),
     ]  # fmt: skip
     for card in shown:

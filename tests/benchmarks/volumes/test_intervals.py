@@ -121,7 +121,8 @@ def test_no_statistic_of_few_scans_has_limits_clicks_followed_included():
         assert np.isnan([d.low, d.high]).all()
         assert d.too_few == "not tested: 3 scans, 6 needed"
     for split in splits(Volumes(), run, "class"):
-        assert all(np.isnan([m.interval.low, m.interval.high]).all() for m in split.means)
+        for found in (*split.means, *split.differences):
+            assert np.isnan([found.interval.low, found.interval.high]).all()
 
 
 def test_differences_of_few_cases_have_neither_limits_nor_p_values():

@@ -116,7 +116,9 @@ def _split(group: Group, card: Statistic, values: Floats, named: TargetGroups) -
         for mean in group_means(values[kept], names, clusters, group.protocol, seed=seed)
     ]
     tested = 1 < len(means) <= _MOST_COMPARED and group.protocol == "corrected"
-    pairs = group_differences(values[kept], names, clusters, seed=seed) if tested else []
+    found = group_differences(values[kept], names, clusters, seed=seed) if tested else []
+    many = len(set(clusters))
+    pairs = [replace(d, interval=d.interval.if_enough(many, card.fewest)) for d in found]
     return Split(*group.key, card, tuple(means), tuple(pairs))
 
 
