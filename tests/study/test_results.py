@@ -122,10 +122,13 @@ def test_clicks_of_simulated_people_follow_the_click_model() -> None:
 
 
 def test_ratings_are_compared_as_the_supplement_does(
-    begin: Callable[..., RunningStudy], tmp_path: Path
+    begin: Callable[..., RunningStudy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import cv2
 
+    monkeypatch.setattr(
+        "segmeter.study.people._AT_ONCE", 1
+    )  # one after the other: the same ratings each time
     (tmp_path / "boxes").mkdir()
     data = Mini()
     for scene in ("coffee", "rocket", "astronaut"):
