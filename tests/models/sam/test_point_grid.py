@@ -179,7 +179,9 @@ def test_mobile_sam_makes_the_masks_of_the_original_program(
         assert shared >= 0.999 * (one.mask.area + theirs.area - shared)
         assert one.score == pytest.approx(score, abs=1e-4)
         if theirs:
-            assert one.stability == pytest.approx(wanted["stability_score"], abs=1e-4)
+            # A pixel at the threshold falls on either side, from processor to processor.
+            near = pytest.approx(wanted["stability_score"], abs=1e-4 + 1 / theirs.area)
+            assert one.stability == near
             assert one.record()["bbox"] == pytest.approx(wanted["bbox"], abs=1)
 
 
