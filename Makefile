@@ -8,8 +8,7 @@ WORKERS ?= 2
 MINUTES ?= 5
 WHERE ?= disk,memory,s3,copies,study
 
-# Modules are compiled when they are first imported, which saves a third of an installation.
-INSTALL := $(PIP) install --no-compile -c constraints.txt
+INSTALL := $(PIP) install -c constraints.txt
 
 # What an installation depends on; new Python files are seen without one.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
