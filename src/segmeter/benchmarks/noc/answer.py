@@ -164,7 +164,7 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
         return f"{few} too few for any significant difference."
     if any(d.low > 0 or d.high < 0 for d in found):
         return (
-            "An interval that excludes 0 holds for its pair and measure alone; the paired "
+            "An interval that excludes 0 holds for its pair and statistic alone; the paired "
             f"permutation test over {scenes} images, corrected for all pairs (Holm), is above "
             f"5{TIED}%."
         )
