@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from segmeter.stats.calibration import (
+    ScoredRows,
     area_under_roc,
     calibration_error,
     reliability,
@@ -87,3 +89,28 @@ def test_a_score_that_is_the_iou_is_calibrated() -> None:
     iou = np.random.default_rng(1).random(200)
     assert calibration_error(reliability(iou, iou)) == (0.0, 0.0)
     assert area_under_roc(iou, iou >= 0.9) == 1.0
+
+
+@pytest.mark.parametrize("rows", [3, 7, 40, 900])
+def test_resamples_at_once_equal_repeated_rows_one_by_one(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    scores, iou = np.round(rng.random(rows), 1 if rows < 100 else 3), np.round(rng.random(rows), 2)
+    counts = rng.multinomial(rows, [1 / rows] * rows, size=50)
+    scored, weights = ScoredRows(scores, iou), counts.astype(float)
+    found = np.stack(
+        [
+            scored.calibration_error(weights),
+            scored.rank_correlation(weights),
+            scored.area_under_roc(weights, 0.5),
+            scored.area_under_risk(weights),
+        ]
+    )
+    for column, times in zip(found.T, counts, strict=True):
+        s, u = np.repeat(scores, times), np.repeat(iou, times)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spearman = np.corrcoef(scipy.stats.rankdata(s), scipy.stats.rankdata(u))[0, 1]
+        above = s[u >= 0.5][:, None] - s[u < 0.5]
+        area = ((above > 0) + (above == 0) / 2).mean() if above.size else np.nan
+        one = [calibration_error(reliability(s, u))[0], spearman, area]
+        one.append(risk_coverage(s, 1 - u).mean())
+        assert column == pytest.approx(one, abs=1e-12, nan_ok=True)

@@ -22,13 +22,7 @@ from segmeter.core.prompts import round_from_json
 from segmeter.core.rows import CONSISTENCY, RESPONSES, SESSION_LISTS
 from segmeter.core.scores_by_step import Tables, columns_in, load_tables, spread
 from segmeter.measures.obedience import HURT, Response, responses, setbacks
-from segmeter.stats.calibration import (
-    area_under_roc,
-    calibration_error,
-    rank_correlation,
-    reliability,
-    risk_coverage,
-)
+from segmeter.stats.calibration import ScoredRows
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.statistics import Better, Statistic, percentiles, resampling
 
@@ -37,9 +31,6 @@ GOAL = 0.9
 
 SPANS = {"1": (1, 1), "2-4": (2, 4), "5-10": (5, 10)}
 """Rounds over which obedience is reported: the first, the next three, up to ten."""
-
-Lines = npt.NDArray[np.intp] | None
-"""Which objects; None for all."""
 
 FIRST = "2-10"
 """Rounds of corrections that most sessions have: runs with more rounds are compared over these."""
@@ -90,11 +81,10 @@ class Responses(Group):
         known = ~np.isnan(self.iou) & ~np.isnan(self.before) & later
         return np.where(known, self.iou < self.before - HURT, np.nan)
 
-    def pairs(self, lines: Lines = None) -> tuple[Floats, Floats]:
-        """Scores and IoU of all rounds that have both, of all objects or some."""
-        score, iou = (t if lines is None else t[lines] for t in (self.score, self.iou))
-        known = ~np.isnan(score) & ~np.isnan(iou)
-        return score[known], iou[known]
+    def pairs(self) -> tuple[Floats, Floats]:
+        """Scores and IoU of all rounds that have both."""
+        known = ~np.isnan(self.score) & ~np.isnan(self.iou)
+        return self.score[known], self.iou[known]
 
     def sessions(self) -> tuple[list[str], Floats, Floats]:
         """Cluster, scores and IoU of each session that has scores; pooled users one by one."""
@@ -284,45 +274,47 @@ def _stuck(group: Responses) -> Floats:
 
 
 def _resampled(
-    prepared: Callable[[Responses], Callable[[Lines], float]],
+    prepared: Callable[[Responses], Callable[[Floats], Floats]],
 ) -> Callable[[Responses], Interval | None]:
-    """A statistic of the whole group, with the middle 95 % of what resampled images give."""
+    """A statistic of the whole group, with the middle 95 % of what resampled images give.
+
+    It is computed from how often each object counts, `(resamples, objects)`.
+    """
 
     def whole(group: Responses) -> Interval | None:
         compute = prepared(group)
-        value = compute(None)
+        value = float(compute(np.ones((1, group.size)))[0])
         if np.isnan(value):
             return None
         if len(set(group.clusters)) == 1:
             return Interval(value, float("nan"), float("nan"))
         many = max(_LEAST_DRAWS, min(_DRAWS, _MOST_ROWS // max(1, group.iou.size)))
-        found: dict[bytes, float] = {}  # few images are drawn in few different ways
-        draws = []
-        for lines in resampling(group, many).drawn():
-            key = lines.tobytes()
-            if key not in found:
-                found[key] = compute(lines)
-            draws.append(found[key])
-        return percentiles(value, np.array(draws))
+        drawn = resampling(group, many)
+        return percentiles(value, drawn.statistic(compute, group.iou.size))
 
     return whole
 
 
 def _score(
-    name: str, title: str, unit: str, compute: Callable[[Floats, Floats], float],
+    name: str, title: str, unit: str, compute: Callable[[ScoredRows, Floats], Floats],
     better: Better = "lower",
 ) -> Statistic:  # fmt: skip
-    def prepared(group: Responses) -> Callable[[Lines], float]:
-        def over(lines: Lines) -> float:
-            pairs = group.pairs(lines)
-            return compute(*pairs) if len(pairs[0]) > 1 else float("nan")
+    def prepared(group: Responses) -> Callable[[Floats], Floats]:
+        objects, _ = np.nonzero(~np.isnan(group.score) & ~np.isnan(group.iou))
+        if len(objects) < 2:
+            return lambda counts: np.full(len(counts), np.nan)
+        rows = ScoredRows(*group.pairs())
 
-        return over
+        def of_resamples(counts: Floats) -> Floats:
+            weights = counts[:, objects]
+            return np.where(weights.sum(axis=1) > 1, compute(rows, weights), np.nan)
+
+        return of_resamples
 
     return Statistic(name, title, unit, 3, better, whole=_resampled(prepared), of=Responses)
 
 
-def _recovery(group: Responses) -> Callable[[Lines], float]:
+def _recovery(group: Responses) -> Callable[[Floats], Floats]:
     """Median number of rounds until IoU is back (Kaplan and Meier); none where half never are."""
     falls = (np.fmax.accumulate(group.iou, axis=1) > group.iou).any(axis=1)
     found = [
@@ -332,25 +324,20 @@ def _recovery(group: Responses) -> Callable[[Lines], float]:
         for s in setbacks(session[~np.isnan(session)].tolist())
     ]
     if not found:
-        return lambda lines: float("nan")
+        return lambda counts: np.full(len(counts), np.nan)
     places, lasted, recovered = (np.array(column) for column in zip(*found, strict=True))
+    return lambda counts: _median_times(lasted, recovered.astype(bool), counts[:, places])
 
-    def median(lines: Lines) -> float:
-        drawn = np.arange(group.size) if lines is None else lines
-        return _median_time(lasted, recovered, np.bincount(drawn, minlength=group.size)[places])
 
+def _median_times(lasted: Floats, recovered: npt.NDArray[np.bool_], weights: Floats) -> Floats:
+    """The first time by which half have recovered in each resample; NaN where half never do."""
+    left, median = np.ones(len(weights)), np.full(len(weights), np.nan)
+    for time in np.unique(lasted[recovered]):
+        at_risk = weights[:, lasted >= time].sum(axis=1)
+        ended = weights[:, (lasted == time) & recovered].sum(axis=1)
+        left *= 1 - ended / np.maximum(at_risk, 1)
+        median[np.isnan(median) & (left <= 0.5)] = time
     return median
-
-
-def _median_time(lasted: Floats, recovered: Floats, weights: Floats) -> float:
-    left = 1.0
-    for time in np.unique(lasted[recovered.astype(bool)]):
-        at_risk = weights[lasted >= time].sum()
-        ended = weights[(lasted == time) & recovered.astype(bool)].sum()
-        left *= 1 - ended / at_risk if at_risk else 1.0
-        if left <= 0.5:
-            return float(time)
-    return float("nan")
 
 
 OBEYED: Parts = lambda g: (g.obeyed, g.given)  # noqa: E731
@@ -400,13 +387,12 @@ SCORES = [
     _index("score-bias", "bias of the score", "mean score - IoU",
            _mean(lambda g: g.score - g.iou), ""),
     _score("score-ece", "ECE of the score", "IoU, 10 bins",
-           lambda s, u: calibration_error(reliability(s, u))[0]),
+           ScoredRows.calibration_error),
     _score("score-auroc", f"AUROC of IoU >= {GOAL:g}", "",
-           lambda s, u: area_under_roc(s, (u >= GOAL).astype(float)), "higher"),
-    _score("score-rank", "rank correlation", "Spearman",
-           rank_correlation, "higher"),
+           lambda rows, weights: rows.area_under_roc(weights, GOAL), "higher"),
+    _score("score-rank", "rank correlation", "Spearman", ScoredRows.rank_correlation, "higher"),
     _score("score-aurc", "risk over coverage", "mean 1 - IoU",
-           lambda s, u: float(risk_coverage(s, 1 - u).mean())),
+           ScoredRows.area_under_risk),
 ]  # fmt: skip
 """Calibration of the model's own score."""
 

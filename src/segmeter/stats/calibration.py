@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.stats.intervals import Floats
 
@@ -81,7 +82,7 @@ def reliability(scores: Floats, values: Floats, bins: int = 10) -> list[Bin]:
     order = np.argsort(scores, kind="stable")
     ranked, theirs = scores[order], values[order]
     run_of_rank = np.repeat(np.arange(bins), [len(r) for r in np.array_split(ranked, bins)])
-    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # of equal scores
+    first = _first_of_equals(ranked)
     many = np.diff(first, append=len(ranked))
     runs = np.repeat(run_of_rank[first + (many - 1) // 2], many)
     starts = np.flatnonzero(np.diff(runs, prepend=-1))  # runs are in the order of ranks
@@ -121,8 +122,7 @@ def rank_correlation(scores: Floats, values: Floats) -> float:
     >>> rank_correlation(np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.7, 1.0]))
     1.0
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return float(np.round(np.corrcoef(_ranks(scores), _ranks(values))[0, 1], 15))
+    return float(ScoredRows(scores, values).rank_correlation(np.ones((1, len(scores))))[0])
 
 
 def area_under_roc(scores: Floats, good: Floats) -> float:
@@ -133,13 +133,79 @@ def area_under_roc(scores: Floats, good: Floats) -> float:
     >>> area_under_roc(np.array([0.1, 0.4, 0.8]), np.array([0, 1, 1]))
     1.0
     """
-    is_good = np.asarray(good, bool)
-    yes = int(is_good.sum())
-    no = len(is_good) - yes
-    if not yes or not no:
-        return float("nan")
-    ranks = _ranks(scores)
-    return float((ranks[is_good].sum() - yes * (yes + 1) / 2) / (yes * no))
+    return float(ScoredRows(scores, good).area_under_roc(np.ones((1, len(scores))), 1)[0])
+
+
+class ScoredRows:
+    """Calibration of the same rows in many resamples at once.
+
+    Each method takes how often each row counts, `(resamples, rows)`, and returns one number per
+    resample. Rows are sorted once; equal scores share their ranks, as in the functions above.
+    """
+
+    def __init__(self, scores: Floats, values: Floats) -> None:
+        self.order = np.argsort(scores, kind="stable")
+        self.scores, self.values = (np.asarray(v, float)[self.order] for v in (scores, values))
+        self._first = _first_of_equals(self.scores)
+
+    def calibration_error(self, weights: Floats, bins: int = 10) -> Floats:
+        """Expected calibration error over bins of equal mass (`reliability`)."""
+        drawn = weights[:, self.order]
+        many, gaps = self._summed(drawn), self._summed(drawn * (self.scores - self.values))
+        total = many.sum(axis=1)
+        middle = many.cumsum(axis=1) - many + (many - 1) // 2  # rank in the middle of equal scores
+        size, longer = (part[:, None] for part in np.divmod(total, bins))
+        before = middle - longer * (size + 1)  # the first runs are one longer
+        place = np.where(before < 0, middle // (size + 1), longer + before // np.maximum(size, 1))
+        cell = place + bins * np.arange(len(weights))[:, None]
+        known = many > 0
+        runs = np.bincount(cell[known].astype(int), gaps[known], bins * len(weights))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.round(np.abs(runs).reshape(-1, bins).sum(axis=1) / total, 15))
+
+    def rank_correlation(self, weights: Floats) -> Floats:
+        """Spearman's correlation."""
+        drawn = weights[:, self.order]
+        by_value = np.argsort(self.values, kind="stable")
+        middle = (drawn.sum(axis=1, keepdims=True) + 1) / 2
+        ranks = _ranks(drawn, self._first) - middle
+        theirs = np.empty_like(ranks)
+        theirs[:, by_value] = (
+            _ranks(drawn[:, by_value], _first_of_equals(self.values[by_value])) - middle
+        )
+        products = [(drawn * a * b).sum(axis=1) for a, b in ((ranks, theirs), (ranks, ranks))]
+        products.append((drawn * theirs * theirs).sum(axis=1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.round(products[0] / np.sqrt(products[1] * products[2]), 15))
+
+    def area_under_roc(self, weights: Floats, goal: float) -> Floats:
+        """Probability that a row with the goal has a higher score than one without."""
+        drawn = weights[:, self.order]
+        good = np.where(self.values >= goal, drawn, 0.0)
+        yes = good.sum(axis=1)
+        no = drawn.sum(axis=1) - yes
+        above = (good * _ranks(drawn, self._first)).sum(axis=1) - yes * (yes + 1) / 2
+        with np.errstate(invalid="ignore"):
+            return np.asarray(above / (yes * no))
+
+    def area_under_risk(self, weights: Floats) -> Floats:
+        """Mean over coverages of the mean loss, 1 - value, of the best-scored rows."""
+        drawn = weights[:, self.order]
+        many, loss = (self._summed(t)[:, ::-1] for t in (drawn, drawn * (1 - self.values)))
+        total = many.sum(axis=1)
+        harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, total.max(initial=0) + 1)))
+        after = many.cumsum(axis=1).astype(int)
+        mean = loss / np.maximum(many, 1)
+        # The k-th of equal scores accepts the rows before them and k times their mean loss.
+        before = after - many.astype(int)
+        debt = loss.cumsum(axis=1) - loss - mean * before
+        risks = loss + debt * (harmonic[after] - harmonic[before])
+        with np.errstate(invalid="ignore"):
+            return np.asarray(risks.sum(axis=1) / total)
+
+    def _summed(self, table: Floats) -> Floats:
+        """Sums over equal scores."""
+        return np.add.reduceat(table, self._first, axis=1)
 
 
 def risk_coverage(scores: Floats, losses: Floats) -> Floats:
@@ -186,7 +252,13 @@ def stop_at(scores: Floats, iou: Floats, score: float, goal: float = 0.9) -> Sto
     )
 
 
-def _ranks(values: Floats) -> Floats:
-    """Ranks from 1 on, equal values the mean of theirs; `scipy.stats` takes seconds to import."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places])
+def _first_of_equals(ranked: Floats) -> npt.NDArray[np.intp]:
+    """Where each run of equal values starts."""
+    return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+
+
+def _ranks(weights: Floats, first: npt.NDArray[np.intp]) -> Floats:
+    """Ranks from 1 on of sorted rows that count several times, equal values the mean of theirs."""
+    many = np.add.reduceat(weights, first, axis=1)
+    ranks = many.cumsum(axis=1) - (many - 1) / 2
+    return np.repeat(ranks, np.diff(first, append=weights.shape[1]), axis=1)

@@ -11,7 +11,7 @@ resamples, all rounds and all models at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -97,6 +97,20 @@ class Resampling:
         targets = np.arange(self.cluster.size)
         for weights in self._weights:
             yield np.repeat(targets, weights[self.cluster].astype(np.intp))
+
+    def statistic(self, compute: Callable[[Floats], Floats], size: int) -> Floats:
+        """A statistic of every resample from how often each target counts in it.
+
+        `compute` gets `(some resamples, targets)` and returns a number for each of them; `size`
+        is how many numbers it holds per resample, so that few are computed at a time.
+
+        >>> Resampling("ab", resamples=5).statistic(lambda counts: counts.sum(axis=1), 2)
+        array([2., 2., 2., 2., 2.])
+        """
+        block = max(1, _AT_ONCE // max(1, size))
+        starts = range(0, self.resamples, block)
+        parts = (self._weights[k : k + block, self.cluster].astype(float) for k in starts)
+        return np.concatenate([compute(counts) for counts in parts])
 
     def sums(self, values: npt.ArrayLike) -> Floats:
         """Sums of each scene's values, `(scenes, columns)`."""
