@@ -25,7 +25,7 @@ from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.store import Run
 from segmeter.store.job_files import ARROW_TYPES
-from segmeter.store.validated_rows import database, has_sessions, sessions_query
+from segmeter.store.validated_rows import database, has_sessions, sessions_of
 
 KEPT = Path(__file__).parent / "kept_runs"
 NUMBERS = KEPT / "numbers.parquet"
@@ -80,9 +80,8 @@ class KeptRun:
         connection.register("rows", self._table)
         if self.objects == "sessions":
             columns = [c for c in self._table.column_names if c != "mask"]
-            connection.execute(
-                f"create temp view sessions as {sessions_query(columns, self.schema)}"
-            )
+            sessions = sessions_of(connection, "select * from rows", columns, self.schema)
+            connection.register("sessions", sessions)
         errors = ", ".join(f"null::varchar as {n}" for n in ("model", "dataset", "scene", "error"))
         connection.execute(f"create temp view errors as select {errors} where false")
         return connection

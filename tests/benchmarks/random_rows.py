@@ -14,7 +14,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.store.validated_rows import database, sessions_query
+from segmeter.store.validated_rows import database, sessions_of
 
 Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
 
@@ -55,7 +55,7 @@ class RandomRun:
         connection = database()
         connection.register("rows", self._table)
         named = [n for n in self._table.column_names if n not in ("height", "width")]
-        connection.execute(f"create temp view sessions as {sessions_query(named)}")
+        connection.register("sessions", sessions_of(connection, "select * from rows", named))
         connection.execute(
             "create temp view errors as select null::varchar as model, null::varchar as dataset, "
             "null::varchar as scene, null::varchar as error where false"

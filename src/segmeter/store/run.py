@@ -356,14 +356,16 @@ class Run:
         check_database()
         import duckdb
 
+        before: list[Any] = []
         for _ in range(_TRIES):
-            before = self._listed()
             try:
                 return work()
             except (duckdb.Error, pa.ArrowException, OSError) as error:
-                if self._listed() == before:
+                listed = self._listed()
+                if listed == before:
                     message = str(error).split("\n")[0]
                     raise BadInput(f"'{self.address}' cannot answer: {message}") from error
+                before = listed
                 self._connections.clear()
         raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from segmeter.core.errors import BadInput, NotFound
@@ -110,11 +111,9 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
     connection.register("files", found.stream(light, number=True))
     known = {**light, FILE: pa.int32(), **scores.columns}
     if has_sessions(schema):
-        connection.execute(f"create temp view rows as {scores.joined('files', schema)}")
-        query = sessions_query(list(known), schema, prompted="prompt" in schema.names)
+        table = sessions_of(connection, scores.joined("files", schema), list(known), schema)
     else:
-        query = _keys_query(schema, known)
-    table = connection.sql(query).to_arrow_table()
+        table = connection.sql(_keys_query(schema, known)).to_arrow_table()
     left_out, good = _left_out(connection, table, found)
     sessions = None
     if has_sessions(schema):
@@ -221,34 +220,46 @@ def _engine() -> duckdb.DuckDBPyConnection:
     )
 
 
-def sessions_query(
-    columns: Sequence[str], schema: Schema = SESSION_ROWS, *, prompted: bool = False
-) -> str:
-    """The query over `rows` with these columns that gives sessions.
+def sessions_of(
+    connection: duckdb.DuckDBPyConnection,
+    rows: str,
+    columns: Sequence[str],
+    schema: Schema = SESSION_ROWS,
+) -> pa.Table:
+    """The sessions of a query's rows with these columns: facts, and lists over the rounds.
 
-    Lists follow the rounds. Where rows name the file they come from, so do sessions, and what is
-    wrong with one is in `fault_`; sessions that were `prompted` have all rounds from 1 on.
+    Where rows name the file they come from, so do sessions, and what is wrong with one is in
+    `fault_`; sessions of prompts have all rounds from 1 on.
     """
     from_files = FILE in columns
     key = ", ".join(map(quoted, [*SESSION, FILE] if from_files else SESSION))
     facts = [column for column in schema.columns if column.fact]
-    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names, *(fact.name for fact in facts)}
-    taken -= set(_LISTED)
-    listed = {KINDS: _KINDS_OF_PROMPT} | {n: quoted(n) for n in columns if n not in taken}
-    packed = ", ".join(f"{quoted(name)} := {value}" for name, value in listed.items())
-    lists = [f"list_transform(rounds_, lambda r: r.{quoted(n)}) as {quoted(n)}" for n in listed]
-    held = [f"min({quoted(fact.name)}) as {quoted(fact.name)}" for fact in facts]
     # Columns that not every kind of session has.
     optional = {"kinds": "varchar", **{fact.name: _SQL_TYPES[fact.kind] for fact in facts}}
-    absent = [f"null::{type_} as {quoted(n)}" for n, type_ in optional.items() if n not in columns]
-    fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""
-    return f"""
-        select * exclude (rounds_), {", ".join(lists)} from (
-            select {key}, {", ".join(held)}, {fault}
-                   list(struct_pack({packed}) order by round) as rounds_
-            from (select {", ".join(["*", *absent])} from rows) group by {key}
-        ) order by {key}
-    """
+    filled = [quoted(n) for n in columns if n != KINDS]
+    filled += [f"null::{type_} as {quoted(n)}" for n, type_ in optional.items() if n not in columns]
+    ordered = connection.sql(
+        f"select {', '.join(filled)}, {_KINDS_OF_PROMPT} as {KINDS} from ({rows}) "
+        f"order by {key}, round"
+    ).to_arrow_table()
+    connection.register("ordered", ordered)
+    held = [f"min({quoted(fact.name)}) as {quoted(fact.name)}" for fact in facts]
+    if from_files:
+        held.append(f"{_fault(SESSION_KEY, columns, 'prompt' in schema.names)} as {_FAULT}")
+    sessions = connection.sql(f"""
+        select {", ".join([key, *held])}, count(*)::int as rounds_
+        from ordered group by {key} order by {key}
+    """).to_arrow_table()
+    connection.unregister("ordered")
+    ends = np.cumsum(sessions["rounds_"].to_numpy(), dtype=np.int32)
+    sessions = sessions.drop_columns(["rounds_"])
+    offsets = pa.array(np.append(np.int32(0), ends))
+    taken = {KINDS, _FAULT, FILE, *SESSION_ROWS.names, *(fact.name for fact in facts)}
+    taken -= set(_LISTED)
+    for name in [KINDS, *(n for n in columns if n not in taken)]:
+        rounds = pa.ListArray.from_arrays(offsets, ordered[name].combine_chunks())
+        sessions = sessions.append_column(name, rounds)
+    return sessions
 
 
 def _keys_query(schema: Schema, columns: Iterable[str]) -> str:

@@ -179,7 +179,7 @@ def measures_besides_dice(run: Results) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _cases(
+def cases_of(
     keys: Sequence[tuple[str, str]], clusters: Sequence[str], labels: Sequence[str]
 ) -> tuple[list[str], Places, Places]:
     """The patient of each case, the case of each class of a case, and the class of each object."""
@@ -199,7 +199,7 @@ def per_case(
 
     A case with several classes counts each class once, whatever number of instances it has.
     """
-    patients, case_of, place = _cases(group.keys, group.clusters, group.labels)
+    patients, case_of, place = cases_of(group.keys, group.clusters, group.labels)
     chosen = np.arange(len(values)) if known is None else np.flatnonzero(known)
     number = np.bincount(place[chosen], minlength=len(case_of))
     there = np.flatnonzero(number)

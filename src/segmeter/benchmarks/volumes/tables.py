@@ -19,6 +19,7 @@ from segmeter.benchmarks.report_parts import column_of, published_rows
 from segmeter.benchmarks.volumes.statistics import (
     FEWEST,
     VolumeSessions,
+    cases_of,
     dice_within,
     effort_until,
     never,
@@ -256,13 +257,12 @@ def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[tuple[s
     """Mean over cases of each class: of matched instances in published, of pairs in corrected."""
     table = group.published if protocol == "published" else group.dice
     column = table[:, min(step, group.rounds - 1)]
-    cases: dict[str, dict[str, list[float]]] = {}
-    for (scene, _), label, value in zip(group.keys, group.labels, column, strict=True):
-        cases.setdefault(label, {}).setdefault(scene, []).append(float(value))
-    return [
-        (group.dataset, float(np.mean([np.mean(v) for v in by_case.values()])))
-        for by_case in cases.values()
-    ]
+    _, _, place = cases_of(group.keys, group.clusters, group.labels)
+    _, first = np.unique(place, return_index=True)
+    _, label = np.unique(np.array(group.labels)[first], return_inverse=True)
+    means = np.bincount(place, column) / np.bincount(place)
+    by_class = np.bincount(label, means) / np.bincount(label)
+    return [(group.dataset, float(mean)) for mean in by_class]
 
 
 def _printed_rows(rows: Sequence[dict[str, str]], names: Sequence[str]) -> Iterator[list[Cell]]:
