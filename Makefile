@@ -78,7 +78,8 @@ $(VENV)/.develop: EXTRAS := models,volumes,detectors,study,ray,dev,docs
 $(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
 	@echo "installing segmeter[$(EXTRAS)]; the first time takes a few minutes"
 	@$(INSTALL) cmake ninja nanobind scikit-build-core
-	@$(INSTALL) --no-build-isolation -e ".[$(EXTRAS)]"
+	@$(INSTALL) --no-compile --no-build-isolation -e ".[$(EXTRAS)]"
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # templates in packages do not compile
 	@touch $(VENV)/.use $@
 
 $(VENV)/.python:
