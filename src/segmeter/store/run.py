@@ -416,11 +416,12 @@ class Run:
         connection = database()
         if self._targets is not None:
             rows = [dict(zip(_TARGET, key, strict=True)) for key in sorted(self._targets)]
-            connection.register("targets_", pa.Table.from_pylist(rows, _texts(_TARGET)))
+            types = pa.schema([(name, pa.string()) for name in _TARGET])
+            connection.register("targets_", pa.Table.from_pylist(rows, types))
         for number, source in enumerate(self._labelled):
-            rows = [{"model": name, "label_": label} for name, label in source.labels.items()]
-            labels = pa.Table.from_pylist(rows, _texts(("model", "label_")))
-            connection.register(f"labels{number}_", labels)
+            connection.execute(f"create temp table labels{number}_ (model text, label_ text)")
+            for pair in source.labels.items():
+                connection.execute(f"insert into labels{number}_ values (?, ?)", pair)
         for name in dict.fromkeys((self.objects, view)):
             pieces = [self._piece(connection, name, k) for k in range(len(self._sources))]
             connection.execute(f"create temp view {name} as {self._joined(pieces)}")
@@ -467,7 +468,3 @@ class Run:
             f"from ({piece}) piece left join labels{k}_ on piece.model = labels{k}_.model"
             for k, piece in enumerate(pieces)
         )
-
-
-def _texts(names: Sequence[str]) -> pa.Schema:
-    return pa.schema([(name, pa.string()) for name in names])
