@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -88,6 +89,18 @@ class SceneHeader:
         return len(self.shape)
 
 
+class read_once(cached_property[Given]):
+    """A cached property without the lock that Python 3.11 holds for all objects of a class.
+
+    An image's header is read from its pixels, a volume's pixels are checked by its header: two
+    threads would wait for each other.
+    """
+
+    def __init__(self, function: Callable[[Any], Given]) -> None:
+        super().__init__(function)
+        self.lock = nullcontext()
+
+
 class Scene:
     """One image or volume with its targets: an `Image` or a `Volume`.
 
@@ -123,12 +136,12 @@ class Scene:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    @cached_property
+    @read_once
     def header(self) -> SceneHeader:
         """Kind, shape and spacing, read without pixels where the reader can."""
         return self._of_pixels() if self._header is None else _read(self._header)
 
-    @cached_property
+    @read_once
     def pixels(self) -> Pixels:
         """An image's pixels, a volume's voxels."""
         pixels = _read(self._pixels)
@@ -145,11 +158,11 @@ class Scene:
         """Distance of neighbouring voxels along each axis; None for an image."""
         return self.header.spacing_mm
 
-    @cached_property
+    @read_once
     def targets(self) -> tuple[Target, ...]:
         return tuple(_read(self._targets))
 
-    @cached_property
+    @read_once
     def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
         """Label maps of annotators who partitioned the whole scene; empty if there are none."""
         return tuple(self._partitions()) if self._partitions is not None else ()
