@@ -49,12 +49,7 @@ def prediction_of(row: dict[str, str], golden: Path, data: Path) -> Labels:
 def told(counts: OpCounts) -> dict[str, float]:
     """Counts under the golden files' names."""
     names = ("oS", "pS", "frS", "nS", "oG", "pG", "frG", "nG")
-    values = (
-        counts.prediction_objects, counts.prediction_parts, counts.prediction_fragments,
-        counts.prediction_regions,
-        counts.ground_truth_objects, counts.ground_truth_parts, counts.ground_truth_fragments,
-        counts.ground_truth_regions,
-    )  # fmt: skip
+    values = (*counts.prediction, *counts.ground_truth)
     return dict(zip(names, map(float, values), strict=True))
 
 
@@ -237,5 +232,5 @@ def test_regions_are_objects_parts_fragments_or_noise() -> None:
     assert names == ["object", "part", "part", "noise"]
     assert [RegionClass(value).name for value in theirs] == ["object", "fragmented"]
     counts = count_objects_and_parts(compare(ground_truth, prediction))
-    assert counts.ground_truth_fragments == pytest.approx((180 + 200) / 400)
+    assert counts.ground_truth.fragments == pytest.approx((180 + 200) / 400)
     assert counts.precision == pytest.approx((1 + 2 * 0.1) / 4)

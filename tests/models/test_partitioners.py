@@ -8,8 +8,8 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.models import Method
 from segmeter.core.scenes import Image, Scene
+from segmeter.measures import ssc
 from segmeter.measures.hierarchies import Hierarchy
-from segmeter.measures.partitions import covering_of_ground_truth
 from segmeter.models import _merging
 from segmeter.models.partitioners import Quadtree
 
@@ -57,7 +57,7 @@ def test_a_method_that_looks_finds_four_quarters(name: str, scene: Scene) -> Non
         labels = hierarchy.labels(hierarchy.threshold_for(4))
     else:
         labels = found.labels
-    assert covering_of_ground_truth(QUARTERS, labels) > 0.9
+    assert ssc(QUARTERS, labels) > 0.9
 
 
 @pytest.mark.parametrize("name", ["felzenszwalb", "mean-shift"])

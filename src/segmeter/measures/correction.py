@@ -249,12 +249,10 @@ def _contour(mask: Pixels) -> Pixels:
 
 def _beyond(rings: Sequence[Ring], others: Sequence[Ring], tolerance: float) -> int:
     """Vertices farther than the tolerance from the outline of the other rings."""
-    points = np.concatenate(rings).astype(float)
-    starts = np.concatenate(others).astype(float)
-    ends = np.concatenate([np.roll(ring, -1, axis=0) for ring in others]).astype(float)
-    along = ends - starts
-    length = np.maximum((along**2).sum(1), 1e-300)
-    from_start = points[:, None] - starts[None]
-    at = np.clip((from_start * along).sum(2) / length, 0, 1)
-    gap = from_start - at[..., None] * along
-    return int(np.count_nonzero(np.sqrt((gap**2).sum(2)).min(1) > tolerance))
+    import cv2
+
+    points = np.concatenate(rings).astype(float).tolist()
+    away = [
+        min(abs(cv2.pointPolygonTest(ring, point, True)) for ring in others) for point in points
+    ]
+    return sum(distance > tolerance for distance in away)

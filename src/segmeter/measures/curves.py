@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -84,22 +84,6 @@ class Curve:
         return float(np.max(self.recall[self.precision >= 0.5], initial=0.0))
 
 
-class Sweep(Protocol):
-    """Scores of some images (rows) at some thresholds (columns)."""
-
-    @property
-    def thresholds(self) -> Real: ...
-
-    def of_set(self, rule: Rule) -> tuple[Real, Real]:
-        """Precision and recall of all images together at each threshold."""
-
-    def of_images(self, rule: Rule) -> tuple[Real, Real]:
-        """Precision and recall of each image at each threshold."""
-
-    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
-        """Precision and recall of all together, each image at a threshold of its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class PooledCounts:
     """Matched and all boundary pixels; arrays are images x thresholds. Counts are pooled."""
@@ -130,12 +114,15 @@ class PooledCounts:
         return cls(np.asarray(thresholds, dtype=np.float64), *parts)
 
     def of_set(self, rule: Rule) -> tuple[Real, Real]:
+        """Precision and recall of all images together at each threshold."""
         return _rates(rule, True, *(part.sum(axis=0) for part in self._parts()))
 
     def of_images(self, rule: Rule) -> tuple[Real, Real]:
+        """Precision and recall of each image at each threshold."""
         return _rates(rule, False, *self._parts())
 
     def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
+        """Precision and recall of all together, each image at a threshold of its own."""
         rows = np.arange(len(places))
         precision, recall = _rates(rule, True, *(p[rows, places].sum() for p in self._parts()))
         return float(precision), float(recall)
@@ -169,6 +156,9 @@ class MeanScores:
     def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
         rows = np.arange(len(places))
         return float(self.precision[rows, places].mean()), float(self.recall[rows, places].mean())
+
+
+Sweep = PooledCounts | MeanScores
 
 
 def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:

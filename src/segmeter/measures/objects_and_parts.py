@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -46,28 +46,34 @@ class RegionClass(IntEnum):
     object = 4
 
 
+class SideCounts(NamedTuple):
+    """Objects, parts, fragments and judged regions, of a prediction or of all ground truths."""
+
+    objects: int
+    parts: int
+    fragments: float
+    regions: int
+
+    @property
+    def earned(self) -> float:
+        """What the regions are worth, as a share of their number."""
+        return (self.objects + self.fragments + _PART_WORTH * self.parts) / self.regions
+
+
 @dataclass(frozen=True, slots=True)
 class OpCounts:
-    """Objects, parts, fragments and judged regions, of the prediction and of all ground truths."""
+    """Counts of both sides, and what follows from them."""
 
-    prediction_objects: int
-    prediction_parts: int
-    prediction_fragments: float
-    prediction_regions: int
-    ground_truth_objects: int
-    ground_truth_parts: int
-    ground_truth_fragments: float
-    ground_truth_regions: int
+    prediction: SideCounts
+    ground_truth: SideCounts
 
     @property
     def precision(self) -> float:
-        earned = self.prediction_objects + self.prediction_fragments
-        return (earned + _PART_WORTH * self.prediction_parts) / self.prediction_regions
+        return self.prediction.earned
 
     @property
     def recall(self) -> float:
-        earned = self.ground_truth_objects + self.ground_truth_fragments
-        return (earned + _PART_WORTH * self.ground_truth_parts) / self.ground_truth_regions
+        return self.ground_truth.earned
 
     @property
     def f(self) -> float:
@@ -84,9 +90,9 @@ class _Side:
     fragmented: Flags
     fragments: Real
 
-    def totals(self) -> tuple[int, int, float, int]:
+    def counts(self) -> SideCounts:
         found = self.classes()
-        return (
+        return SideCounts(
             int((found == RegionClass.object).sum()),
             int((found == RegionClass.part).sum()),
             float(self.fragments[found == RegionClass.fragmented].sum()),
@@ -134,20 +140,11 @@ def count_objects_and_parts(
     1.0
     """
     prediction, sides = _sides(comparison, protocol)
-    objects, parts, fragments, regions = prediction.totals()
+    mine = prediction.counts()
     if protocol == "published":
-        fragments /= len(sides)
-    ground_truths = [side.totals() for side in sides]
-    return OpCounts(
-        objects,
-        parts,
-        fragments,
-        regions,
-        ground_truth_objects=sum(t[0] for t in ground_truths),
-        ground_truth_parts=sum(t[1] for t in ground_truths),
-        ground_truth_fragments=sum(t[2] for t in ground_truths),
-        ground_truth_regions=sum(t[3] for t in ground_truths),
-    )
+        mine = mine._replace(fragments=mine.fragments / len(sides))
+    theirs = zip(*(side.counts() for side in sides), strict=True)
+    return OpCounts(mine, SideCounts(*map(sum, theirs)))
 
 
 def region_classes(

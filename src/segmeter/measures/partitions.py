@@ -31,7 +31,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.measures import Better, Measure, measure
+from segmeter.core.measures import Better, measure
 from segmeter.measures.objects_and_parts import (
     FopProtocol,
     count_objects_and_parts,
@@ -48,9 +48,11 @@ def scores(ground_truths: GroundTruths, prediction: Labels) -> dict[str, float]:
 
     A value that is not defined, such as `pr` of single pixels, is NaN.
 
-    >>> left_right = np.array([[1, 1, 2, 2]] * 2)
-    >>> whole = np.ones((2, 4), int)
-    >>> found = scores(left_right, whole)
+    >>> found = scores(np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2))
+    >>> " ".join(f"{id} {found[id]:.3f}" for id in FORMULAS)
+    'dhd 0.750 sdhd 0.750 vd 0.750 sc 0.625 ssc 0.583 bgm 0.750 bce 0.542 gce 0.750 lce 0.875
+     voi 1.189 nvoi 0.406 pri 0.571'
+    >>> found = scores(np.array([[1, 1, 2, 2]] * 2), np.ones((2, 4), int))
     >>> found["ssc"], found["voi"], found["dhd"]
     (0.5, 1.0, 1.0)
     """
@@ -100,165 +102,27 @@ _TRIPLES: dict[tuple[str, str, str], Callable[[Comparison], Triple]] = {
 _FAMILIES = [name for names in _TRIPLES for name in names]
 
 
-def _card(
-    id: str, cite: str, over: Literal["lost", "covered", "tables"],
+Over = Literal["lost", "covered", "tables"]
+
+
+def _add(
+    id: str, cite: str, over: Over, of_table: Callable[[Table], float], summary: str,
     range: tuple[float, float] = (0.0, 1.0), better: Better = "higher",
-) -> Callable[[Callable[[Table], float]], Measure[[GroundTruths, Labels]]]:  # fmt: skip
+) -> None:  # fmt: skip
     """Make a number of a table a measure of label maps: its mean over `tables`, one per ground
     truth, or the share of pixels that are `covered`, or not `lost`; `scores` has it as well."""
 
-    def register(of_table: Callable[[Table], float]) -> Measure[[GroundTruths, Labels]]:
-        def formula(comparison: Comparison) -> float:
-            value = _mean([of_table(t) for t in comparison.tables])
-            share = value / (1 if over == "tables" else comparison.pixels)
-            return 1 - share if over == "lost" else share
+    def formula(comparison: Comparison) -> float:
+        value = _mean([of_table(t) for t in comparison.tables])
+        share = value / (1 if over == "tables" else comparison.pixels)
+        return 1 - share if over == "lost" else share
 
-        def of_labels(ground_truths: GroundTruths, prediction: Labels) -> float:
-            return formula(compare(ground_truths, prediction))
+    def of_labels(ground_truths: GroundTruths, prediction: Labels) -> float:
+        return formula(compare(ground_truths, prediction))
 
-        of_labels.__doc__ = of_table.__doc__
-        FORMULAS[id] = formula
-        return measure(id, range=range, better=better, cite=cite)(of_labels)
-
-    return register
-
-
-@_card("dhd", "huang1995", "lost")
-def directional_hamming(table: Table) -> float:
-    """Share of pixels in the best predicted region of their true region; 1 for one big region.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(directional_hamming(ground_truth, prediction), 3)
-    0.75
-    """
-    return table.pixels - int(table.best_by_column(table.shared).sum())
-
-
-@_card("sdhd", "huang1995", "lost")
-def achievable_accuracy(table: Table) -> float:
-    """Share of pixels in the best true region of their predicted region; 1 for a fine partition.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(achievable_accuracy(ground_truth, prediction), 3)
-    0.75
-    """
-    return table.pixels - int(table.best_by_row(table.shared).sum())
-
-
-@_card("vd", "dongen2000", "lost")
-def van_dongen(table: Table) -> float:
-    """Van Dongen's distance as a similarity: the mean of both directional Hammings.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(van_dongen(ground_truth, prediction), 3)
-    0.75
-    """
-    forth, back = table.best_by_column(table.shared), table.best_by_row(table.shared)
-    return (2 * table.pixels - int(forth.sum()) - int(back.sum())) / 2
-
-
-@_card("sc", "arbelaez2011", "covered")
-def covering_of_prediction(table: Table) -> float:
-    """How well predicted regions are covered by the ground truth's, by area and Jaccard index.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(covering_of_prediction(ground_truth, prediction), 3)
-    0.625
-    """
-    return float(table.prediction_areas @ table.best_by_row(table.overlap))
-
-
-@_card("ssc", "arbelaez2011", "covered")
-def covering_of_ground_truth(table: Table) -> float:
-    """How well the ground truth's regions are covered by the prediction's: the usual covering.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(covering_of_ground_truth(ground_truth, prediction), 3)
-    0.583
-    """
-    return float(table.ground_truth_areas @ table.best_by_column(table.overlap))
-
-
-@_card("bgm", "cardoso2005", "lost")
-def bipartite_matching(table: Table) -> float:
-    """Share of pixels kept by the best one-to-one pairing of prediction and ground truth regions.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(bipartite_matching(ground_truth, prediction), 3)
-    0.75
-    """
-    return table.pixels - _best_assignment(table)
-
-
-@_card("bce", "martin2003", "lost")
-def bidirectional_consistency(table: Table) -> float:
-    """1 minus the larger of both local refinement errors, averaged over pixels.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(bidirectional_consistency(ground_truth, prediction), 3)
-    0.542
-    """
-    return float(table.shared @ (1 - np.minimum(table.prediction_share, table.ground_truth_share)))
-
-
-@_card("gce", "martin2001", "lost")
-def global_consistency(table: Table) -> float:
-    """1 minus the refinement error in the direction that suits the whole image best.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(global_consistency(ground_truth, prediction), 3)
-    0.75
-    """
-    shares = (table.prediction_share, table.ground_truth_share)
-    return min(float(table.shared @ (1 - share)) for share in shares)
-
-
-@_card("lce", "martin2001", "lost")
-def local_consistency(table: Table) -> float:
-    """1 minus the refinement error in the direction that suits each pixel best.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(local_consistency(ground_truth, prediction), 3)
-    0.875
-    """
-    return float(table.shared @ (1 - np.maximum(table.prediction_share, table.ground_truth_share)))
-
-
-@_card("voi", "meila2005", "tables", (0.0, math.inf), "lower")
-def variation_of_information(table: Table) -> float:
-    """Variation of information in bits: H(S) + H(G) - 2 I(S,G).
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(variation_of_information(ground_truth, prediction), 3)
-    1.189
-    """
-    return _voi(table)
-
-
-@_card("nvoi", "ponttuset2016", "tables")
-def normalised_voi(table: Table) -> float:
-    """1 minus the variation of information over 2 log2 of the larger number of regions.
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(normalised_voi(ground_truth, prediction), 3)
-    0.406
-    """
-    most = max(table.prediction_areas.size, table.ground_truth_areas.size)
-    return 1.0 if most == 1 else 1 - _voi(table) / (2 * math.log2(most))
-
-
-@_card("pri", "unnikrishnan2007", "tables")
-def rand_index(table: Table) -> float:
-    """Share of pixel pairs that both put together or both keep apart (NaN for one pixel).
-
-    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(rand_index(ground_truth, prediction), 3)
-    0.571
-    """
-    both, in_prediction, in_ground_truth = _pairs(table)
-    all_pairs = table.pixels * (table.pixels - 1)
-    agree = all_pairs - in_prediction - in_ground_truth + 2 * both
-    return agree / all_pairs if all_pairs else math.nan
+    of_labels.__doc__ = summary
+    FORMULAS[id] = formula
+    measure(id, range=range, better=better, cite=cite)(of_labels)
 
 
 @measure("fr", cite="martin2003")
@@ -302,6 +166,18 @@ def _voi(table: Table) -> float:
         - 2 * information
     )
     return max(0.0, apart / math.log(2))  # rounding may leave -1e-16
+
+
+def _normalised_voi(table: Table) -> float:
+    most = max(table.prediction_areas.size, table.ground_truth_areas.size)
+    return 1.0 if most == 1 else 1 - _voi(table) / (2 * math.log2(most))
+
+
+def _rand_index(table: Table) -> float:
+    both, in_prediction, in_ground_truth = _pairs(table)
+    all_pairs = table.pixels * (table.pixels - 1)
+    agree = all_pairs - in_prediction - in_ground_truth + 2 * both
+    return agree / all_pairs if all_pairs else math.nan
 
 
 def _entropy(shares: Real) -> float:
@@ -365,3 +241,46 @@ def _undominated(table: Table) -> npt.NDArray[np.intp]:
     order = single[np.lexsort((table.shared[single], table.columns[single]))]
     last = np.append(np.diff(table.columns[order]) != 0, True) if order.size else order > 0
     return np.sort(np.concatenate([np.flatnonzero(cells > 1), order[last]]))
+
+
+def _kept_by_column(table: Table) -> int:
+    """Pixels of the true regions that are in their best predicted region."""
+    return int(table.best_by_column(table.shared).sum())
+
+
+def _kept_by_row(table: Table) -> int:
+    """Pixels of the predicted regions that are in their best true region."""
+    return int(table.best_by_row(table.shared).sum())
+
+
+# fmt: off
+_add("dhd", "huang1995", "lost", lambda t: t.pixels - _kept_by_column(t),
+     "Share of pixels in the best predicted region of their true region; 1 for one big region.")
+_add("sdhd", "huang1995", "lost", lambda t: t.pixels - _kept_by_row(t),
+     "Share of pixels in the best true region of their predicted region; 1 for a fine partition.")
+_add("vd", "dongen2000", "lost",
+     lambda t: (2 * t.pixels - _kept_by_column(t) - _kept_by_row(t)) / 2,
+     "Van Dongen's distance as a similarity: the mean of both directional Hammings.")
+_add("sc", "arbelaez2011", "covered",
+     lambda t: float(t.prediction_areas @ t.best_by_row(t.overlap)),
+     "How well predicted regions are covered by the ground truth's, by area and Jaccard index.")
+_add("ssc", "arbelaez2011", "covered",
+     lambda t: float(t.ground_truth_areas @ t.best_by_column(t.overlap)),
+     "How well the ground truth's regions are covered by the prediction's: the usual covering.")
+_add("bgm", "cardoso2005", "lost", lambda t: t.pixels - _best_assignment(t),
+     "Share of pixels kept by the best one-to-one pairing of prediction and ground truth regions.")
+_add("bce", "martin2003", "lost",
+     lambda t: float(t.shared @ (1 - np.minimum(t.prediction_share, t.ground_truth_share))),
+     "1 minus the larger of both local refinement errors, averaged over pixels.")
+_add("gce", "martin2001", "lost",
+     lambda t: min(float(t.shared @ (1 - s)) for s in (t.prediction_share, t.ground_truth_share)),
+     "1 minus the refinement error in the direction that suits the whole image best.")
+_add("lce", "martin2001", "lost",
+     lambda t: float(t.shared @ (1 - np.maximum(t.prediction_share, t.ground_truth_share))),
+     "1 minus the refinement error in the direction that suits each pixel best.")
+_add("voi", "meila2005", "tables", _voi,
+     "Variation of information in bits: H(S) + H(G) - 2 I(S,G).", (0.0, math.inf), "lower")
+_add("nvoi", "ponttuset2016", "tables", _normalised_voi,
+     "1 minus the variation of information over 2 log2 of the larger number of regions.")
+_add("pri", "unnikrishnan2007", "tables", _rand_index,
+     "Share of pixel pairs that both put together or both keep apart (NaN for one pixel).")

@@ -49,14 +49,12 @@ _AVERAGE_LEVELS = np.arange(10, 20) / 20
 class Judged:
     """One image: every object against every proposal, in rank order.
 
-    All arrays are objects x proposals; `shared`, `false_positives` and
-    `false_negatives` count judged pixels.
+    All arrays are objects x proposals; `shared` and `union` count judged pixels.
     """
 
     quality: Real
     shared: Whole
-    false_positives: Whole
-    false_negatives: Whole
+    union: Whole
     classes: tuple[str, ...]
 
     @property
@@ -70,7 +68,7 @@ class Judged:
     @property
     def overlap(self) -> Real:
         """J of every object and proposal, whatever `quality` is."""
-        return self.shared / (self.shared + self.false_positives + self.false_negatives)
+        return self.shared / self.union
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +116,13 @@ def judge(
         raise BadInput("an object without a judged pixel has no best proposal; leave it out")
     size = (len(objects), len(proposals))
     shared = np.array([o.overlap(p) for o in objects for p in proposals], np.int64).reshape(size)
-    ground_truth_areas = np.array([o.area for o in objects], np.int64)[:, None]
-    prediction_areas = np.array([p.area for p in proposals], np.int64)[None, :]
-    false_positives, false_negatives = prediction_areas - shared, ground_truth_areas - shared
-    values = shared / (shared + false_positives + false_negatives)
+    areas = [np.array([mask.area for mask in side], np.int64) for side in (objects, proposals)]
+    union = np.add.outer(*areas) - shared
+    values = shared / union
     if quality is not None:
         found = [quality(o, p) for o in objects for p in proposals]
         values = np.array(found, np.float64).reshape(size)
-    return Judged(values, shared, false_positives, false_negatives, names)
+    return Judged(values, shared, union, names)
 
 
 def curve(images: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
@@ -166,13 +163,8 @@ def shuffled(image: Judged, rng: np.random.Generator) -> Judged:
     [0.5, 1.0]
     """
     order = rng.permutation(image.proposals)
-    return Judged(
-        image.quality[:, order],
-        image.shared[:, order],
-        image.false_positives[:, order],
-        image.false_negatives[:, order],
-        image.classes,
-    )
+    arrays = (image.quality, image.shared, image.union)
+    return Judged(*(array[:, order] for array in arrays), image.classes)
 
 
 def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:
@@ -190,19 +182,14 @@ def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:
 def _by_class(images: Sequence[Judged], chosen: Sequence[Whole]) -> dict[str, Real]:
     """J of added-up pixels a class; objects that were offered nothing add nothing."""
     names = np.array([name for image in images for name in image.classes])
-    shared, false_positives, false_negatives = (
+    shared, unions = (
         np.concatenate([_at(a, c) for a, c in zip(arrays, chosen, strict=True)])
-        for arrays in (
-            [p.shared for p in images],
-            [p.false_positives for p in images],
-            [p.false_negatives for p in images],
-        )
+        for arrays in ([p.shared for p in images], [p.union for p in images])
     )
     found: dict[str, Real] = {}
     for name in sorted(set(names.tolist())):
         mine = names == name
-        both = shared[mine].sum(axis=0)
-        union = both + false_positives[mine].sum(axis=0) + false_negatives[mine].sum(axis=0)
+        both, union = shared[mine].sum(axis=0), unions[mine].sum(axis=0)
         found[name] = np.divide(both, union, out=np.zeros(both.size), where=union > 0)
     return found
 

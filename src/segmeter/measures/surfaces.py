@@ -42,7 +42,8 @@ _CORNERS: tuple[Corner, ...] = tuple(product((0, 1), repeat=3))
 _ROUND_A_FACE = ((0, 0), (0, 1), (1, 1), (1, 0))
 
 
-def corner_areas(spacing: Sequence[float]) -> Floats:
+@cache
+def corner_areas(spacing: tuple[float, ...]) -> Floats:
     """Area in mm squared of each of the 256 neighbourhoods; bit 4 z + 2 y + x is a voxel.
 
     In images the length in mm of each of 16; bit 2 y + x is a pixel.
@@ -192,7 +193,7 @@ def surface_distances(
         found = _plain_surfaces(*pair, spacing)
     else:
         found = compiled.surface_distances(*pair, *spacing)
-    areas = _areas(spacing)
+    areas = corner_areas(spacing)
     ground_truth_mm, ground_truth_code, prediction_mm, prediction_code = found
     return SurfaceDistances(
         ground_truth_mm,
@@ -305,11 +306,6 @@ def _checked(ground_truth: Mask, prediction: Mask, spacing_mm: Spacing) -> tuple
     if not ground_truth or not prediction:
         raise BadInput("an empty mask has no surface; the measure's card says what it scores")
     return check_spacing(UNIT[:2] if axes == 2 and spacing_mm == UNIT else spacing_mm, axes)
-
-
-@cache
-def _areas(spacing: tuple[float, ...]) -> Floats:
-    return corner_areas(spacing)
 
 
 def _outermost(bits: Bits) -> Bits:
