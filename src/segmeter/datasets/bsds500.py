@@ -24,7 +24,7 @@ from segmeter.datasets.data_roots import (
     set_folder,
 )
 from segmeter.datasets.image_files import read_rgb
-from segmeter.datasets.labelmaps import read_mat
+from segmeter.datasets.labelmaps import fields_of, read_mat
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
@@ -134,12 +134,8 @@ class Bsds500:
 
 def _person(path: Path, cell: Any) -> tuple[Labels, npt.NDArray[np.bool_]]:
     """One entry of the cell array: `Segmentation` and `Boundaries`."""
-    try:
-        entry = cell[0, 0]
-        labels = np.asarray(entry["Segmentation"]).astype(np.int32)
-        edges = np.asarray(entry["Boundaries"]) != 0
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"'{path}' holds no 'Segmentation' and 'Boundaries'") from error
+    regions, boundaries = fields_of(path, cell, "Segmentation", "Boundaries")
+    labels, edges = regions.astype(np.int32), boundaries != 0
     if labels.ndim != 2 or labels.shape != edges.shape:
         raise BadInput(f"'{path}' holds regions and boundaries of different size")
     return labels, edges

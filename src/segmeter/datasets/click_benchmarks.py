@@ -36,7 +36,7 @@ from segmeter.datasets.data_roots import (
     some_at_hand,
 )
 from segmeter.datasets.image_files import named_errors, read_colours
-from segmeter.datasets.labelmaps import read_mat
+from segmeter.datasets.labelmaps import fields_of, read_mat
 
 Colours = npt.NDArray[np.uint8]
 Decoded = tuple[Mask, Mask | None]
@@ -178,16 +178,12 @@ def pascal_voc(data: str | Path | None = None) -> ImageSet:
 def _numbers(file: Path) -> dict[str, list[int]]:
     """Images in the order they first come, with the objects listed for each."""
     found: dict[str, list[int]] = {}
-    try:
+    with named_errors(file, "is not a list of names and one of numbers"):
         names, numbers = read_plain_pickle(file)
         for name, number in zip(names, numbers, strict=True):
             if type(name) is not str or type(number) is not int:
-                raise TypeError(name)
+                raise TypeError(f"{str(name)[:40]!a} and {str(number)[:40]!a}")
             found.setdefault(name, []).append(number)
-    except (TypeError, ValueError) as error:
-        raise BadInput(
-            f"'{file}' is not a list of names and one of numbers; get it again"
-        ) from error
     return found
 
 
@@ -231,14 +227,11 @@ def sbd(data: str | Path | None = None, split: str = "val") -> ImageSet:
 
 
 def _instances(scene: str, path: Path) -> list[Target]:
-    try:
-        record = read_mat(path, "GTinst")[0, 0]
-        labels = np.asarray(record["Segmentation"])
-        classes = [int(c) for c in np.ravel(record["Categories"])]
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"'{path}' holds no 'Segmentation' and 'Categories'") from error
+    record = read_mat(path, "GTinst")
+    labels, classes = fields_of(path, record, "Segmentation", "Categories")
     # Categories count from 1, as objects do.
-    names = {k: CLASSES[c - 1] for k, c in enumerate(classes, 1) if 1 <= c <= len(CLASSES)}
+    known = dict(enumerate(CLASSES, 1))
+    names = {k: known.get(c, "") for k, c in enumerate(np.ravel(classes).tolist(), 1)}
     if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.number):
         raise BadInput(f"'{path}': its 'Segmentation' is not an image of numbers")
     return [

@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -127,8 +128,8 @@ def set_folder(
 ) -> Path:
     """The folder of a set: one of `names` under the root, or the root itself.
 
-    It is the first that holds all `parts` (folders or files). Names are compared without
-    regard to case, since archives differ in it.
+    It is the first that holds all `parts` (folders or files). Names, which may be patterns, are
+    compared without regard to case, since archives differ in it.
     """
     root = data if data is not None else os.environ.get("SEGMETER_DATA")
     advice = f"{card.notes.split('. ')[0].rstrip('.')}; {card.homepage}".rstrip("; ")
@@ -140,9 +141,9 @@ def set_folder(
     for folder in _candidates(Path(root), names):
         if all((folder / part).exists() for part in parts):
             return folder
+    held = f" there holds {' and '.join(map(repr, parts))}" if parts else ""
     raise NotFound(
-        f"dataset '{card.name}' is not in '{root}': no folder '{names[0]}' there holds"
-        f" {' and '.join(map(repr, parts))} ({advice})"
+        f"dataset '{card.name}' is not in '{root}': no folder '{names[0]}'{held} ({advice})"
     )
 
 
@@ -232,20 +233,24 @@ def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], wh
         )
 
 
-def by_stem(paths: Iterable[Path]) -> dict[str, Path]:
-    """Files by their names up to the first dot, as the click benchmarks pair images and masks.
-
-    Two files of one such name are refused, for either may be meant.
-    """
+def by_name(
+    paths: Iterable[Path],
+    key: Callable[[Path], str] = lambda path: path.stem,
+    alike: str = "differ in their suffix only",
+) -> dict[str, Path]:
+    """Files by name. Two files of one name are refused, for either may be meant."""
     found: dict[str, Path] = {}
     for path in paths:
-        other = found.setdefault(path.name.partition(".")[0], path)
+        other = found.setdefault(key(path), path)
         if other is not path:
-            raise BadInput(
-                f"'{other}' and '{path.name}' have the same name up to the dot;"
-                " move one of them away"
-            )
+            raise BadInput(f"'{other}' and '{path.name}' {alike}; move one of them away")
     return found
+
+
+def by_stem(paths: Iterable[Path]) -> dict[str, Path]:
+    """Files by their names up to the first dot, as the click benchmarks pair images and masks."""
+    alike = "have the same name up to the dot"
+    return by_name(paths, lambda path: path.name.partition(".")[0], alike)
 
 
 def known(dataset: str, scene: str, scenes: Mapping[str, object]) -> None:
@@ -292,14 +297,13 @@ def _candidates(root: Path, names: Sequence[str]) -> Iterable[Path]:
             folder = _child(folder, part) if folder is not None else None
         if folder is not None:
             yield folder
-    yield root
+    if "*" not in names[0] or root.match(names[0]):
+        yield root
 
 
 def _child(folder: Path, name: str) -> Path | None:
-    exact = folder / name
-    if exact.is_dir():
-        return exact
-    if not folder.is_dir():
-        return None
-    alike = (p for p in sorted(folder.iterdir()) if p.name.lower() == name.lower() and p.is_dir())
+    if (folder / name).is_dir():
+        return folder / name
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    alike = (p for p in inside if fnmatch(p.name.lower(), name.lower()) and p.is_dir())
     return next(alike, None)

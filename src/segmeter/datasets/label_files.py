@@ -32,7 +32,7 @@ from segmeter.core.scenes import (
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
 from segmeter.datasets.coco_outlines import outline, read_json
-from segmeter.datasets.data_roots import SceneSet, digest, own_card
+from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map
 from segmeter.datasets.volumes.stored import case_name, is_volume, open_stored
@@ -218,13 +218,9 @@ def _label_files(folder: Path) -> dict[str, Path]:
         raise NotFound(f"no folder '{folder}'")
     files = [p for p in sorted(folder.iterdir())
              if p.is_file() and (is_volume(p) or p.suffix.lower() in RESULT_SUFFIXES)]  # fmt: skip
-    found: dict[str, Path] = {}
-    for path in files:
-        name = case_name(path) if is_volume(path) else path.stem
-        if name in found:
-            both = f"'{found[name].name}' and '{path.name}'"
-            raise BadInput(f"{both} in '{folder}' are both of '{name}'; keep one")
-        found[name] = path
+    found = by_name(
+        files, lambda path: case_name(path) if is_volume(path) else path.stem, "have one name"
+    )
     if not found:
         raise NotFound(f"no mask in '{folder}': PNG, TIFF, .npy, .mat, JSON, NIfTI or NRRD files")
     return found

@@ -93,7 +93,7 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
 def _from_mat(path: Path) -> Mapping[str, Segmentation]:
     name, value = _first_in(path, [_GROUND_TRUTHS, _SETTINGS, *_CONTOURS, *_SINGLE])
     if name == _GROUND_TRUTHS:
-        cells = [_drawn(path, cell) for cell in np.ravel(value)]
+        cells = [fields_of(path, cell, "Segmentation")[0] for cell in np.ravel(value)]
     elif name == _SETTINGS:
         cells = [np.asarray(cell) for cell in np.ravel(value)]
     elif name in _CONTOURS:
@@ -108,6 +108,15 @@ def _from_mat(path: Path) -> Mapping[str, Segmentation]:
 def read_mat(path: Path, variable: str) -> Any:
     """One variable of a MATLAB file: cells are arrays of objects, structures have fields."""
     return _first_in(path, [variable])[1]
+
+
+def fields_of(path: Path, record: Any, *names: str) -> list[Labels]:
+    """Arrays of some fields of a MATLAB structure."""
+    try:
+        return [np.asarray(record[0, 0][name]) for name in names]
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        lost = " and ".join(f"'{name}'" for name in names)
+        raise BadInput(f"'{path}' has a structure without {lost}") from error
 
 
 def _first_in(path: Path, variables: Sequence[str]) -> tuple[str, Any]:
@@ -133,13 +142,6 @@ def _read_npy(path: Path) -> Labels:
     if not isinstance(array, np.ndarray):
         raise BadInput(f"'{path}' holds several arrays; save the one that is meant alone")
     return array
-
-
-def _drawn(path: Path, cell: Any) -> Labels:
-    try:
-        return np.asarray(cell[0, 0]["Segmentation"])
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"'{path}' has a '{_GROUND_TRUTHS}' without 'Segmentation'") from error
 
 
 def _contours(path: Path, value: Any) -> npt.NDArray[Any]:

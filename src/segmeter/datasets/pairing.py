@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from segmeter.core.errors import BadInput
-from segmeter.datasets.data_roots import images_in, printable, writable
+from segmeter.datasets.data_roots import by_name, images_in, printable, writable
 
 _IMAGES = "images image imgs img images image photos photo rgb inputs input jpegimages data_gt data"
 _MASKS = (
@@ -94,7 +92,7 @@ def pair(folder: Path) -> Pairs:
 
 
 def _in_two_folders(where: str, images: Path, masks: Path) -> Pairs:
-    pairs = Pairs(where, _by_name(images_in(images)))
+    pairs = Pairs(where, by_name(images_in(images)))
     for path in images_in(masks):
         _assign(pairs, path)
     for subfolder in _folders_in(masks):
@@ -166,7 +164,7 @@ def _in_one_folder(folder: Path) -> Pairs:
         return twins
     marked = [(match, path) for path in files if (match := _MARKED.fullmatch(path.stem))]
     masks = {path for _, path in marked}
-    pairs = Pairs("and masks side by side", _by_name(p for p in files if p not in masks))
+    pairs = Pairs("and masks side by side", by_name(p for p in files if p not in masks))
     for match, path in marked:
         name, thing = pairs.image_of(match["stem"]), match["thing"]
         if name is None:
@@ -195,18 +193,6 @@ def _twins(files: list[Path]) -> Pairs | None:
 def _spelt(name: str) -> str:
     """A name as it looks, however it is encoded and capitalised."""
     return unicodedata.normalize("NFC", name).casefold()
-
-
-def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
-    """By whole name without suffix: people's names have dots."""
-    found: dict[str, Path] = {}
-    for path in paths:
-        if found.setdefault(path.stem, path) is not path:
-            raise BadInput(
-                f"'{found[path.stem]}' and '{path.name}' differ in their suffix only;"
-                " move one of them away"
-            )
-    return found
 
 
 def _named(folder: Path, names: str) -> Path | None:

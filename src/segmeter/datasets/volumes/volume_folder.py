@@ -7,7 +7,6 @@ next to the data states their source and the changes.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from segmeter.core.errors import NotFound
 from segmeter.core.scenes import DatasetCard, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.datasets.data_roots import SceneSet, card_of, known, own_card
+from segmeter.datasets.data_roots import SceneSet, card_of, known, own_card, set_folder
 from segmeter.datasets.volumes.cases import Case, FileVolume, Options, options_of
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.labels import Kind, Labelling, named_values, targets_in
@@ -163,28 +162,11 @@ SETS = tuple(_published(name, table) for name, table in _TABLES.items())
 """The datasets of the paper and its successor; those of one paper number share it."""
 
 
-def _dataset_folder(published: Published, data: str | Path | None) -> Path:
-    root = data if data is not None else os.environ.get("SEGMETER_DATA")
-    pattern = f"Dataset{published.number:03d}_*"
-    advice = f"{published.card.homepage}; prepared as 'segmeter list datasets' says"
-    if root is None:
-        raise NotFound(
-            f"dataset '{published.card.name}' needs the folder that holds '{pattern}':"
-            f" give it with --data or SEGMETER_DATA ({advice})"
-        )
-    place = Path(root)
-    own = [place] if place.match(pattern) else sorted(place.glob(pattern))
-    if not own:
-        raise NotFound(
-            f"dataset '{published.card.name}' is not in '{root}': no folder '{pattern}' ({advice})"
-        )
-    return own[0]
-
-
 def _register(published: Published) -> None:
     @catalogue.datasets.add(published.card.name, summary=published.card.summary)
     def make(data: str | Path | None = None, channel: int | str | None = None) -> VolumeSet:
-        folder = _dataset_folder(published, data)
+        pattern = f"Dataset{published.number:03d}_*"
+        folder = set_folder(published.card, data, (pattern,), ())
         rule, modality = published.labelling, published.modality
         options = options_of(f"'{folder}'", rule, channel, modality=modality)
         return VolumeSet(published.card, recognise(folder), options)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
-from segmeter.datasets.data_roots import images_below, images_in
+from segmeter.datasets.data_roots import by_name, images_below, images_in
 from segmeter.datasets.image_files import MOST_PIXELS, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values, one_number
 from segmeter.datasets.zeroshot.listed import Item, Size
@@ -169,12 +169,8 @@ def _pairs(
 
 def _by_name(folder: Path, end: str) -> dict[str, Path]:
     """Images anywhere under a folder, by path without suffix and end."""
-    found: dict[str, Path] = {}
-    for path in images_below(folder):
-        name = _name_in(folder, path)
-        if name.endswith(end) and found.setdefault(name.removesuffix(end), path) is not path:
-            raise BadInput(f"'{path}' and another file are both '{name}'; move one of them away")
-    return found
+    ending = [p for p in images_below(folder) if p.stem.endswith(end)]
+    return by_name(ending, lambda p: _name_in(folder, p).removesuffix(end), "have one name")
 
 
 def _name_in(folder: Path, path: Path) -> str:

@@ -15,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Target
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.coco_outlines import fill, outline, read_json
-from segmeter.datasets.data_roots import images_below
+from segmeter.datasets.data_roots import by_name, images_below
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.zeroshot.listed import Item, Size
 
@@ -196,10 +196,4 @@ def _polygons(outlines: Any) -> Iterable[list[float]]:
 
 def _by_file_name(folder: Path) -> dict[str, Path]:
     """Images anywhere under a folder, by file name."""
-    found: dict[str, Path] = {}
-    for path in images_below(folder):
-        if found.setdefault(path.name, path) is not path:
-            raise BadInput(
-                f"'{found[path.name]}' and '{path}' have one name; move one of them away"
-            )
-    return found
+    return by_name(images_below(folder), lambda path: path.name, "have one name")

@@ -23,20 +23,13 @@ _DILATION_PX = 2
 _LENGTH_SHARE = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class ContourScribble:
-    """A stroke of connected pixels, in raster order and in the order of drawing."""
-
-    pixels: tuple[Pixel, ...]
-    drawn: tuple[Pixel, ...]
-
-
-def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> ContourScribble | None:
+def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> list[Pixel]:
     """A stroke along the outline of a plane's dilated ground truth, starting on the prediction.
 
     The outline, dilated by 2 pixels, is cut at six tenths of its length around a point that
     lies on the prediction; of what that makes the largest connected part stays, the first in
-    raster order on a tie. None where no point of the outline lies on the prediction.
+    raster order on a tie. Pixels in the order of drawing; none where no point of the outline lies
+    on the prediction.
 
     Parameters
     ----------
@@ -48,7 +41,7 @@ def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> Cont
     outline = _outline(ground_truth)
     on_prediction = np.flatnonzero(prediction[outline[:, 0], outline[:, 1]]) if len(outline) else ()
     if len(on_prediction) == 0:
-        return None
+        return []
     middle = int(on_prediction[int(start * len(on_prediction))])
     length = round(_LENGTH_SHARE * len(outline))
     first = middle - length // 2
@@ -56,11 +49,7 @@ def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> Cont
     drawn = np.zeros(ground_truth.shape, dtype=bool)
     drawn[stroke[:, 0], stroke[:, 1]] = True
     kept = largest_component(Mask.of(drawn), tie="first")
-    pixels = np.argwhere(kept.bits) + kept.low
-    return ContourScribble(
-        tuple((int(y), int(x)) for y, x in pixels),
-        tuple(dict.fromkeys((int(y), int(x)) for y, x in stroke if kept[y, x])),
-    )
+    return list(dict.fromkeys((int(y), int(x)) for y, x in stroke if kept[y, x]))
 
 
 def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
@@ -127,12 +116,16 @@ def point_per_wrong_slice(target: Mask, prediction: Mask, draws: Draws) -> list[
     for z in foreground_slices(target):
         ground_truth, here = target.slice(z), prediction.slice(z)
         wrong = (ground_truth - here) | (here - ground_truth)
-        pixels = np.flatnonzero(wrong.bits)
-        if len(pixels):
-            draws.restart()
-            y, x = pixel_at(wrong, int(pixels[draws.below(len(pixels))]))
-            clicks.append(Click((z, y, x), ground_truth[y, x]))
+        if wrong:
+            pixel = _random_pixel(wrong, draws)
+            clicks.append(Click((z, *pixel), ground_truth[pixel]))
     return clicks
+
+
+def _random_pixel(mask: Mask, draws: Draws) -> tuple[int, ...]:
+    draws.restart()
+    pixels = np.flatnonzero(mask.bits)
+    return pixel_at(mask, int(pixels[draws.below(len(pixels))]))
 
 
 def point_per_wrong_volume(
@@ -147,9 +140,7 @@ def point_per_wrong_volume(
     errors = (target - prediction) | (prediction - target)
     if not errors:
         return []
-    draws.restart()
-    wrong = np.flatnonzero(errors.bits)
-    voxel = pixel_at(errors, int(wrong[draws.below(len(wrong))]))
+    voxel = _random_pixel(errors, draws)
     click = Click(voxel, target[voxel])
     return [_turned_click(click)] if protocol == "published" else [click]
 
@@ -234,31 +225,26 @@ def _negative(
 ) -> Correction:
     axis, index = _worst_plane(false_positives, (1,) if protocol == "published" else (1, 2))
     ground_truth, here = _whole_plane(target, axis, index), _whole_plane(prediction, axis, index)
-    raster, drawn = _stroke(ground_truth, here, draws)
-    if not raster:
+    drawn = _stroke(ground_truth, here, draws)
+    if not drawn:
         points = points_per_volume(false_positives, fallback, draws)
         clicks = tuple(Click(p.point, protocol == "published") for p in points)
         return Correction(clicks, None, True, (axis, index), fallback=True)
     return Correction(
-        tuple(Click(_lifted(pixel, axis, index), False) for pixel in raster),
+        tuple(Click(_lifted(pixel, axis, index), False) for pixel in sorted(drawn)),
         Scribble(tuple(_lifted(pixel, axis, index) for pixel in drawn), False),
         True,
         (axis, index),
     )
 
 
-def _stroke(
-    ground_truth: Bits, prediction: Bits, draws: Draws
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pixels of the prediction under a stroke, in raster order and in the order of drawing."""
+def _stroke(ground_truth: Bits, prediction: Bits, draws: Draws) -> list[Pixel]:
+    """Pixels of the prediction under a stroke, in the order of drawing."""
     if not ground_truth.any():
         column = int(prediction.sum(axis=0).argmax())
-        down = [(int(row), column) for row in np.flatnonzero(prediction[:, column])]
-        return down, down
+        return [(int(row), column) for row in np.flatnonzero(prediction[:, column])]
     found = contour_scribble(ground_truth, prediction, draws.fraction())
-    if found is None:
-        return [], []
-    return [p for p in found.pixels if prediction[p]], [p for p in found.drawn if prediction[p]]
+    return [pixel for pixel in found if prediction[pixel]]
 
 
 def _worst_plane(false_positives: Mask, axes: Sequence[int]) -> tuple[int, int]:
@@ -279,7 +265,7 @@ def _whole_plane(mask: Mask, axis: int, index: int) -> Bits:
     return mask.crop(low, high).squeeze(axis)
 
 
-def _lifted(pixel: tuple[int, int], axis: int, index: int) -> Voxel:
+def _lifted(pixel: Pixel, axis: int, index: int) -> Voxel:
     """A pixel of a plane as a voxel."""
     row, column = pixel
     return (row, index, column) if axis == 1 else (row, column, index)

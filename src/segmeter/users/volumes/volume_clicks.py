@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +25,6 @@ from segmeter.core.prompts import Box, Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.volumes.slices import check_target, foreground_slices
-
-Floats = npt.NDArray[np.float64]
 
 # The challenge draws ties with this seed, set again for each click.
 _TIE_SEED = 42
@@ -67,17 +67,18 @@ def deepest_voxels(part: Mask, *, exact: bool) -> tuple[npt.NDArray[np.intp], fl
     """The voxels of a part that are farthest from its outside, and their squared depth."""
     pads = [max(1, n // 4) for n in part.bits.shape]
     padded = np.prod([n + 2 * pad for n, pad in zip(part.bits.shape, pads, strict=True)])
-    halved = not exact and padded > _LARGE_VOXELS
-    depth = _block_depths(part.bits, pads) if halved else _depths(part.bits)
-    return np.argwhere(depth == depth.max()) + part.low, float(depth.max())
+    find = _deepest if exact or padded <= _LARGE_VOXELS else partial(_deepest_in_blocks, pads)
+    voxels, depth = find(part.bits)
+    return voxels + part.low, depth
 
 
-def _depths(bits: Bits) -> Floats:
-    """Squared distances in voxels to the nearest one outside; 0 outside."""
-    return np.asarray(np.rint(squared_depths(bits, (1.0, 1.0, 1.0))) * bits)
+def _deepest(bits: Bits) -> tuple[npt.NDArray[np.intp], float]:
+    """Places of the deepest voxels, and the squared distance to the nearest one outside."""
+    depth = np.rint(squared_depths(bits, (1.0, 1.0, 1.0))) * bits
+    return np.argwhere(depth == depth.max()), float(depth.max())
 
 
-def _block_depths(bits: Bits, pads: Sequence[int]) -> Floats:
+def _deepest_in_blocks(pads: Sequence[int], bits: Bits) -> tuple[npt.NDArray[np.intp], float]:
     """The same in blocks of two voxels, counted from the corner of the padded box.
 
     A block is inside if any of its voxels is; each voxel has the depth of its block.
@@ -85,11 +86,10 @@ def _block_depths(bits: Bits, pads: Sequence[int]) -> Floats:
     before = [(pad % 2, (pad + n) % 2) for n, pad in zip(bits.shape, pads, strict=True)]
     even = np.pad(bits, before)
     halves = [n for side in even.shape for n in (side // 2, 2)]
-    depth = _depths(np.asarray(even.reshape(halves).any(axis=(1, 3, 5))))
-    for axis in range(3):
-        depth = np.repeat(depth, 2, axis)
-    inside = tuple(slice(b, b + n) for (b, _), n in zip(before, bits.shape, strict=True))
-    return np.asarray(depth[inside] * bits)
+    blocks, depth = _deepest(np.asarray(even.reshape(halves).any(axis=(1, 3, 5))))
+    voxels = (2 * blocks[:, None] + list(product((0, 1), repeat=3))).reshape(-1, 3)
+    voxels = voxels[even[tuple(voxels.T)]]
+    return voxels[np.lexsort(voxels.T[::-1])] - [first for first, _ in before], depth
 
 
 @capable(CountsEffort)
