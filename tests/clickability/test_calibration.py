@@ -36,8 +36,8 @@ from segmeter.clickability.fitting.first_clicks import (
     read_tables,
 )
 from segmeter.clickability.fitting.held_out import (
-    draw_held_out,
-    draw_later,
+    charts_of,
+    charts_of_later,
     held_out,
     markdown,
     prior_json,
@@ -48,6 +48,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.measures.clickability_maps import draws
+from segmeter.report.figures import draw_charts
 
 KNOWN = Numbers(2.0, 0.25, 0.4, 0.008)
 
@@ -162,7 +163,9 @@ def test_held_out_tables_say_what_was_seen_and_foretold(
     assert f"| mini | {held.seen['nss'].mean():.3f} | {held.predicted['nss'].mean():.3f} |" in text
     numbers = json.loads(prior_json([held], fitted, None))
     assert numbers["first"]["depth"]["low"] < numbers["first"]["depth"]["high"]
-    assert [path.stat().st_size > 2000 for path in draw_held_out([held], tmp_path)] == [True] * 2
+    for name in ("nss", "pde"):
+        draw_charts(charts_of([held], name), tmp_path / "chart.png")
+        assert (tmp_path / "chart.png").stat().st_size > 2000
 
 
 def test_size_and_leak_of_a_mistake_come_back_from_the_uniform_row(masks: list[Mask]) -> None:
@@ -206,7 +209,8 @@ def test_later_rounds_find_the_numbers_that_made_their_distributions(
     found = fit_correction_clicks(keys, proxy_errors, KNOWN)
     assert found.apart("gain") < 0.3
     assert abs(found.numbers.depth - ground_truth.depth) < abs(KNOWN.depth - ground_truth.depth) / 2
-    assert draw_later(found, tmp_path).stat().st_size > 2000
+    draw_charts(charts_of_later(found), tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").stat().st_size > 2000
     write_proxy_errors(tmp_path / "kept.json.gz", proxy_errors)
     assert read_proxy_errors(tmp_path / "kept.json.gz") == proxy_errors
     with pytest.raises(BadInput, match="both kinds"):

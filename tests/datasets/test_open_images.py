@@ -43,7 +43,7 @@ def test_masks_are_brought_to_their_images_size_and_named_as_the_join_names_them
 def test_a_table_of_another_kind_and_a_folder_without_images_are_refused(root):
     table = root / "open-images" / TABLE
     table.write_text("MaskPath,Image\na.png,i1\n")
-    with pytest.raises(BadInput, match="no ImageID or no LabelName"):
+    with pytest.raises(BadInput, match="no column 'ImageID'"):
         catalogue.datasets.make("open-images", data=root)
     table.write_text(HEAD + "a.png,i9,/m/x,b,0,1,0,1\n")
     with pytest.raises(NotFound, match="none of its images"):

@@ -22,8 +22,8 @@ from segmeter.clickability.fitting.first_clicks import (
 )
 from segmeter.clickability.fitting.held_out import (
     HeldOut,
-    draw_held_out,
-    draw_later,
+    charts_of,
+    charts_of_later,
     fitted_table,
     held_out,
     markdown,
@@ -37,6 +37,7 @@ from segmeter.core.seeds import generator
 from segmeter.core.wording import counted
 from segmeter.datasets.annotation_logs import read_log
 from segmeter.datasets.recorded_clicks import read_clicks
+from segmeter.report.figures import draw_charts
 from segmeter.stats import cost_fitting
 from segmeter.stats.cost_fitting import FittedCosts
 
@@ -181,9 +182,10 @@ def _write(
     text = markdown(held, whole, later)
     prior.write_text(prior_json(held, whole, later), encoding="utf-8")
     _put(text, page)
-    draw_held_out(held, out)
-    if later is not None:
-        draw_later(later, out)
+    charts = {name: charts_of(held, name) for name in ("nss", "pde")}
+    charts |= {} if later is None else {"later": charts_of_later(later)}
+    for name, panels in charts.items():
+        draw_charts(panels, out / f"calibration-{name}.png")
     return text
 
 

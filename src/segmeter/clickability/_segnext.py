@@ -94,7 +94,9 @@ class _Backbone(nn.Module):
         widths = size.widths
         self.patch_embed1 = _first(widths[0])
         for stage in range(1, 4):
-            self.add_module(f"patch_embed{stage + 1}", _down(widths[stage - 1], widths[stage]))
+            before, width = widths[stage - 1 : stage + 1]
+            smaller = chain(proj=nn.Conv2d(before, width, 3, 2, 1), norm=nn.BatchNorm2d(width))
+            self.add_module(f"patch_embed{stage + 1}", smaller)
         for stage in range(4):
             start = sum(size.depths[:stage])
             blocks = [
@@ -135,10 +137,6 @@ def _first(width: int) -> nn.Sequential:
             nn.BatchNorm2d(width),
         )
     )
-
-
-def _down(before: int, width: int) -> nn.Sequential:
-    return chain(proj=nn.Conv2d(before, width, 3, 2, 1), norm=nn.BatchNorm2d(width))
 
 
 class _Block(nn.Module):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
 from segmeter.core.seeds import generator
+from segmeter.core.wording import counted
 from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, Key
 
 Kind = Literal["first", "fn", "fp"]
@@ -61,7 +62,7 @@ def write_simulated(
         for thing in things:
             for round in rounds_of(thing, seed, later):
                 rows = list(_rows(thing, round, seed, per_target))
-                writer.writerows([row[name] for name in COLUMNS] for row in rows)
+                writer.writerows(rows)
                 count += len(rows)
                 if masks is not None and rows and round.previous is not None:
                     _write_mask(masks / f"{round.full_stem}.png", round.previous)
@@ -97,23 +98,13 @@ def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
     return [round for round in rounds if round.part]
 
 
-def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Mapping[str, object]]:
+def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Sequence[object]]:
+    """Rows of a clicks file, in the order of its columns."""
     rng = generator(seed, "lifelike clicks", thing.dataset, round.full_stem)
     height, width = thing.mask.shape
+    key = (thing.dataset, thing.image, thing.object, round.model, round.kind, round.full_stem)
     for y, x in _draws(round, per_target, rng):
-        yield {
-            "dataset": thing.dataset,
-            "image_stem": thing.image,
-            "object_stem": thing.object,
-            "model_type": round.model,
-            "click_type": round.kind,
-            "full_stem": round.full_stem,
-            "device": "pc" if rng.random() < 0.5 else "mobile",
-            "x": x,
-            "y": y,
-            "w": width,
-            "h": height,
-        }
+        yield *key, "pc" if rng.random() < 0.5 else "mobile", x, y, width, height
 
 
 def _write_mask(path: Path, mask: Mask) -> None:
@@ -123,25 +114,19 @@ def _write_mask(path: Path, mask: Mask) -> None:
         raise BadInput(f"the mask '{path}' could not be written")
 
 
-def _draws(round: Round, count: int, rng: np.random.Generator) -> list[list[int]]:
+def _draws(round: Round, count: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     map = prior(round.part, round="first" if round.kind == "first" else "later")
     sums = np.cumsum(map.weights.ravel(), dtype=np.float64)
     places = np.searchsorted(sums, rng.random(count) * sums[-1], side="right")
     y, x = np.unravel_index(np.minimum(places, sums.size - 1), map.weights.shape)
-    points: npt.NDArray[np.int64] = np.stack([y + map.low[0], x + map.low[1]], axis=1)
-    rows: list[list[int]] = points.tolist()
-    return rows
+    return list(zip((y + map.low[0]).tolist(), (x + map.low[1]).tolist(), strict=True))
 
 
 def _moved(mask: Mask, rng: np.random.Generator) -> Mask:
     """The mask shifted by up to a sixth of its sides, cut at the image's border."""
     shift = [round(n * float(rng.uniform(-1, 1)) / 6) for n in mask.bits.shape]
-    whole = np.zeros(mask.shape, dtype=bool)
-    y, x = np.nonzero(mask.bits)
-    y, x = y + mask.low[0] + shift[0], x + mask.low[1] + shift[1]
-    keep = (y >= 0) & (x >= 0) & (y < mask.shape[0]) & (x < mask.shape[1])
-    whole[y[keep], x[keep]] = True
-    return Mask.of(whole)
+    ends = tuple(n - s for n, s in zip(mask.shape, shift, strict=True))
+    return Mask.of(mask.crop(tuple(-s for s in shift), ends))
 
 
 Ints = npt.NDArray[np.int64]
@@ -165,7 +150,7 @@ def left_out(clicks: Clicks, *reasons: Why) -> str:
         if why:
             keys[why] += 1
             count[why] += len(places)
-    parts = [f"{count[why]} ({_keys(keys[why])}) {why}" for why in list(keys)[:_MOST_TOLD]]
+    parts = [f"{count[why]} ({counted(keys[why], 'key')}) {why}" for why in [*keys][:_MOST_TOLD]]
     if len(keys) > _MOST_TOLD:
         parts.append("and more")
     total = f"{count.total()} of {len(clicks)} clicks are left out"
@@ -266,7 +251,3 @@ def _share_on(mask: Mask, clicks: Clicks, rows: Ints) -> float:
     )
     points = np.clip(np.rint(clicks.scaled(rows, shape)), 0, np.array(shape) - 1).astype(np.int64)
     return float(np.mean(off[points[:, 0], points[:, 1]] <= _RADIUS * np.hypot(*shape)))
-
-
-def _keys(count: int) -> str:
-    return f"{count} key" if count == 1 else f"{count} keys"

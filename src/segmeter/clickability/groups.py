@@ -164,31 +164,17 @@ def _steps(
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One click to be drawn.
-
-    Attributes
-    ----------
-    target, prediction, positive
-        The error region: false negatives of the prediction when positive, else false positives.
-    first
-        Whether nothing was segmented yet.
-    clicked
-        Pixels that were clicked before; no pixel is clicked twice.
-    share, uniform
-        The range of the mass that the click is drawn from, and the position within it.
-    seed
-        64 bits for the order of equally likely pixels; None for a published draw.
-    """
+    """One click to be drawn."""
 
     scene: Scene
     target: Target
     prediction: Mask
-    positive: bool
-    first: bool
-    clicked: tuple[tuple[int, ...], ...]
-    share: Share
-    uniform: float
-    seed: int | None
+    positive: bool  # on false negatives of the prediction, else on false positives
+    first: bool  # nothing was segmented yet
+    clicked: tuple[tuple[int, ...], ...]  # before; no pixel is clicked twice
+    share: Share  # the range of the mass that the click is drawn from
+    uniform: float  # the position within it
+    seed: int | None  # 64 bits for the order of equally likely pixels; None for a published draw
 
     @property
     def region(self) -> ClickRegion:

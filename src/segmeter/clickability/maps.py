@@ -42,32 +42,19 @@ _FULL_HD = math.hypot(1920, 1080)
 
 @dataclass(frozen=True, slots=True)
 class ClickabilityMap:
-    """Weights of the pixels in a box of a scene.
+    """Weights of the pixels in a box of a scene."""
 
-    Attributes
-    ----------
-    shape
-        Size of the whole scene, `(H, W)`.
-    low
-        First pixel of the box.
-    weights
-        float32, not negative; the box's content.
-    """
-
-    shape: tuple[int, int]
-    low: tuple[int, int]
-    weights: Weights
+    shape: tuple[int, int]  # of the whole scene
+    low: tuple[int, int]  # first pixel of the box
+    weights: Weights  # the box's content, not negative
 
     @classmethod
     def of(cls, values: npt.NDArray[np.floating]) -> ClickabilityMap:
         """A map of a whole image."""
         if values.ndim != 2 or not np.isfinite(values).all() or (values < 0).any():
             raise BadInput("a clickability map is H x W of finite numbers, none below zero")
-        return cls(
-            (values.shape[0], values.shape[1]),
-            (0, 0),
-            np.ascontiguousarray(values, dtype=np.float32),
-        )
+        height, width = values.shape
+        return cls((height, width), (0, 0), np.ascontiguousarray(values, dtype=np.float32))
 
     def dense(self) -> Weights:
         """The whole scene's weights."""
@@ -79,17 +66,9 @@ class ClickabilityMap:
     def on(self, error_region: Mask) -> ClickabilityMap:
         """The part of the map that lies on an error region, in the error region's box."""
         low = (error_region.low[0], error_region.low[1])
-        if (self.low, self.weights.shape) == (low, error_region.bits.shape):
-            return ClickabilityMap(self.shape, low, self.weights * error_region.bits)
-        part = np.zeros(error_region.bits.shape, dtype=np.float32)
-        first = [max(a, b) for a, b in zip(low, self.low, strict=True)]
-        ends = zip(error_region.high, self.low, self.weights.shape, strict=True)
-        last = [min(high, start + n) for high, start, n in ends]
-        if all(a < b for a, b in zip(first, last, strict=True)):
-            mine = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, self.low, strict=True))
-            theirs = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, low, strict=True))
-            part[theirs] = self.weights[mine]
-        return ClickabilityMap(self.shape, low, part * error_region.bits)
+        same = (self.low, self.weights.shape) == (low, error_region.bits.shape)
+        weights = self.weights if same else self.dense()[error_region.window]
+        return ClickabilityMap(self.shape, low, weights * error_region.bits)
 
     def without(self, points: Iterable[Sequence[float]]) -> ClickabilityMap:
         """The map with the given pixels set to zero, so that no pixel is clicked twice."""

@@ -144,8 +144,6 @@ def save(network: Clickability, path: Path, notes: Mapping[str, str]) -> None:
 
 def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Tensors by name, and the notes of a safetensors file; never by pickle."""
-    import pickle
-
     import torch
 
     if not path.is_file():
@@ -158,8 +156,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
                 names = file.keys()
                 return {key: file.get_tensor(key) for key in names}, file.metadata() or {}
         return torch.load(path, map_location="cpu", weights_only=True), {}
-    except (OSError, ValueError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        message = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {message}") from None
     except Exception as error:  # noqa: BLE001  # safetensors raises its own bare kind
-        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {error}") from None
+        message = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {message}") from None

@@ -35,24 +35,12 @@ _LEAST_JITTER = 0.1  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The prior's four numbers.
+    """The prior's four numbers."""
 
-    Attributes
-    ----------
-    depth
-        Exponent of depth.
-    spread
-        Standard deviation of the pull to the box's middle, in box sides.
-    sloppy
-        Share of clicks that jitter.
-    jitter
-        Standard deviation of the jitter, in image diagonals.
-    """
-
-    depth: float
-    spread: float
-    sloppy: float
-    jitter: float
+    depth: float  # exponent of depth
+    spread: float  # standard deviation of the pull to the box's middle, in box sides
+    sloppy: float  # share of clicks that jitter
+    jitter: float  # standard deviation of the jitter, in image diagonals
 
 
 def prior(

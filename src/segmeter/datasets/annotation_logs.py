@@ -75,7 +75,15 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     ):
         opening = file.read(1)
         file.seek(0)
-        yield from _json_lines(file, path) if opening == "{" else _csv_lines(file, path)
+        if opening == "{":
+            yield from _json_lines(file, path)
+            return
+        reader = csv.DictReader(file)
+        lost = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if lost:
+            raise BadInput(f"'{path}' has no column '{lost[0]}'; it needs {', '.join(COLUMNS)}")
+        for row in reader:
+            yield reader.line_num, row
 
 
 def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -89,15 +97,6 @@ def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]
         if not isinstance(row, dict):
             raise BadInput(f"'{path}', line {number} is not a JSON object")
         yield number, row
-
-
-def _csv_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(file)
-    lost = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-    if lost:
-        raise BadInput(f"'{path}' has no column '{lost[0]}'; it needs {', '.join(COLUMNS)}")
-    for row in reader:
-        yield reader.line_num, row
 
 
 def _seconds(value: Any, where: str) -> float:

@@ -55,7 +55,7 @@ class Layout:
     images: str
     masks: str
     decode: Callable[[Colours], Decoded]
-    about: Callable[[str], tuple[str, Mapping[str, str]]]
+    about: Callable[[str], tuple[str, Mapping[str, str]]] = lambda stem: ("", {})
 
 
 def paired(layout: Layout, data: str | Path | None = None) -> ImageSet:
@@ -97,15 +97,6 @@ def union(colours: Colours) -> Decoded:
     return Mask.of(blue | green | red), None  # a twentieth of the time of `max(axis=2)`
 
 
-def _nothing(stem: str) -> tuple[str, Mapping[str, str]]:
-    return "", {}
-
-
-def _lettered(stem: str) -> tuple[str, Mapping[str, str]]:
-    """Berkeley's `189011`, `189011a`, `189011b` are three objects of one image."""
-    return "", {"image": stem.rstrip("ab")}
-
-
 def _class_and_number(stem: str) -> tuple[str, Mapping[str, str]]:
     """COCO_MVal's `wine glass03_000000012345`: class, number, image.
 
@@ -117,11 +108,13 @@ def _class_and_number(stem: str) -> tuple[str, Mapping[str, str]]:
 
 
 _LAYOUTS = (
-    Layout(card_of("grabcut"), "GrabCut", "data_GT", "boundary_GT", trimap, _nothing),
-    Layout(card_of("berkeley"), "Berkeley", "images", "masks", trimap, _lettered),
-    Layout(card_of("davis"), "DAVIS", "img", "gt", union, _nothing),
+    Layout(card_of("grabcut"), "GrabCut", "data_GT", "boundary_GT", trimap),
+    # `189011`, `189011a` and `189011b` are three objects of one image.
+    Layout(card_of("berkeley"), "Berkeley", "images", "masks", trimap,
+           lambda stem: ("", {"image": stem.rstrip("ab")})),
+    Layout(card_of("davis"), "DAVIS", "img", "gt", union),
     Layout(card_of("coco-mval"), "COCO_MVal", "img", "gt", union, _class_and_number),
-)
+)  # fmt: skip
 for _layout in _LAYOUTS:
     catalogue.datasets.add(_layout.card.name, _layout.card.summary)(partial(paired, _layout))
 

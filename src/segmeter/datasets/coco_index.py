@@ -91,9 +91,9 @@ def _built(path: Path) -> Index:
 
 
 def _stored(file: Path) -> Index:
-    import pyarrow as pa
+    from pyarrow import feather
 
-    table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+    table = feather.read_table(file, memory_map=True)
     held = table.schema.metadata
     return Index(
         json.loads(held[b"images"]),
@@ -107,20 +107,17 @@ def _stored(file: Path) -> Index:
 def _store(index: Index, file: Path) -> None:
     """Written whole or not at all, for several processes may do it at once."""
     import pyarrow as pa
+    from pyarrow import feather
 
-    table = pa.table({"object": pa.array(map(json.dumps, index.objects), pa.large_string())})
-    table = table.replace_schema_metadata(
-        {
-            "images": json.dumps(index.images),
-            "categories": json.dumps(index.categories),
-            "image": index.image.tobytes(),
-            "crowd": index.crowd.tobytes(),
-        }
-    )
+    objects = pa.array(map(json.dumps, index.objects), pa.large_string())
+    notes = {
+        "images": json.dumps(index.images),
+        "categories": json.dumps(index.categories),
+        "image": index.image.tobytes(),
+        "crowd": index.crowd.tobytes(),
+    }
     file.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half,
-        pa.ipc.new_file(half, table.schema) as writer,
-    ):
-        writer.write_table(table)
+    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as half:
+        table = pa.table({"object": objects}).replace_schema_metadata(notes)
+        feather.write_feather(table, half, compression="uncompressed")
     os.replace(half.name, file)

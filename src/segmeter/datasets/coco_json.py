@@ -21,6 +21,7 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import HasVocabulary, capable
 from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound, check_choice
+from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
 from segmeter.datasets.coco_index import Index, Places, index_of
 from segmeter.datasets.coco_outlines import outline
@@ -67,24 +68,17 @@ class CocoImage(Image):
     """An image of COCO's or LVIS's that also knows what detections are scored against."""
 
     def __init__(self, source: CocoJson, scene: str) -> None:
-        super().__init__(
-            source.name,
-            scene,
-            lambda: source.pixels(scene),
-            lambda: source.targets(scene),
-            file_name=source.image(scene).name,
-        )
+        self.source_file = source.image(scene)
         self._source = source
+        super().__init__(
+            source.name, scene, lambda: source.pixels(scene), lambda: source.targets(scene),
+            file_name=self.source_file.name,
+        )  # fmt: skip
 
     @cached_property
     def detection_ground_truth(self) -> DetectionGroundTruth:
         """Classes, areas, boxes and crowd regions as the annotations state them."""
         return self._source.detection_ground_truth(self.id)
-
-    @property
-    def source_file(self) -> Path:
-        """The file that the image is read from."""
-        return self._source.image(self.id)
 
     @cached_property
     def records(self) -> CocoRecords:
@@ -199,9 +193,12 @@ class CocoJson:
             for scene in self._at_hand
         }
 
-    def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
+    def _mask(self, record: Mapping[str, Any], image: _Image) -> Mask:
         where = f"'{self._annotations}', object {record['id']}"
-        mask = outline(record.get("segmentation"), image.size, where)
+        return outline(record.get("segmentation"), image.size, where)
+
+    def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
+        mask = self._mask(record, image)
         area, crowd = float(record.get("area", mask.area)), bool(record.get("iscrowd"))
         (top, left), (bottom, right) = mask.low, mask.high
         stated = record.get("bbox")
@@ -234,8 +231,7 @@ class CocoJson:
             )
 
     def _target(self, record: Mapping[str, Any], image: _Image) -> Target | None:
-        where = f"'{self._annotations}', object {record['id']}"
-        mask = outline(record.get("segmentation"), image.size, where)
+        mask = self._mask(record, image)
         label, groups = self._classes.get(record.get("category_id"), ("", {}))
         extent = "small" if mask.area < 32**2 else "medium" if mask.area < 96**2 else "large"
         groups = {"size": extent, **groups}

@@ -64,16 +64,18 @@ def read_groups(path: Path) -> Groups:
     return Groups(path, attributes, masks)
 
 
-def read_table(path: Path, what: str, first: str) -> list[dict[str, str]]:
-    """The lines of a CSV file with a header, stripped; `first` is a column it must have."""
+def read_table(path: Path, what: str, *columns: str) -> list[dict[str, str]]:
+    """The lines of a CSV file with a header, stripped; `columns` must be there."""
     with (
         named_errors(path, f"is no {what} in CSV and UTF-8"),
         path.open(encoding="utf-8-sig", newline="") as file,
     ):
         lines = iter(list(csv.reader(file)))
     header = [name.strip() for name in next(lines, [])]
-    if first not in header or len(set(header)) != len(header):
-        raise BadInput(f"{what} '{path}' has no column '{first}'; its first line names the columns")
+    lost = [name for name in columns if name not in header]
+    if lost or len(set(header)) != len(header):
+        missing = f"no column '{lost[0]}'" if lost else "two columns of one name"
+        raise BadInput(f"{what} '{path}' has {missing}; its first line names the columns")
     rows = []
     for number, line in enumerate(lines, start=2):
         if not any(cell.strip() for cell in line):

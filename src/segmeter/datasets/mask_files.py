@@ -152,7 +152,8 @@ def _kind(path: Path) -> Kind:
     values = _flat(read_values(path))
     if has_colour_table(path):
         return "palette"
-    if _is_cut_out(path) and _tells_nothing(values):
+    alpha = read_alpha(path)  # transparent in some places and opaque in others?
+    if alpha is not None and alpha.min() < alpha.max() and _tells_nothing(values):
         return "alpha"
     if values.ndim == 3:
         return _lossy_kind(path, values) if is_jpeg(path) else "colours"
@@ -188,12 +189,6 @@ def _tells_nothing(values: Values) -> bool:
     """Whether a file has one value everywhere, or as many as an image."""
     levels = np.unique(one_number(values)).size
     return levels == 1 or (levels > _MOST_LABELS and levels * _FEWEST_PIXELS > values.size)
-
-
-def _is_cut_out(path: Path) -> bool:
-    """Whether a file is transparent in some places and opaque in others."""
-    alpha = read_alpha(path)
-    return alpha is not None and int(alpha.min()) < int(alpha.max())
 
 
 def _flat(values: Values) -> Values:

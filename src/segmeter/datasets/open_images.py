@@ -48,9 +48,7 @@ def open_images(
 
 
 def _items(folder: Path, table: str) -> dict[str, Item]:
-    rows = read_table(folder / table, "table of masks", "MaskPath")
-    if rows and not {"ImageID", "LabelName"} <= rows[0].keys():
-        raise BadInput(f"table of masks '{folder / table}' has no ImageID or no LabelName")
+    rows = read_table(folder / table, "table of masks", "MaskPath", "ImageID", "LabelName")
     images, files = (
         {path.stem: path for path in images_below(folder / part)} for part in ("images", "masks")
     )

@@ -41,20 +41,13 @@ class KolmogorovSmirnov:
 class ScribbleShape:
     """A stroke in an object, free of the object's scale.
 
-    Attributes
-    ----------
-    coverage
-        Share of the object's pixels that are no farther from the stroke than the object's
-        deepest pixel is from its outline: about 1 for a stroke along the whole middle line.
-    centredness
-        Mean depth of the stroke's points over the greatest depth; points outside count 0.
-    length
-        Length of the stroke over the square root of the object's area.
+    `coverage` is the share of the object's pixels that are no farther from the stroke than the
+    object's deepest pixel is from its outline: about 1 for a stroke along the whole middle line.
     """
 
     coverage: float
-    centredness: float
-    length: float
+    centredness: float  # mean depth of the points over the greatest depth; 0 for points outside
+    length: float  # over the square root of the object's area
 
 
 def scribble_shape(points: npt.ArrayLike, target: Mask) -> ScribbleShape:

@@ -78,24 +78,15 @@ def size_ranges(protocol: ProtocolName) -> dict[str, tuple[float, float]]:
 class Rules:
     """How detections are matched.
 
-    Attributes
-    ----------
-    kind
-        What overlaps: boxes, masks, or `boundary`, the smaller of mask IoU and boundary IoU
-        (Cheng et al. 2021).
-    federated
-        LVIS: classes that an image was not searched for are left out there, and a detection
-        of a class that was not outlined exhaustively is no error.
-    by_class
-        Whether a detection must have the ground_truth's class.
-    most
-        Detections that count: of an image and class (COCO), of an image (LVIS).
+    `boundary` compares by the smaller of mask IoU and boundary IoU (Cheng et al. 2021). `federated`
+    (LVIS): classes that an image was not searched for are left out there, and a detection of a
+    class that was not outlined exhaustively is no error.
     """
 
     kind: Kind = "segm"
     federated: bool = False
-    by_class: bool = True
-    most: int = 100
+    by_class: bool = True  # a detection must have the ground truth's class
+    most: int = 100  # detections that count: of an image and class (COCO), of an image (LVIS)
 
 
 def cells(ground_truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:

@@ -35,23 +35,14 @@ class SplitsAndMerges:
     """How objects were cut and joined.
 
     An object is inside another one if more than half of its pixels do.
-
-    Attributes
-    ----------
-    split_objects, extra_pieces
-        Objects in which several predictions lie, and how many pieces there are too many.
-    merged_predictions, merged_away
-        Predictions in which several objects lie, and how many objects are lost by that.
-    missed, spurious
-        Objects and predictions that lie in nothing and in which nothing lies.
     """
 
-    split_objects: int
-    extra_pieces: int
-    merged_predictions: int
-    merged_away: int
-    missed: int
-    spurious: int
+    split_objects: int  # objects in which several predictions lie
+    extra_pieces: int  # how many of these there are too many
+    merged_predictions: int  # predictions in which several objects lie
+    merged_away: int  # how many objects are lost by that
+    missed: int  # objects that lie in nothing and in which nothing lies
+    spurious: int  # such predictions
 
 
 def segmentation_accuracy(ground_truth: Labels, prediction: Labels, threshold: float) -> float:

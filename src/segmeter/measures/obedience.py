@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import components
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 
 HURT = 0.01
@@ -28,55 +29,34 @@ _GROWN = 0.1  # of each side of a box, on either side
 class Response:
     """How the mask of one round responds to prompts, whatever the ground truth is.
 
-    Attributes
-    ----------
-    given, obeyed
-        Clicks, strokes and boxes of the round, and how many of them the mask obeys: a click by
-        its pixel, a stroke by its share of pixels, a box if nothing is outside the box grown by
-        10 % of each side.
-    earlier, kept, undone
-        Clicks of earlier rounds, those that the mask satisfies, and those that the last mask
-        satisfied and this one does not.
-    changed
-        Whether the mask differs from the last one.
+    A mask obeys a click by its pixel, a stroke by its share of pixels, a box if nothing is outside
+    the box grown by 10 % of each side.
     """
 
-    given: int
-    obeyed: float
-    earlier: int
-    kept: int
-    undone: int
-    changed: bool
+    given: int  # clicks, strokes and boxes of the round
+    obeyed: float  # how many of them the mask obeys
+    earlier: int  # clicks of earlier rounds
+    kept: int  # those that the mask satisfies
+    undone: int  # those that the last mask satisfied and this one does not
+    changed: bool  # the mask differs from the last one
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRound(Response):
     """A response to clicks, judged by the ground truth.
 
-    Attributes
-    ----------
-    iou, rice
-        IoU after the round, and progress relative to what was left (`rice`).
-    right
-        Clicks whose pixel agrees with the ground truth; other than `obeyed` only where the click
-        itself was wrong.
-    became_right, became_wrong, remote
-        Pixels that differ from the last mask by what they became, and those of them outside the
-        connected component of the change that holds a clicked pixel.
-    repeated, hurt, stuck
-        Whether a pixel was clicked again; from the second round on, whether IoU fell by more than
-        one point, or the mask did not change at all short of the goal.
+    `right` is other than `obeyed` only where the click itself was wrong.
     """
 
-    iou: float
-    rice: float
-    right: int
-    became_right: int
+    iou: float  # after the round
+    rice: float  # progress relative to what was left
+    right: int  # clicks whose pixel agrees with the ground truth
+    became_right: int  # pixels that differ from the last mask, by what they became
     became_wrong: int
-    remote: int
-    repeated: bool
-    hurt: bool
-    stuck: bool
+    remote: int  # those outside the component of the change that holds a clicked pixel
+    repeated: bool  # a pixel was clicked again
+    hurt: bool  # from the second round on, IoU fell by more than one point
+    stuck: bool  # from the second round on, nothing changed short of the goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +241,7 @@ def _obeyed(prompt: Click | Scribble | Box, mask: Mask, ignore: Mask | None) -> 
 
 def _remote(changed: Bits, pixels: Sequence[tuple[int, ...]]) -> int:
     """Changed pixels outside the component of the change that holds a clicked pixel."""
-    from scipy import ndimage
-
-    parts, _ = ndimage.label(changed, np.ones((3,) * changed.ndim))
+    parts, _ = components(changed)
     near = {int(parts[pixel]) for pixel in pixels} - {0}
     return int(np.count_nonzero(changed) - np.count_nonzero(np.isin(parts, sorted(near))))
 

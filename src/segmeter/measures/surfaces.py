@@ -139,15 +139,10 @@ Given = ParamSpec("Given")
 
 @dataclass(frozen=True, slots=True)
 class SurfaceDistances:
-    """Distances between two surfaces in both directions, with the area behind each.
+    """Distances from each element of one surface to the nearest of the other, both ways.
 
-    Attributes
-    ----------
-    ground_truth_mm, prediction_mm
-        From each element of one surface to the nearest of the other.
-    ground_truth_area, prediction_area
-        Area of each element in square millimetres (in images its length), or ones where elements
-        are counted.
+    Areas are those of each element in square millimetres (in images its length), or ones where
+    elements are counted.
     """
 
     ground_truth_mm: Floats

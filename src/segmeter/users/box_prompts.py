@@ -177,14 +177,15 @@ def search_boxes(
     attempt(product((-1.0, 0.0, 1.0), repeat=4))
     for level in range(1, levels):
         centres = {*ranked(1)[:PLACES], *ranked(-1)[:PLACES]}
-        attempt(_neighbour(c, m, 0.5**level) for c in sorted(centres) for m in _STAR)
+        near = [np.add(c, 0.5**level * m) for c in sorted(centres) for m in _STAR]
+        attempt(tuple(np.clip(shift, -1.0, 1.0).tolist()) for shift in near)
     return BoxesFound(known[still], known[ranked(-1)[0]], known[ranked(1)[0]], len(known))
 
 
 Shift = tuple[float, ...]
 """Shifts of top, left, bottom and right, in units of the reach."""
 # One or two sides at a time: 32 neighbours of a box.
-_STAR = [m for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
+_STAR = [np.array(m) for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 
 
 def _shifted(target: Target, shift: Shift) -> Box:
@@ -193,10 +194,6 @@ def _shifted(target: Target, shift: Shift) -> Box:
     bottom, right = tight.high[0] + down * shift[2], tight.high[1] + across * shift[3]
     low = (min(max(top, 0.0), bottom), min(max(left, 0.0), right))
     return Box(low, (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0)))
-
-
-def _neighbour(shift: Shift, move: Sequence[int], step: float) -> Shift:
-    return tuple(min(1.0, max(-1.0, s + step * m)) for s, m in zip(shift, move, strict=True))
 
 
 class BoxSearchers:

@@ -66,8 +66,10 @@ class _FromMap(Teamed):
             clicked=found.clicked,
             share=share,
             uniform=number if published else float(rng().random()),
-            seed=None if published else _ties(observation),
-        )
+            # One order of equally likely pixels per target.
+            seed=None if published
+            else int(fingerprint(observation.scene.name, observation.target.id, size=8), 16),
+        )  # fmt: skip
 
 
 @catalogue.users.add(
@@ -138,11 +140,6 @@ class MapSample(_FromMap):
     def wish(self, observation: Observation) -> tuple[Share, float] | None:
         number = _number(self.before + self.draw - 1)
         return None if observation.prompts else (share_of_group(0), number)
-
-
-def _ties(observation: Observation) -> int:
-    """The seed of the order of equally likely pixels: one per target."""
-    return int(fingerprint(observation.scene.name, observation.target.id, size=8), 16)
 
 
 def _published_number(observation: Observation) -> float:

@@ -18,6 +18,7 @@ from segmeter.core.error_regions import Depth, deepest_sides, error_regions
 from segmeter.core.errors import check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
+from segmeter.core.morphology import parts
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -60,27 +61,16 @@ def _chosen(prediction: Prediction, false_negatives: Depth, added: Depth) -> Cli
         return None if protocol == "corrected" else Click((0,) * len(mask.shape), False)
     positive = false_negatives.squared > added.squared
     if false_negatives.squared == added.squared and protocol == "corrected":
-        positive = _larger_side(target, mask, false_negatives, added)
+        missed, wrong = error_regions(target, mask)
+        larger = _component_area(missed, false_negatives.point)
+        positive = larger >= _component_area(wrong, added.point)
     point = false_negatives.point if positive else added.point
     return None if point is None else Click(point, positive)
 
 
-def _larger_side(target: Target, prediction: Mask, false_negatives: Depth, added: Depth) -> bool:
-    """Whether the false negatives' deepest component is at least as large as the other's."""
-    sides = zip(error_regions(target, prediction), (false_negatives, added), strict=True)
-    first, second = (_component_area(mask, depth.point) for mask, depth in sides)
-    return first >= second
-
-
 def _component_area(mask: Mask, point: tuple[int, ...] | None) -> int:
     """How many pixels hang together with a pixel of the mask, over edges and corners."""
-    from scipy import ndimage
-
-    if point is None:
-        return 0
-    labels, _ = ndimage.label(mask.bits, np.ones((3,) * mask.bits.ndim))
-    place = tuple(p - a for p, a in zip(point, mask.low, strict=True))
-    return int(np.count_nonzero(labels == labels[place]))
+    return 0 if point is None else next(one.area for one in parts(mask) if one[point])
 
 
 class _Points:

@@ -28,6 +28,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Model, Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
+from segmeter.datasets.image_files import named_errors
 from segmeter.measures.objects import iou
 
 SMALLEST_PX = 10
@@ -86,20 +87,12 @@ def write_proxy_errors(path: Path, found: Sequence[ProxyError]) -> None:
 
 def read_proxy_errors(path: Path) -> list[ProxyError]:
     """Proxy errors kept by `write_proxy_errors`."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            rows = json.load(file)
+    with named_errors(path, "holds no error regions of models, remove it"), gzip.open(path) as file:
         return [
-            ProxyError(
-                row["scene"],
-                row["kind"],
-                Mask.from_coco(row["mask"]),
-                (int(row["sides"][0]), int(row["sides"][1])),
-            )
-            for row in rows
+            ProxyError(row["scene"], row["kind"], Mask.from_coco(row["mask"]), (height, width))
+            for row in json.load(file)
+            for height, width in [row["sides"]]
         ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"'{path}' holds no error regions of models: {error}; remove it") from None
 
 
 _NEIGHBOURS = 5
@@ -209,7 +202,7 @@ def fit_correction_clicks(
     predicted = _predicted(shapes, numbers, _matched(seen, proxy_errors))
     return CorrectionFit(
         numbers,
-        Numbers(float(spread[0]), float(spread[1]), float(spread[2]), 0.0),
+        Numbers(*spread.tolist(), 0.0),
         {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
         predicted,
         len(proxy_errors),
@@ -241,8 +234,7 @@ def _nearest(
 
 
 def _numbers(logs: Values, start: Numbers) -> Numbers:
-    depth, spread, sloppy = (float(v) for v in np.exp(logs))
-    return Numbers(depth, spread, sloppy, start.jitter)
+    return Numbers(*np.exp(logs).tolist(), start.jitter)
 
 
 def _without(

@@ -8,14 +8,12 @@ plus a variance between targets. Whole datasets are held out in turn.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +30,8 @@ from segmeter.clickability.training.samples import TrainingSample, samples_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
+from segmeter.datasets.groups import read_table
+from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.recorded_clicks import Clicks
 
 # Published click counts over targets: 185 349 first-round clicks, about 48 each.
@@ -39,7 +39,6 @@ CLICKS = 48
 # Clicks that miss the object are clustered by person; this widens their binomial distribution.
 _OVERDISPERSION = 3.0
 _START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
-_NAMES = ("depth", "spread", "sloppy", "jitter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,45 +98,20 @@ class Fit:
 
 def read_tables(path: Path) -> list[Seen]:
     """One dataset's `*_per_image.csv`: the uniform and distance rows of every key."""
-    if not path.is_file():
-        raise NotFound(f"no table '{path}'")
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            found = _values(path, csv.DictReader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"'{path}' is not a table in UTF-8: {error}") from None
+    found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
+    columns = ("full_stem", "model_name", "click_type", "nss", "pde", "l1")
+    for number, row in enumerate(read_table(path, "table of statistics", *columns), start=2):
+        key, model, kind, *values = (row[column] for column in columns)
+        with named_errors(f"{path}, row {number}", "has a value that is not a number"):
+            found.setdefault((key, kind), {})[model] = tuple(map(float, values))
     both = {k: v for k, v in found.items() if {"ud", "dt"} <= v.keys()}
     return [Seen(key, kind, *v["ud"], *v["dt"]) for (key, kind), v in both.items()]
 
 
-def _values(
-    path: Path, reader: csv.DictReader[str]
-) -> dict[tuple[str, str], dict[str, tuple[float, ...]]]:
-    """NSS, PDE and L1 by target and kind of click, then by model."""
-    columns = ("full_stem", "model_name", "click_type", "l1", "nss", "pde")
-    missing = [c for c in columns if c not in (reader.fieldnames or ())]
-    if missing:
-        raise BadInput(f"{path.name} has no column '{missing[0]}'")
-    found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
-    for number, row in enumerate(reader, start=2):
-        try:
-            values = tuple(float(row[c]) for c in ("nss", "pde", "l1"))
-        except (TypeError, ValueError):
-            raise BadInput(f"{path.name}, row {number}: a value is not a number") from None
-        found.setdefault((row["full_stem"], row["click_type"]), {})[row["model_name"]] = values
-    return found
-
-
 def read_masks(path: Path) -> dict[str, Mask]:
     """Targets without images: `{name: run lengths}` in a gzipped JSON file."""
-    if not path.is_file():
-        raise NotFound(f"no file '{path}' with masks")
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            data: dict[str, Any] = json.load(file)
-        return {name: Mask.from_coco(runs) for name, runs in data.items()}
-    except (OSError, EOFError, ValueError, AttributeError, RecursionError) as error:
-        raise BadInput(f"'{path}' holds no masks by name: {error}") from None
+    with named_errors(path, "holds no masks by name"), gzip.open(path) as file:
+        return {name: Mask.from_coco(runs) for name, runs in json.load(file).items()}
 
 
 def read_cases(seen: Sequence[Seen], masks: Mapping[str, Mask]) -> list[Case]:
@@ -167,20 +141,13 @@ def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
         options={"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5},
     )
     values = [float(v) for v in np.exp(best.x)]
-    errors = _errors(best.x, cases)
-    return Fit(
-        Numbers(**dict(zip(_NAMES, values[:4], strict=True))),
-        Numbers(**dict(zip(_NAMES, errors[:4], strict=True))),
-        values[4],
-        values[5],
-        float(best.fun),
-        len(cases),
-    )
+    numbers, errors = Numbers(*values[:4]), Numbers(*_errors(best.x, cases)[:4])
+    return Fit(numbers, errors, values[4], values[5], float(best.fun), len(cases))
 
 
 def hold_out(sets: Mapping[str, Sequence[Case]], whole: Fit) -> Iterator[tuple[str, Fit]]:
     """For each dataset, the fit on all others, begun at the fit on all."""
-    start = [*(getattr(whole.numbers, n) for n in _NAMES), whole.between_gain, whole.between_pl1]
+    start = [*astuple(whole.numbers), whole.between_gain, whole.between_pl1]
     for name in sets:
         others = [case for other, cases in sets.items() if other != name for case in cases]
         yield name, fit(others, start)

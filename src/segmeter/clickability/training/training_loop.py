@@ -79,23 +79,13 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the network is trained.
-
-    Attributes
-    ----------
-    rate
-        Largest learning rate.
-    backbone_rate
-        Factor on the rate of a backbone that was trained before.
-    decay, clip
-        Weight decay, and the limit of the gradient's norm (0: none).
-    """
+    """How the network is trained."""
 
     name: ProtocolName
-    rate: float
-    backbone_rate: float = 1.0
-    decay: float = 0.0
-    clip: float = 0.0
+    rate: float  # largest learning rate
+    backbone_rate: float = 1.0  # factor on the rate of a backbone that was trained before
+    decay: float = 0.0  # of weights
+    clip: float = 0.0  # limit of the gradient's norm; 0 for none
     epochs: int = 20
     batch: int = 16
     warm_up: float = 0.1

@@ -114,7 +114,9 @@ def _voxels(folder: Path, size: Sequence[int], files: Sequence[Path]) -> npt.NDA
             if pixels.shape != (size[1], size[0]):
                 raise BadInput(f"'{file}': {pixels.shape} pixels are not those its header claims")
             whole[:, :, k] = pixels.T
-    return whole.astype(np.int16) if _fits(whole) else whole
+    # Whole numbers of 16 bits, as CT has them; NaN is none.
+    fits = bool(whole.min() >= -32768 and whole.max() <= 32767)
+    return whole.astype(np.int16) if fits and np.array_equal(whole, np.trunc(whole)) else whole
 
 
 def _plane(file: Path) -> npt.NDArray[Any]:
@@ -345,11 +347,3 @@ def _indices(series: Series, points: npt.NDArray[np.float64]) -> npt.NDArray[np.
     inverse = np.linalg.inv(series.grid.affine)
     found: npt.NDArray[np.float64] = ras @ inverse[:3, :3].T + inverse[:3, 3]
     return found
-
-
-def _fits(whole: npt.NDArray[Any]) -> bool:
-    """Whether values are whole numbers of 16 bits, as CT has them."""
-    if whole.size == 0 or not np.isfinite(whole).all():
-        return False
-    low, high = whole.min(), whole.max()
-    return bool(low >= -32768 and high <= 32767 and np.array_equal(whole, np.trunc(whole)))

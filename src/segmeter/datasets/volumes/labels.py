@@ -121,16 +121,13 @@ def components(mask: Mask, neighbours: Any, smallest: int = 0, bridged: bool = F
     """Connected components in raster order of their first voxel, inside the mask's own box."""
     from scipy import ndimage
 
-    if not mask:
-        return []
-    bits = np.pad(mask.bits, 1)
-    grown = ndimage.binary_dilation(bits) if bridged else bits
-    numbered, _ = morphology.components(grown, neighbours)
-    inside = np.where(bits, numbered, 0)[1:-1, 1:-1, 1:-1]
-    boxes = {i: box for i, box in enumerate(ndimage.find_objects(inside), 1) if box is not None}
-    lows = {i: tuple(a + s.start for a, s in zip(mask.low, boxes[i], strict=True)) for i in boxes}
-    parts = [Mask.of(inside[box] == i, lows[i], mask.shape) for i, box in boxes.items()]
-    return [part for part in parts if part.area >= smallest]
+    grown = mask
+    if bridged and mask:
+        low = tuple(max(0, a - 1) for a in mask.low)
+        high = tuple(min(n, b + 1) for n, b in zip(mask.shape, mask.high, strict=True))
+        grown = Mask.of(ndimage.binary_dilation(mask.crop(low, high)), low, mask.shape)
+    found = [part & mask for part in morphology.parts(grown, neighbours)]
+    return [part for part in found if part.area >= smallest]
 
 
 def whole_numbers(what: str, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:

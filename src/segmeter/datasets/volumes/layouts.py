@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,12 +93,7 @@ def recognise(place: Path) -> Layout:
 
 def _collected(folder: Path, depth: int = 0) -> Layout:
     """The layout of a folder; of its folders where it has none of its own."""
-    readers: tuple[Callable[[Path], Layout | None], ...] = (
-        _decathlon,
-        _totalsegmentator,
-        _two_folders,
-    )
-    for reader in readers:
+    for reader in (_decathlon, _totalsegmentator, _two_folders):
         found = reader(folder)
         if found is not None and found.cases:
             return found
@@ -317,9 +312,9 @@ def _table(file: Path) -> Layout:
     Columns are `image` (a file, or a DICOM folder) and `label`, and where wanted `case`,
     `patient` and `reader`; a `dataset.json` in the table's folder names the values.
     """
-    rows = read_table(file, "table of pairs", "image")
-    if not rows or "label" not in rows[0]:
-        raise BadInput(f"'{file}' is not a table of pairs; its first line names image and label")
+    rows = read_table(file, "table of pairs", "image", "label")
+    if not rows:
+        raise BadInput(f"'{file}' has no pair; give each image and its label map a line")
     cases: Cases = {}
     naming = _naming(_dataset_json(file.parent))
     for number, row in enumerate(rows, start=2):

@@ -24,12 +24,13 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.capabilities import GivesPrompts, capable
 from segmeter.core.error_regions import deepest_sides
-from segmeter.core.errors import BadInput, NotFound, check_choice
+from segmeter.core.errors import check_choice
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.core.videos import FrameMasks, at_frame, by_frame, label_map
+from segmeter.datasets.image_files import named_errors
 
 KERNEL = 0.2
 _LARGEST_RADIUS = 16.0
@@ -216,11 +217,9 @@ class ReplayedScribbles(ScribbleRobot):
 
 def recorded_strokes(file: Path, shape: Sequence[int]) -> dict[int, Strokes]:
     """A person's strokes `(y, x)` by frame and label from a JSON file of DAVIS."""
-    if not file.is_file():
-        raise NotFound(f"no scribbles at '{file}'")
     found: dict[int, Strokes] = {}
     size = np.array(shape[1:])
-    try:
+    with named_errors(file, "holds no scribbles of DAVIS for this video"):
         for t, strokes in enumerate(json.loads(file.read_bytes())["scribbles"]):
             for one in strokes:
                 path = np.asarray(one["path"], dtype=float).reshape(-1, 2)
@@ -229,8 +228,6 @@ def recorded_strokes(file: Path, shape: Sequence[int]) -> dict[int, Strokes]:
                 points = np.minimum(path[:, ::-1] * size, size - 1)
                 stroke, label = _thinned(points), int(one["object_id"])
                 found.setdefault(t, {}).setdefault(label, []).append(stroke)
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError) as error:
-        raise BadInput(f"'{file}' holds no scribbles of DAVIS for this video: {error}") from error
     return found
 
 

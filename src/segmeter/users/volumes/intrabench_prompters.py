@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,32 +36,20 @@ def _points(target: Mask, protocol: ProtocolName, prompts: Given, n: int) -> Eff
 class Kind:
     """Common properties of prompters of one name.
 
-    Attributes
-    ----------
-    label, count
-        The paper's name, and the interactions that it prints, with options in their places;
-        `twice` is 2 n.
-    start
-        Gives the prompts. It takes what it names of target, protocol, draws and the model's
-        answers; its other arguments are options. If it draws, so is `repeat`: another number,
-        other draws.
-    n
-        The default of the option of this name.
-    work
-        Effort of a person but for scrolling.
-    whole
-        The prompts are for models that see the whole volume.
+    `start` gives the prompts. It takes what it names of target, protocol, draws and the model's
+    answers; its other arguments are options. If it draws, so is `repeat`: another number, other
+    draws.
     """
 
     name: str
     summary: str
-    label: str
-    count: str
+    label: str  # the paper's name, with options in their places
+    count: str  # of interactions, as the paper prints it; `twice` is 2 n
     start: Callable[..., Given]
-    work: Work = _points
+    work: Work = _points  # effort of a person but for scrolling
     gives: frozenset[str] = frozenset()
-    n: int = 1
-    whole: bool = False
+    n: int = 1  # the default of the option of this name
+    whole: bool = False  # the prompts are for models that see the whole volume
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -128,8 +117,10 @@ class Prompter:
                 answers=lambda sets: [empty] * len(sets),
             )
 
-    def first(self, observation: Observation, rng: np.random.Generator) -> tuple[Prompt, ...]:
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         """The prompts of the first round; the same is asked of a model once."""
+        if observation.prompts:
+            return None
         encoded, protocol = observation.encoded, observation.protocol
 
         def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
@@ -140,17 +131,13 @@ class Prompter:
         target, draws = observation.target.mask, draws_of(protocol, rng)
         return tuple(self.start(target=target, protocol=protocol, draws=draws, answers=answers))
 
-    def work(self, target: Mask, protocol: ProtocolName, prompts: Given) -> Effort:
-        """Effort of a person: from the first slice of the target to the last but for one point."""
-        made = self.kind.work(target, protocol, prompts, self.options.get("n", 1))
-        nearby = self.whole and made.points == 1
-        return made + Effort(scrolled=0 if nearby else int(target.bits.shape[0]) - 1)
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
-        return None if observation.prompts else self.first(observation, rng)
-
     def effort(self, target: Target, protocol: ProtocolName, number: int, prompts: Given) -> Effort:
-        return self.work(target.mask, protocol, prompts) if prompts else Effort()
+        """Effort of a person: from the first slice of the target to the last but for one point."""
+        if not prompts:
+            return Effort()
+        made = self.kind.work(target.mask, protocol, prompts, self.options.get("n", 1))
+        nearby = self.whole and made.points == 1
+        return made + Effort(scrolled=0 if nearby else int(target.mask.bits.shape[0]) - 1)
 
 
 def _first_slice(target: Mask, protocol: ProtocolName, prompts: Given, n: int) -> Effort:
@@ -207,14 +194,6 @@ def register(
     catalogue.users.add(name, summary=summary)(make)
 
 
-def _made(kind: Kind) -> Callable[..., Prompter]:
-    return lambda **options: Prompter(kind, _checked(kind.defaults | options))
-
-
-for _kind in KINDS:
-    register(_kind.name, _kind.summary, _made(_kind), _kind.defaults)
-
-
 def _checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
     counts = {"n": (1, "gives n = 1 or more prompts"),
               "shaken": (0, "shakes boxes by 0 or more pixels")}  # fmt: skip
@@ -229,3 +208,11 @@ def _checked(options: Mapping[str, Any]) -> Mapping[str, Any]:
     if options.get("along", "z") not in ("z", "x"):
         raise BadInput(f"centre points are ordered along z or x, not '{options['along']}'")
     return options
+
+
+def _made(kind: Kind, **options: Any) -> Prompter:
+    return Prompter(kind, _checked(kind.defaults | options))
+
+
+for _kind in KINDS:
+    register(_kind.name, _kind.summary, partial(_made, _kind), _kind.defaults)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -116,7 +118,7 @@ class Refiner:
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if not observation.prompts:
-            return self.first.first(observation, rng)
+            return self.first.next(observation, rng)
         if self._bounded(observation):
             return None
         found = self.found(observation, observation.mask, self._draws(observation, rng))
@@ -136,8 +138,9 @@ class Refiner:
     ) -> Effort:
         if not prompts or number == 1:
             return self.first.effort(target, protocol, number, prompts)
-        points = [p for prompt in prompts for p in _points(prompt)]
-        levels = [int(z) for z, *_ in points]
+        strokes = [p.points for p in prompts if isinstance(p, Scribble)]
+        points = [p.point for p in prompts if isinstance(p, Click)] + list(chain(*strokes))
+        levels = [int(point[0]) for point in points]
         scrolled = max(levels) - min(levels)
         if self.kind.per_step == "3":
             return Effort(scribbles=1, stroke_px=float(len(points)), scrolled=scrolled)
@@ -158,15 +161,6 @@ class Refiner:
             for made in observation.rounds[:-1]:
                 self.found(observation, made.mask, draws)
         return draws
-
-
-def _points(prompt: Prompt) -> Sequence[tuple[float, ...]]:
-    match prompt:
-        case Scribble(points):
-            return points
-        case Click(point):
-            return [point]
-    return []
 
 
 KINDS = (
@@ -195,17 +189,13 @@ KINDS = (
 )  # fmt: skip
 
 
-def _register(kind: Kind) -> None:
+def _defaults(kind: Kind) -> dict[str, Any]:
     strokes = kind.found is scribble_correction
-    own = {f.name: f.default for f in fields(Refiner) if f.name != "drawn" or strokes}
-    own = {**own, "start": kind.start, "n": kind.n}
-    del own["kind"]
-
-    def make(**options: Any) -> Refiner:
-        return Refiner(kind, **{**own, **options})
-
-    register(kind.name, kind.summary, make, own)
+    left = {"kind"} if strokes else {"kind", "drawn"}
+    own = {f.name: f.default for f in fields(Refiner) if f.name not in left}
+    return {**own, "start": kind.start, "n": kind.n}
 
 
 for _kind in KINDS:
-    _register(_kind)
+    _own = _defaults(_kind)
+    register(_kind.name, _kind.summary, partial(Refiner, _kind, **_own), _own)

@@ -79,27 +79,13 @@ _HALF_PATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A correction and how it came about.
+    """A correction and how it came about."""
 
-    Attributes
-    ----------
-    clicks
-        The voxels it names, one click each.
-    stroke
-        The same as a stroke in drawing order; None where single points were drawn.
-    negative
-        Whether false positives were corrected.
-    plane
-        Axis and index of the plane of a negative stroke.
-    fallback
-        No stroke was possible, and random false positives were clicked.
-    """
-
-    clicks: tuple[Click, ...]
-    stroke: Scribble | None = None
-    negative: bool = False
-    plane: tuple[int, int] | None = None
-    fallback: bool = False
+    clicks: tuple[Click, ...]  # one for each voxel
+    stroke: Scribble | None = None  # the same in drawing order; None for single points
+    negative: bool = False  # false positives were corrected
+    plane: tuple[int, int] | None = None  # axis and index of that of a negative stroke
+    fallback: bool = False  # no stroke was possible: random false positives were clicked
 
     @classmethod
     def of(cls, clicks: Sequence[Click]) -> Correction | None:
