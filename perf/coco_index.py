@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.datasets import coco_index
+from segmeter.datasets import coco_files
 
 WAYS = ("json.loads", "first time", "again")
 
@@ -45,12 +45,12 @@ def one(way: str, path: Path) -> None:
     """Open the file one way; print CPU seconds, MiB and the number of objects."""
     import pyarrow  # noqa: F401  # every process of a run has imported it
 
-    coco_index._LARGE = 1  # smaller files are not worth a table, but are quicker to write here
+    coco_files._LARGE = 1  # smaller files are not worth a table, but are quicker to write here
     begin = time.process_time()
     if way == "json.loads":
         found = len(json.loads(path.read_bytes())["annotations"])
     else:
-        found = len(coco_index.index_of(path).objects)
+        found = len(coco_files.index_of(path).objects)
     seconds = time.process_time() - begin
     state = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps([seconds, state, found]))

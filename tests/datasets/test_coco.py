@@ -14,9 +14,8 @@ from pycocotools.coco import COCO
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.datasets import coco_index
-from segmeter.datasets.coco_index import has_lists, index_of
-from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets import coco_files
+from segmeter.datasets.coco_files import has_lists, index_of, outline
 
 BOX = [[2, 2, 8, 2, 8, 6, 2, 6]]
 
@@ -208,10 +207,10 @@ def test_one_wrong_object_stops_only_its_own_scene(made_up):
 
 def test_large_files_are_gone_through_once(made_up, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(coco_index, "_LARGE", 1)
+    monkeypatch.setattr(coco_files, "_LARGE", 1)
     first = index_of(made_up)
-    built = coco_index._built
-    monkeypatch.setattr(coco_index, "_built", lambda path: pytest.fail("gone through again"))
+    built = coco_files._built
+    monkeypatch.setattr(coco_files, "_built", lambda path: pytest.fail("gone through again"))
     again = index_of(made_up)
     assert again.images == first.images
     assert again.categories == first.categories
@@ -219,13 +218,13 @@ def test_large_files_are_gone_through_once(made_up, tmp_path, monkeypatch):
     assert _open(made_up).load("a").targets[0].label == "café"
     (table,) = (tmp_path / "cache" / "segmeter" / "coco").iterdir()
     table.write_bytes(table.read_bytes()[:-40])
-    monkeypatch.setattr(coco_index, "_built", built)
+    monkeypatch.setattr(coco_files, "_built", built)
     assert np.array_equal(index_of(made_up).image, first.image)
 
 
 def test_a_changed_file_is_gone_through_anew(made_up, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(coco_index, "_LARGE", 1)
+    monkeypatch.setattr(coco_files, "_LARGE", 1)
     assert len(index_of(made_up).objects) == 4
     _rewrite(made_up, annotations=content()["annotations"][:2])
     assert len(index_of(made_up).objects) == 2
@@ -234,7 +233,7 @@ def test_a_changed_file_is_gone_through_anew(made_up, tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_written_only_costs_time(made_up, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file, not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(coco_index, "_LARGE", 1)
+    monkeypatch.setattr(coco_files, "_LARGE", 1)
     assert len(index_of(made_up).objects) == 4
 
 

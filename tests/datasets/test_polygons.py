@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.coco_outlines import fill, outline
+from segmeter.datasets.coco_files import fill, outline
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 40))
 NUMBERS = st.one_of(

@@ -23,8 +23,7 @@ from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth,
 from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
-from segmeter.datasets.coco_index import Index, Places, index_of
-from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.coco_files import Index, Places, index_of, outline
 from segmeter.datasets.data_roots import (
     card_of,
     digest,

@@ -16,14 +16,14 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
 from segmeter.core.wording import counted
-from segmeter.datasets.coco_index import has_lists
-from segmeter.datasets.coco_json import CocoJson
-from segmeter.datasets.coco_outlines import (
+from segmeter.datasets.coco_files import (
     Named,
+    has_lists,
     read_json,
     run_length_images,
     run_lengths_in,
 )
+from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.data_roots import (
     ImageItem,
     ImageSet,

@@ -29,9 +29,8 @@ from segmeter.core.scenes import (
     Volume,
     size_in_words,
 )
-from segmeter.datasets.coco_index import has_lists
+from segmeter.datasets.coco_files import has_lists, outline, read_json
 from segmeter.datasets.coco_json import CocoImage, CocoJson, images_beside
-from segmeter.datasets.coco_outlines import outline, read_json
 from segmeter.datasets.data_roots import SceneSet, by_name, digest, own_card
 from segmeter.datasets.image_files import named_errors
 from segmeter.datasets.labelmaps import RESULT_SUFFIXES, read_label_map

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
-from segmeter.datasets.coco_outlines import read_json
+from segmeter.datasets.coco_files import read_json
 from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, named_errors, read_values
 from segmeter.datasets.mask_files import masks_of_values
 

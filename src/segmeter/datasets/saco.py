@@ -17,7 +17,7 @@ from segmeter.core.capabilities import HasPhrases, PhraseObjects, capable
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Image, Scene, Target
-from segmeter.datasets.coco_outlines import outline, read_json
+from segmeter.datasets.coco_files import outline, read_json
 from segmeter.datasets.data_roots import card_of, digest, known, lacking, set_folder, some_at_hand
 from segmeter.datasets.image_files import image_size, named_errors, read_rgb
 

@@ -23,7 +23,7 @@ evaluators made for federated data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -163,8 +163,8 @@ def shuffled(image: Judged, rng: np.random.Generator) -> Judged:
     [0.5, 1.0]
     """
     order = rng.permutation(image.proposals)
-    arrays = (image.quality, image.shared, image.union)
-    return Judged(*(array[:, order] for array in arrays), image.classes)
+    arrays = {"quality": image.quality, "shared": image.shared, "union": image.union}
+    return replace(image, **{name: array[:, order] for name, array in arrays.items()})
 
 
 def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:

@@ -34,13 +34,7 @@ def tight_box(target: Target) -> Box:
 
 def loose_box(target: Target, share: float = 0.1) -> Box:
     """A tight box grown on every side by a share of that side, inside the image."""
-    tight = tight_box(target)
-    grow = [share * (b - a + 1) for a, b in zip(tight.low, tight.high, strict=True)]
-    return _inside(
-        [a - g for a, g in zip(tight.low, grow, strict=True)],
-        [b + g for b, g in zip(tight.high, grow, strict=True)],
-        target.mask.shape,
-    )
+    return _moved(target, lambda side: np.array([-share * side, share * side]))
 
 
 def jittered_box(target: Target, rng: np.random.Generator) -> Box:

@@ -19,21 +19,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.data_roots import set_folder
-from segmeter.datasets.zeroshot.id_images import (
-    ade_png,
-    folder_of_masks,
-    hdf5_ids,
-    id_png,
-    label_png,
-)
+from segmeter.datasets.zeroshot import mask_readers
 from segmeter.datasets.zeroshot.listed import Item, Listed, Selection
-from segmeter.datasets.zeroshot.outline_files import (
-    coco_json,
-    polygon_json,
-    via_json,
-    visor_json,
-    ytvis_json,
-)
 
 Confidence = Literal["known", "recalled", "weak"]
 Certainty = {
@@ -85,11 +72,13 @@ class Kind:
         )
 
 
-_READ = (
-    *(coco_json, label_png, folder_of_masks, ade_png, id_png, ytvis_json, visor_json, polygon_json),
-    *(via_json, hdf5_ids),
+_NAMES = (
+    "coco_json label_png folder_of_masks ade_png id_png ytvis_json visor_json polygon_json via_json"
+    " hdf5_ids"
 )
-READERS: dict[str, Callable[..., dict[str, Item]]] = {read.__name__: read for read in _READ}
+READERS: dict[str, Callable[..., dict[str, Item]]] = {
+    name: getattr(mask_readers, name) for name in _NAMES.split()
+}
 """From the places of images and masks, and the options of the dataset."""
 
 
