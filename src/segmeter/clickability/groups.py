@@ -80,14 +80,14 @@ def limits(map: ClickabilityMap, share: Share) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def group_of_pixels(map: ClickabilityMap, seed: int, groups: int = GROUPS) -> npt.NDArray[np.uint8]:
+def group_of_pixels(map: ClickabilityMap, seed: int) -> npt.NDArray[np.uint8]:
     """Each pixel's corrected group by the middle of its mass, 0 where there is none; for images."""
     order = _order(map.weights, seed & _MASK)
     values = map.weights.ravel()[order].astype(np.float64)
     labels = np.zeros(map.weights.size, dtype=np.uint8)
     if order.size:
         middle = (np.cumsum(values) - values / 2) / values.sum()
-        labels[order] = np.minimum(np.floor(middle * groups) + 1, groups)
+        labels[order] = np.minimum(np.floor(middle * GROUPS) + 1, GROUPS)
     return labels.reshape(map.weights.shape)
 
 

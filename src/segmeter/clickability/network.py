@@ -64,13 +64,13 @@ _SIZE_KEY, _FRAME_KEY, _RECIPE_KEY = "segmeter.size", "segmeter.frame", "segmete
 _EPSILON = 1e-8
 
 
-def network_source(checkpoint: Path, device: str = "cpu") -> ClickSource:
+def network_source(checkpoint: Path) -> ClickSource:
     """A trained clickability network.
 
     `published` spreads the map over frame and padding before the error region is cut; `corrected`
     does the same forward pass, and the cut makes it a distribution on the error region alone.
     """
-    network = load(checkpoint).to(device)
+    network = load(checkpoint)
     return lambda region: ClickabilityMap.of(
         apply(network, region.scene.pixels, region.target.mask.dense(), region.mask.dense())
     )

@@ -93,14 +93,12 @@ def _load(path: Path) -> U2NetP:
     if not file.is_file():
         raise NotFound(f"no saliency weights at '{path}'")
     network = U2NetP()
+    counts = {k: v for k, v in network.state_dict().items() if k.endswith("num_batches_tracked")}
     try:
-        result = network.load_state_dict(load_file(file), strict=False)
+        network.load_state_dict(counts | load_file(file))
     except (SafetensorError, RuntimeError, OSError, ValueError) as error:
-        reason = str(error).split("\n")[0][:120]
+        reason = str(error).splitlines()[-1].strip()[:120]
         raise BadWeights(f"'{file.name}' is not U2-Net-P: {reason}") from None
-    missing = [k for k in result.missing_keys if not k.endswith("num_batches_tracked")]
-    if missing or result.unexpected_keys:
-        raise BadWeights(f"'{file.name}' is not U2-Net-P: it lacks or adds tensors")
     return network.eval()
 
 

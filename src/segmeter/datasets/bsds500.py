@@ -37,12 +37,7 @@ _CARD = card_of("bsds500")
 class Bsds500:
     """Scenes with a partition and a boundary map by each person.
 
-    Parameters
-    ----------
-    data
-        Root folder that holds `BSDS500` (or `BSR/BSDS500/data`).
-    split
-        `train`, `val` or `test`.
+    `data` holds `BSDS500` (or `BSR/BSDS500/data`).
     """
 
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:

@@ -147,10 +147,7 @@ def _listed_images(
 def pascal_voc(data: str | Path | None = None) -> ImageSet:
     """Images in the order of the list, each with the objects listed for it.
 
-    Parameters
-    ----------
-    data
-        Root folder that holds `PascalVOC` (or `VOCdevkit/VOC2012`).
+    `data` holds `PascalVOC` (or `VOCdevkit/VOC2012`).
     """
     names = ("PascalVOC", "VOC2012", "VOCdevkit/VOC2012", "PascalVOC/VOCdevkit/VOC2012")
     parts = ("JPEGImages", "SegmentationObject", "ImageSets/Segmentation/test.pickle")
@@ -206,12 +203,7 @@ _SBD_CARD = card_of("sbd")
 def sbd(data: str | Path | None = None, split: str = "val") -> ImageSet:
     """Images in the order of the list, each with its objects by ascending number.
 
-    Parameters
-    ----------
-    data
-        Root folder that holds `SBD` (or `benchmark_RELEASE/dataset`).
-    split
-        Name of the list, `val.txt` for `val`.
+    `data` holds `SBD` (or `benchmark_RELEASE/dataset`); `split` names the list, `val.txt`.
     """
     names = ("SBD", "SBD/dataset", "benchmark_RELEASE/dataset", "SBD/benchmark_RELEASE/dataset")
     parts = ("img", "inst", f"{split}.txt")
@@ -245,14 +237,8 @@ def tetris(
 ) -> ImageSet:
     """Images by name, each with its objects by ascending label.
 
-    Parameters
-    ----------
-    data
-        Root folder that holds `TETRIS`.
-    longest
-        Limit of the long side in pixels.
-    stems
-        A text file with one name a line (the train or val list): only these scenes.
+    `data` holds `TETRIS`; the long side has at most `longest` pixels; `stems` is a text file with
+    one name a line (the train or val list): only these scenes.
     """
     if longest < 1:
         raise BadInput("tetris: 'longest' is a number of pixels, at least 1")

@@ -270,10 +270,10 @@ def _by_stem(folder: Path) -> dict[str, Path]:
 Map = npt.NDArray[Any]
 
 
-def read_edge_map(path: Path, variable: str = "E") -> Map:
-    """Edge strengths, `(H, W)`: a grey image as 0 to 1, a `.npy`, or a `.mat`'s variable."""
+def read_edge_map(path: Path) -> Map:
+    """Edge strengths, `(H, W)`: a grey image as 0 to 1, a `.npy`, or a `.mat`'s variable `E`."""
     if path.suffix.lower() not in SUFFIXES:
-        return _numbers(path, variable)
+        return _numbers(path, "E")
     values = read_values(path)
     if values.ndim != 2:
         raise BadInput(f"'{path}' is in colour; an edge map is grey")

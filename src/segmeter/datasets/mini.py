@@ -104,16 +104,9 @@ _COUNTED = 100  # scenes of a set whose objects are counted, by drawing them
 
 @catalogue.datasets.add("drawn", summary="drawn ellipses, rings, thin and scattered objects")
 class Drawn:
-    """Scenes with one to three drawn targets, each with a colour of its own.
+    """`count` scenes with one to three drawn targets, each with a colour of its own.
 
-    Parameters
-    ----------
-    count
-        Number of scenes.
-    seed
-        Other seeds draw other scenes.
-    size
-        Height of the images in pixels; they are a quarter wider.
+    Other seeds draw other scenes; images are `size` pixels high and a quarter wider.
     """
 
     def __init__(self, count: int = 12, seed: int = 0, size: int = 96) -> None:

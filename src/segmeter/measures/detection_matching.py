@@ -60,12 +60,7 @@ class Matched:
     ground_truths: int
 
 
-def match(
-    cell: Cell,
-    sizes: tuple[float, float] = (0.0, np.inf),
-    most: int = 100,
-    thresholds: Real = THRESHOLDS,
-) -> Matched:
+def match(cell: Cell, sizes: tuple[float, float] = (0.0, np.inf), most: int = 100) -> Matched:
     """Match one cell; `sizes` is the range of areas, both ends in it.
 
     >>> one = np.array([16.0])
@@ -76,7 +71,7 @@ def match(
     outside = (cell.ground_truth_areas < sizes[0]) | (cell.ground_truth_areas > sizes[1])
     ignore = cell.crowd | outside
     ranked = np.argsort(-cell.scores, kind="stable")[:most]
-    taken = taken_by(cell.overlaps[ranked], ignore, cell.crowd, thresholds)
+    taken = taken_by(cell.overlaps[ranked], ignore, cell.crowd)
     hit = taken >= 0
     ignored = hit & flags_at(ignore, taken)
     areas = cell.areas[ranked]
@@ -122,9 +117,7 @@ def flags_at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
     return np.append(flags, False)[places]
 
 
-def precision_and_recall(
-    matched: Sequence[Matched], thresholds: int = 10
-) -> tuple[Real, Real] | None:
+def precision_and_recall(matched: Sequence[Matched]) -> tuple[Real, Real] | None:
     """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without objects.
 
     `matched` are the class's cells in order of their images.
@@ -138,21 +131,21 @@ def precision_and_recall(
     ground_truths = sum(m.ground_truths for m in matched)
     if not ground_truths:
         return None
-    hit, ignored, _ = _pooled(matched, thresholds)
+    hit, ignored, _ = _pooled(matched)
     good = np.cumsum(hit & ~ignored, axis=1).astype(float)
     bad = np.cumsum(~hit & ~ignored, axis=1).astype(float)
     recall = good / ground_truths
-    precision = np.zeros((thresholds, RECALLS.size))
+    precision = np.zeros((THRESHOLDS.size, RECALLS.size))
     envelope = _envelope(good / (good + bad + np.spacing(1)))
-    for t in range(thresholds):
+    for t in range(THRESHOLDS.size):
         places = np.searchsorted(recall[t], RECALLS, side="left")
         reached = places < recall.shape[1]
         precision[t, reached] = envelope[t, places[reached]]
-    last = recall[:, -1] if recall.shape[1] else np.zeros(thresholds)
+    last = recall[:, -1] if recall.shape[1] else np.zeros(THRESHOLDS.size)
     return precision, last
 
 
-def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: int = 10) -> Real:
+def resampled_precision(matched: Sequence[Matched], weights: Real) -> Real:
     """Average precision of one class for weighted images, `(resamples, thresholds)`.
 
     `weights` is resamples x images: how often each was drawn. NaN in a resample in which
@@ -163,12 +156,12 @@ def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: i
     >>> resampled_precision([match(cell)], np.array([[1.0, 1.0]])).shape
     (1, 10)
     """
-    hit, ignored, images = _pooled(matched, thresholds)
+    hit, ignored, images = _pooled(matched)
     ground_truths = np.zeros(weights.shape[1])
     for m in matched:
         ground_truths[m.image] += m.ground_truths
     totals = weights @ ground_truths
-    made = np.zeros((len(weights), thresholds))
+    made = np.zeros((len(weights), THRESHOLDS.size))
     step = max(1, _MOST_NUMBERS // max(1, hit.size))
     for start in range(0, len(weights), step):
         part = slice(start, start + step)
@@ -182,12 +175,10 @@ def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: i
     return made
 
 
-def _pooled(
-    matched: Sequence[Matched], thresholds: int
-) -> tuple[Flags, Flags, npt.NDArray[np.intp]]:
+def _pooled(matched: Sequence[Matched]) -> tuple[Flags, Flags, npt.NDArray[np.intp]]:
     """Hits, ignored ones and images of all detections of a class, the best first."""
     if not matched:
-        nothing = np.zeros((thresholds, 0), dtype=bool)
+        nothing = np.zeros((THRESHOLDS.size, 0), dtype=bool)
         return nothing, nothing, np.zeros(0, dtype=np.intp)
     order = np.argsort(-np.concatenate([m.scores for m in matched]), kind="stable")
     hit = np.concatenate([m.hit for m in matched], axis=1)[:, order]

@@ -325,9 +325,12 @@ def _overlaps(
 ) -> tuple[Real, Real]:
     """IoU of all pairs, detections x ground truths, and the detections' areas."""
     if kind == "bbox":
+        from pycocotools import mask as coco
+
         boxes = np.array([d["bbox"] for d in found], dtype=float).reshape(-1, 4)
         theirs = np.array([t["bbox"] for t in ground_truths], dtype=float).reshape(-1, 4)
-        return _box_ious(boxes, theirs, crowd), boxes[:, 2] * boxes[:, 3]
+        ious = np.array(coco.iou(boxes, theirs, crowd.astype(np.uint8)), dtype=float)
+        return ious.reshape(len(boxes), len(theirs)), boxes[:, 2] * boxes[:, 3]
     masks = [_mask(d, size) for d in found]
     others = [_mask(t, size) for t in ground_truths]
     ious = _mask_ious(masks, others, crowd)
@@ -351,19 +354,8 @@ def _mask_ious(masks: Sequence[Mask], others: Sequence[Mask], crowd: npt.NDArray
     both = both.reshape(len(masks), len(others))
     areas = np.array([m.area for m in masks], dtype=float)[:, None]
     theirs = np.array([o.area for o in others], dtype=float)
-    return _shares(both, np.where(crowd, areas, areas + theirs - both))
-
-
-def _box_ious(boxes: Real, others: Real, crowd: npt.NDArray[np.bool_]) -> Real:
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum((boxes[:, :2] + boxes[:, 2:])[:, None], (others[:, :2] + others[:, 2:])[None])
-    both = np.prod(np.maximum(high - low, 0.0), axis=2)
-    areas = np.prod(boxes[:, 2:], axis=1)[:, None]
-    return _shares(both, np.where(crowd, areas, areas + np.prod(others[:, 2:], axis=1) - both))
-
-
-def _shares(part: Real, whole: Real) -> Real:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    whole = np.where(crowd, areas, areas + theirs - both)
+    return np.divide(both, whole, out=np.zeros_like(both), where=whole > 0)
 
 
 def _classes(

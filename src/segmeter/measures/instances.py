@@ -73,16 +73,14 @@ def mean_segmentation_accuracy(
     return float(np.mean([_accuracy(iou, t - slack) for t in np.arange(0.5, 1.0, 0.05)]))
 
 
-def matched_iou(
-    ground_truth: Labels, prediction: Labels, threshold: float = 0.5
-) -> tuple[Floats, int, int]:
-    """IoU of the pairs of a best matching, and how many objects and predictions there are.
+def matched_iou(ground_truth: Labels, prediction: Labels) -> tuple[Floats, int, int]:
+    """IoU of the pairs of a best matching at 0.5; how many objects and predictions there are.
 
     >>> matched_iou(np.array([[1, 1, 0, 2]]), np.array([[1, 1, 0, 0]]))
     (array([1.]), 2, 1)
     """
     iou = _iou(ground_truth, prediction)
-    return _matched(iou, threshold), *iou.shape
+    return _matched(iou, 0.5), *iou.shape
 
 
 def panoptic_quality(ground_truth: Labels, prediction: Labels) -> PanopticQuality:
@@ -93,11 +91,9 @@ def panoptic_quality(ground_truth: Labels, prediction: Labels) -> PanopticQualit
     >>> panoptic_quality(np.array([[1, 1, 0, 2]]), np.array([[1, 1, 0, 0]])).rq
     0.6666666666666666
     """
-    iou = _iou(ground_truth, prediction)
-    objects, predictions = iou.shape
+    matched, objects, predictions = matched_iou(ground_truth, prediction)
     if not objects and not predictions:
         return PanopticQuality(np.nan, np.nan, np.nan, 0, 0, 0)
-    matched = _matched(iou, 0.5)
     n = len(matched)
     sq = float(np.mean(matched)) if n else 0.0
     rq = n / (n + (predictions - n) / 2 + (objects - n) / 2)

@@ -22,6 +22,7 @@ HURT = 0.01
 """A round hurts when it lowers IoU by more than this: one IoU point."""
 
 Bits = npt.NDArray[np.bool_]
+_GOAL = 0.9  # IoU
 _GROWN = 0.1  # of each side of a box, on either side
 
 
@@ -72,11 +73,8 @@ def observe(
     ground_truth: Mask,
     rounds: Sequence[tuple[Sequence[Click], Mask]],
     ignore: Mask | None = None,
-    *,
-    hurt: float = HURT,
-    goal: float = 0.9,
 ) -> list[ObservedRound]:
-    """Observe a session: its clicks and masks, round by round; `goal` is an IoU.
+    """Observe a session: its clicks and masks, round by round.
 
     >>> from segmeter.core.masks import Mask
     >>> square = Mask.box((6, 6), (1, 1), (5, 5))
@@ -106,8 +104,8 @@ def observe(
                 became_wrong=total - right,
                 remote=_remote(changed, pixels),
                 repeated=not given.isdisjoint(pixels),
-                hurt=number > 1 and iou < last_iou - hurt,
-                stuck=number > 1 and total == 0 and iou < goal,
+                hurt=number > 1 and iou < last_iou - HURT,
+                stuck=number > 1 and total == 0 and iou < _GOAL,
             )
         )
         given.update(pixels)
@@ -198,7 +196,7 @@ def rice_of_masks(
     return float("nan") if first == second == 1 else rice(first, second)
 
 
-def setbacks(iou: Sequence[float], hurt: float = HURT) -> list[Setback]:
+def setbacks(iou: Sequence[float]) -> list[Setback]:
     """Rounds that hurt, with the drop and the rounds until IoU was back.
 
     >>> setbacks([0.5, 0.3, 0.4, 0.6])
@@ -206,7 +204,7 @@ def setbacks(iou: Sequence[float], hurt: float = HURT) -> list[Setback]:
     """
     found = []
     for k in range(1, len(iou)):
-        if iou[k] < iou[k - 1] - hurt:
+        if iou[k] < iou[k - 1] - HURT:
             later = (j for j in range(1, len(iou) - k) if iou[k + j] >= iou[k - 1])
             found.append(Setback(k + 1, iou[k - 1] - iou[k], next(later, None)))
     return found

@@ -147,9 +147,7 @@ def count_objects_and_parts(
     return OpCounts(mine, SideCounts(*map(sum, theirs)))
 
 
-def region_classes(
-    comparison: Comparison, protocol: FopProtocol = "published"
-) -> tuple[Classes, tuple[Classes, ...]]:
+def region_classes(comparison: Comparison) -> tuple[Classes, tuple[Classes, ...]]:
     """The kind of each region of the prediction and of each ground truth, by first appearance.
 
     >>> from segmeter.measures.tables import compare
@@ -157,7 +155,7 @@ def region_classes(
     >>> len(region_classes(compare(labels, labels))[1])
     1
     """
-    prediction, ground_truths = _sides(comparison, protocol)
+    prediction, ground_truths = _sides(comparison, "published")
     return prediction.classes(), tuple(side.classes() for side in ground_truths)
 
 

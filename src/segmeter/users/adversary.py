@@ -50,24 +50,23 @@ def search(
 
     The centre click is the first trial, so nothing worse than it is ever chosen.
     """
-    starts = [centre_click(observation) for observation in observations]
-    hunts = {
-        i: _Hunt(observation, direction, start, effort or SearchGrid())
-        for i, (observation, direction, start) in enumerate(
-            zip(observations, directions, starts, strict=True)
-        )
-        if start is not None
-    }
-    while wanted := [(hunt, pixel) for hunt in hunts.values() for pixel in hunt.wanted()]:
-        encoded = observations[0].encoded
+    hunts = [
+        None
+        if (start := centre_click(seen)) is None
+        else _Hunt(seen, direction, start, effort or SearchGrid())
+        for seen, direction in zip(observations, directions, strict=True)
+    ]
+    going = [hunt for hunt in hunts if hunt is not None]
+    while wanted := [(hunt, pixel) for hunt in going for pixel in hunt.wanted()]:
         requests = [
             request_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted
         ]
-        for (hunt, pixel), mask in zip(wanted, shown(encoded, requests), strict=True):
+        masks = shown(observations[0].encoded, requests)
+        for (hunt, pixel), mask in zip(wanted, masks, strict=True):
             hunt.scores[pixel] = scores_of(hunt.observation, mask)
-        for hunt in hunts.values():
+        for hunt in going:
             hunt.finer()
-    return [hunts[i].attempt() if i in hunts else None for i in range(len(observations))]
+    return [None if hunt is None else hunt.attempt() for hunt in hunts]
 
 
 class _Hunt:

@@ -32,9 +32,9 @@ def tight_box(target: Target) -> Box:
     return Box(mask.low, tuple(h - 1 for h in mask.high))
 
 
-def loose_box(target: Target, share: float = 0.1) -> Box:
-    """A tight box grown on every side by a share of that side, inside the image."""
-    return _moved(target, lambda side: np.array([-share * side, share * side]))
+def loose_box(target: Target) -> Box:
+    """A tight box grown on every side by a tenth of that side, inside the image."""
+    return _moved(target, lambda side: np.array([-SHARE * side, SHARE * side]))
 
 
 def jittered_box(target: Target, rng: np.random.Generator) -> Box:

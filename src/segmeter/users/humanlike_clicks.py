@@ -83,24 +83,13 @@ class ClickingGroup(_FromMap):
     Which side is corrected, false negatives or false positives, is the centre click's choice. In
     the protocol `published` groups are cut by value and draws follow the original's stream of
     numbers; `corrected` cuts exact tenths and draws from the session's own generator.
-
-    Attributes
-    ----------
-    group
-        1 (least likely) to 10 (most likely), or 0 for draws from the whole map.
-    draw
-        Which of several independent draws this is; in `published` all are the same.
-    map
-        The click source: prior, uniform, distance, saliency, saliency-crop or network.
-    checkpoint
-        Weights of the last three.
     """
 
     team: ClassVar[Together] = TOGETHER
-    group: int = 0
-    draw: int = 1
-    map: str = "prior"
-    checkpoint: str | None = None
+    group: int = 0  # 1 (least likely) to 10 (most likely), or 0 for draws from the whole map
+    draw: int = 1  # which of several independent draws; in `published` all are the same
+    map: str = "prior"  # or uniform, distance, saliency, saliency-crop, network
+    checkpoint: str | None = None  # weights of the last three
 
     def __post_init__(self) -> None:
         share_of_group(self.group)

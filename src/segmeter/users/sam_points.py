@@ -145,22 +145,14 @@ def training_point(target: Target, mask: Mask, rng: np.random.Generator) -> Clic
 class TrainingPrompts:
     """First a random point on the object or a noisy box, then random points on the error.
 
-    Attributes
-    ----------
-    box
-        Noise of the box: `sam` (normal with a tenth of the side, clipped to 20 pixels) or `sam2`
-        (uniform within a tenth of the side and 20 pixels).
-    boxes
-        Share of sessions that start with a box; a half in the paper.
-    from_object
-        Share of later points that are drawn from the object instead of the error: 0 in SAM, 0.1
-        in SAM 2.
+    The noise of the box is `sam` (normal with a tenth of the side, clipped to 20 pixels) or `sam2`
+    (uniform within a tenth of the side and 20 pixels).
     """
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
     box: str = "sam"
-    boxes: float = 0.5
-    from_object: float = 0.0
+    boxes: float = 0.5  # share of sessions that start with a box
+    from_object: float = 0.0  # share of later points drawn from the object; 0.1 in SAM 2
     name: str = "training-prompts"
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ from segmeter.datasets.image_files import named_errors
 from segmeter.measures.objects import iou
 
 SMALLEST_PX = 10
+_CLICKS = 12  # tried on each target
 # People were shown the best mask up to this IoU: beyond it they would stop.
 _GOOD_ENOUGH = 0.95
 
@@ -51,15 +52,13 @@ class ProxyError:
         return self.mask.area / math.prod(self.mask.shape)
 
 
-def proxy_errors_of(
-    model: Model, scene: Scene, rng: np.random.Generator, clicks: int = 12
-) -> list[ProxyError]:
+def proxy_errors_of(model: Model, scene: Scene, rng: np.random.Generator) -> list[ProxyError]:
     """Error regions that a model leaves after one likely click, as the study chose its own."""
     encoded = model.encode(scene)
     found = []
     for target in scene.targets:
         map = prior(target.mask)
-        points = [draw_corrected(map, (0.0, 1.0), rng.random(), 0) for _ in range(clicks)]
+        points = [draw_corrected(map, (0.0, 1.0), rng.random(), 0) for _ in range(_CLICKS)]
         requests = [Request((Click(point, True),)) for point in points if point is not None]
         predictions = render(encoded, encoded.predict(requests))
         unfinished = [g for g in predictions if iou(target.mask, g) <= _GOOD_ENOUGH]

@@ -178,11 +178,9 @@ def _loss(
     )
 
 
-def _errors(
-    logs: npt.NDArray[np.float64], cases: Sequence[Case], step: float = 0.02
-) -> list[float]:
+def _errors(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> list[float]:
     """Standard errors of the logarithms: inverse curvature, scores, inverse curvature."""
-    size = logs.size
+    size, step = logs.size, 0.02
     unit = np.eye(size) * step
     scores = np.array(
         [(_losses(logs + u, cases) - _losses(logs - u, cases)) / (2 * step) for u in unit]

@@ -127,12 +127,12 @@ def samples_of(
 
 
 def split(
-    training_samples: Sequence[TrainingSample], seed: int, share: float = 0.1
+    training_samples: Sequence[TrainingSample], seed: int
 ) -> tuple[list[TrainingSample], list[TrainingSample]]:
-    """Samples to learn from, and a share to choose by; an image's samples stay together."""
+    """Samples to learn from, and a tenth to choose by; an image's samples stay together."""
     images = sorted({sample.image for sample in training_samples})
     order = generator(seed, "choose").permutation(len(images))
-    aside = {images[i] for i in order[: max(1, round(share * len(images)))]}
+    aside = {images[i] for i in order[: max(1, round(0.1 * len(images)))]}
     if len(aside) == len(images):
         raise BadInput("one image is too few to train and to validate on")
     learn = [sample for sample in training_samples if sample.image not in aside]

@@ -34,15 +34,14 @@ _CITATION = (
 
 def read_member(path: Path, name: str) -> npt.NDArray[Any] | None:
     """One array of a case; None if absent. Pickled ones are refused: nothing is executed."""
-    with named_errors(path, f"'{name}' cannot be read"), zipfile.ZipFile(path) as archive:
-        if f"{name}.npy" not in archive.namelist():
+    with named_errors(path, f"'{name}' cannot be read"), np.load(path) as archive:
+        if name not in archive.files:
             return None
-        size = archive.getinfo(f"{name}.npy").file_size
+        size = archive.zip.getinfo(f"{name}.npy").file_size
         if size > _MOST_BYTES:
             raise ValueError(f"it has {size} bytes; at most {_MOST_BYTES} are read")
-        with archive.open(f"{name}.npy") as member:
-            found: npt.NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-            return found
+        found: npt.NDArray[Any] = archive[name]
+        return found
 
 
 def holds_cases(folder: Path) -> bool:
@@ -102,14 +101,9 @@ def _volume(path: Path, name: str) -> npt.NDArray[Any]:
 
 @catalogue.datasets.add("cvpr25", summary="cases of the CVPR 2025 interactive challenge (.npz)")
 class Cvpr25(SceneSet[tuple[Path, Path]]):
-    """A folder of `.npz` files; ground truth in the same files or in a second folder.
+    """A folder of `.npz` files with `imgs`, `spacing` and maybe `boxes` and `gts`.
 
-    Parameters
-    ----------
-    path
-        Folder of files with `imgs`, `spacing` and maybe `boxes` and `gts`.
-    ground_truth
-        Folder of files of the same names with `gts`; `path` if empty.
+    `ground_truth` is a folder of files of the same names with `gts`; `path` if empty.
     """
 
     def __init__(self, path: str, ground_truth: str = "") -> None:

@@ -93,14 +93,14 @@ class Grid:
     @property
     def shape(self) -> tuple[int, int, int]:
         """`(Z, Y, X)` of the scene."""
-        z, y, x = (self.size[self._file_axis(w)] for w in (2, 1, 0))
+        z, y, x = (self.size[axis] for axis in self._order)
         return z, y, x
 
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
         """Distance of neighbours along `(z, y, x)`: the norms of the affine's columns."""
         sides = np.linalg.norm(self.affine[:3, :3], axis=0)
-        z, y, x = (float(sides[self._file_axis(w)]) for w in (2, 1, 0))
+        z, y, x = (float(sides[axis]) for axis in self._order)
         return z, y, x
 
     @property
@@ -110,10 +110,10 @@ class Grid:
         >>> Grid((7, 9, 5), np.diag([-1, 1, 2, 1])).slice_numbers
         (('k', 0, 1), ('j', 0, 1), ('i', 6, -1))
         """
-        axes = [self._file_axis(w) for w in (2, 1, 0)]
         flipped = self.axes[1]
         return tuple(
-            ("ijk"[a], self.size[a] - 1 if flipped[a] else 0, -1 if flipped[a] else 1) for a in axes
+            ("ijk"[a], self.size[a] - 1 if flipped[a] else 0, -1 if flipped[a] else 1)
+            for a in self._order
         )
 
     @cached_property
@@ -136,7 +136,7 @@ class Grid:
         """An array along the file's axes, turned to `(Z, Y, X)`; a view where it can be."""
         _, flipped = self.axes
         turned = array[tuple(slice(None, None, -1 if f else 1) for f in flipped)]
-        return turned.transpose([self._file_axis(w) for w in (2, 1, 0)])
+        return turned.transpose(self._order)
 
     def to_file(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """An array `(Z, Y, X)` of the scene along the file's own axes again."""
@@ -175,5 +175,7 @@ class Grid:
             tuple(low.tolist()) if aligned and np.abs(between[:3, 3] - low).max() < _SAME else None
         )
 
-    def _file_axis(self, world: int) -> int:
-        return self.axes[0].index(world)
+    @property
+    def _order(self) -> list[int]:
+        """The file's axes that become z, y and x."""
+        return [self.axes[0].index(world) for world in (2, 1, 0)]

@@ -38,7 +38,6 @@ def autopet_clicks(
     *,
     memory: Literal["file", "array"] = "file",
     protocol: ProtocolName = "published",
-    seed: int = _SEED,
 ) -> AutopetClicks:
     """Simulate the clicks of a case: centres of components first, then their border.
 
@@ -57,7 +56,7 @@ def autopet_clicks(
     >>> autopet_clicks(lesions, n=1).tumor
     [(3, 3, 3)]
     """
-    draws = np.random.RandomState(seed)
+    draws = np.random.RandomState(_SEED)
     order = memory if protocol == "published" else "array"
     tumor = _clicks(lesions, n, draws, order, thin_rule=False, border=True)
     if pet is None or lesions.all():

@@ -138,13 +138,9 @@ def centre_points_per_volume(
 ) -> list[Click]:
     """Points spaced along the middle line of the target, its ends left out.
 
-    Parameters
-    ----------
-    patch
-        Only points within a cube of so many voxels around their mean, the part that
-        SAM-Med3D sees; 0 takes all (SegVol).
-    along
-        The axis by which points are ordered. The original orders SegVol's by x.
+    With `patch` only points within a cube of so many voxels around their mean, the part that
+    SAM-Med3D sees; 0 takes all (SegVol). Points are ordered `along` an axis, which for SegVol is x
+    in the original.
     """
     points = [click.point for click in interpolated_points(target, _SEEDS, protocol)]
     if patch:
@@ -220,15 +216,10 @@ def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:
 
 def _shaken(corners: Corners, moves: Sequence[int], shape: Sequence[int]) -> Corners:
     """A box moved by its four shifts, inside the slice; a flat one grows by a pixel each way."""
-    last_x, last_y = shape[2] - 1, shape[1] - 1
-    moved = [c + m for c, m in zip(corners, moves, strict=True)]
-    x0, x1 = (min(max(moved[i], 0), last_x) for i in (0, 2))
-    y0, y1 = (min(max(moved[i], 0), last_y) for i in (1, 3))
-    if x0 >= x1:
-        x0, x1 = max(0, x0 - 1), min(last_x, x1 + 1)
-    if y0 >= y1:
-        y0, y1 = max(0, y0 - 1), min(last_y, y1 + 1)
-    return [x0, y0, x1, y1]
+    last = np.array([shape[2], shape[1]]) - 1
+    box = np.clip(np.add(corners, moves).reshape(2, 2), 0, last)
+    flat = box[0] >= box[1]
+    return np.clip(box + np.outer([-1, 1], flat), 0, last).ravel().tolist()
 
 
 Answers = Callable[[Sequence[tuple[Prompt, ...]]], Sequence[Mask]]

@@ -29,14 +29,7 @@ def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> list
     The outline, dilated by 2 pixels, is cut at six tenths of its length around a point that
     lies on the prediction; of what that makes the largest connected part stays, the first in
     raster order on a tie. Pixels in the order of drawing; none where no point of the outline lies
-    on the prediction.
-
-    Parameters
-    ----------
-    ground truth, prediction
-        One plane `(rows, columns)` of target and mask, whole.
-    start
-        In [0, 1): which of the possible points is the middle of the stroke.
+    on the prediction. `start`, in [0, 1), tells which of them is the middle of the stroke.
     """
     outline = _outline(ground_truth)
     on_prediction = np.flatnonzero(prediction[outline[:, 0], outline[:, 1]]) if len(outline) else ()
@@ -194,10 +187,10 @@ def scribble_correction_3d(
     return Correction((_turned_click(one),), None, found.negative, where, found.fallback)
 
 
-def near(mask: Mask, point: Sequence[float], half: int = _HALF_PATCH) -> Mask:
+def near(mask: Mask, point: Sequence[float]) -> Mask:
     """The part of a mask within the patch around a point, which is all that SAM-Med3D sees."""
-    low = tuple(max(0, int(p) - half) for p in point)
-    high = tuple(min(n, int(p) + half) for p, n in zip(point, mask.shape, strict=True))
+    low = tuple(max(0, int(p) - _HALF_PATCH) for p in point)
+    high = tuple(min(n, int(p) + _HALF_PATCH) for p, n in zip(point, mask.shape, strict=True))
     return Mask.of(mask.crop(low, high), low, mask.shape)
 
 
