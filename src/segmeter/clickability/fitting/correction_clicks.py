@@ -201,7 +201,7 @@ def fit_correction_clicks(
     predicted = _predicted(shapes, numbers, _matched(seen, proxy_errors))
     return CorrectionFit(
         numbers,
-        Numbers(*spread.tolist(), 0.0),
+        Numbers(*np.append(spread, 0.0).tolist()),
         {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
         predicted,
         len(proxy_errors),
@@ -233,7 +233,7 @@ def _nearest(
 
 
 def _numbers(logs: Values, start: Numbers) -> Numbers:
-    return Numbers(*np.exp(logs).tolist(), start.jitter)
+    return Numbers(*np.append(np.exp(logs), start.jitter).tolist())
 
 
 def _without(

@@ -322,18 +322,15 @@ def options_of(
         raise BadInput(
             f"{what}: patient={patient} is not a regular expression ({error})"
         ) from error
-    ends = _window(what, window)
+    ends = None if window is None else _window(what, window)
     by_shape = grid == "shape"
     return Options(labelling.check(what), channel, ends, by_shape, modality, patient or _BIDS)
 
 
-def _window(what: str, window: str | Sequence[float] | None) -> Window | None:
-    if window is None:
-        return None
+def _window(what: str, window: str | Sequence[float]) -> Window:
     try:
-        named = WINDOWS.get(window) if isinstance(window, str) else None
-        given = window.split(",") if isinstance(window, str) else window
-        low, high = named or (float(end) for end in given)
+        given = WINDOWS.get(window) or window.split(",") if isinstance(window, str) else window
+        low, high = (float(end) for end in given)
     except ValueError:
         low = high = 0.0
     if not low < high:

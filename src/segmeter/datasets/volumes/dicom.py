@@ -245,7 +245,7 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     known = tuple(int(n) for n in numbers if n is not None)
     instances = known if len(known) == len(files) else ()
     modality = str(first.get("Modality", ""))
-    return Series(folder, grid, 1, lambda _: _voxels(folder, size, files), (), modality, files,
+    return Series(folder, grid, 1, lambda _=0: _voxels(folder, size, files), (), modality, files,
                   instances)  # fmt: skip
 
 

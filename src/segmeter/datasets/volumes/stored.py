@@ -54,12 +54,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A volume whose header has been read and checked; `load` reads a channel, or a layer."""
+    """A volume whose header has been read and checked.
+
+    `read` gives a channel, or a layer, along the file's axes; the first by default.
+    """
 
     path: Path
     grid: Grid
     channels: int
-    load: Callable[[int], npt.NDArray[Any]]
+    read: Callable[..., npt.NDArray[Any]]
     names: Sequence[Named] = ()
     modality: str = ""
 
@@ -72,10 +75,6 @@ class Stored:
     def has_frame_of_reference(self) -> bool:
         """Whether a DICOM segmentation can refer to it."""
         return True
-
-    def read(self, channel: int = 0) -> npt.NDArray[Any]:
-        """One channel along the file's axes."""
-        return self.load(channel)
 
 
 def open_stored(path: Path) -> Stored:
@@ -161,7 +160,7 @@ def open_nifti(path: Path) -> Stored:
     check_claim(path, size or (0,), kind.itemsize, offset, path.suffix == ".gz")
     spatial, channels = _split(path, shape)
 
-    def load(channel: int) -> npt.NDArray[Any]:
+    def load(channel: int = 0) -> npt.NDArray[Any]:
         from nibabel.arrayproxy import ArrayProxy
 
         proxy = ArrayProxy(str(path), (shape, kind, offset, 1, 0))
@@ -242,7 +241,7 @@ def open_itk(path: Path) -> Stored:
         fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
     grid = _itk_grid(reader, f"'{path}'")
 
-    def load(channel: int) -> npt.NDArray[Any]:
+    def load(channel: int = 0) -> npt.NDArray[Any]:
         with named_errors(path, _DAMAGED), _plain(path) as file:
             reader = SimpleITK.ImageFileReader()
             reader.SetFileName(str(file))

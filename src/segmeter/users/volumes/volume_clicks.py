@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -87,9 +86,9 @@ def _deepest_in_blocks(pads: Sequence[int], bits: Bits) -> tuple[npt.NDArray[np.
     even = np.pad(bits, before)
     halves = [n for side in even.shape for n in (side // 2, 2)]
     blocks, depth = _deepest(np.asarray(even.reshape(halves).any(axis=(1, 3, 5))))
-    voxels = (2 * blocks[:, None] + list(product((0, 1), repeat=3))).reshape(-1, 3)
+    voxels = (2 * blocks[:, None] + np.indices((2, 2, 2)).reshape(3, 8).T).reshape(-1, 3)
     voxels = voxels[even[tuple(voxels.T)]]
-    return voxels[np.lexsort(voxels.T[::-1])] - [first for first, _ in before], depth
+    return voxels[np.lexsort(voxels.T[::-1])] - np.array(before)[:, 0], depth
 
 
 @capable(CountsEffort)
